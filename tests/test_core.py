@@ -193,7 +193,7 @@ KEYWORDS = {
         "is_positive": True,
         "is_narrow": False,
         "rank": np.inf,
-        "pool": None,
+        "n_threads": 1,
     },
 }
 

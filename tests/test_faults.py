@@ -255,7 +255,7 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
             *((functools.partial(solve, solver=solver), rows, targets, 0, ones, memory, draws[:2])
             for solver in (_core.ASCENT, _core.NEWTON)),
             (functools.partial(_core.are_fits, loss=0, **problem), memory, 6, 6, 8),
-            (_core.set_points, memory, weights, coef, intercept), (_core.Pool, 3),
+            (_core.set_points, memory, weights, coef, intercept),
             (_core.kernel_values, points, points, x.copy(), _core.Watch()),
         ]
         calls[6] = calls[6][:6] + (np.zeros((2, 6), np.int64),) + calls[6][7:]

@@ -69,7 +69,7 @@ class Case:
             np.array([3], np.uint64), lams=np.array([LAM]), intercept_scaling=self.scaling,
             free_intercept=self.is_free, tol=self.tol, solver=_core.ASCENT,
             is_positive=self.is_positive, is_narrow=False, rank=np.inf,
-            watch=watch or _core.Watch(), pool=None,
+            watch=watch or _core.Watch(), n_threads=1,
         )  # fmt: skip
 
     @property

@@ -1,10 +1,12 @@
 """Many at once: threads over shared arrays, processes forked and spawned."""
 
+import _thread
 import functools
 import multiprocessing
 import sys
 import sysconfig
 import threading
+import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import joblib
@@ -118,38 +120,52 @@ def test_blas_has_one_thread_whichever_thread_asks_for_it_and_whichever_ends_las
     assert all(number == 1 for numbers in seen for number in numbers)
 
 
-def test_a_block_that_ctrl_c_cuts_off_is_forgotten():
-    """A second Ctrl-C comes as the first one ends the block: the number is put back all the same."""
+def test_a_block_that_a_tracer_keeps_from_its_end_ends_when_it_is_forgotten():
+    """A tracer can raise between the last line of a `with` block and its end; signals cannot."""
 
-    class Twice:
-        def __init__(self):
-            self.n_left = 2
-
-        def __call__(self, frame, event, argument):
-            return self.at_line if frame.f_code.co_name == "one_thread" else None
-
-        def at_line(self, frame, event, argument):
-            if self.n_left == 1 and event == "line":  # the first of `finally`
-                self.n_left = 0
-                raise KeyboardInterrupt
-            return self.at_line
+    def strike(frame, event, argument):
+        if event == "line" and frame.f_lineno == frame.f_code.co_firstlineno + 1 and entered:
+            raise KeyboardInterrupt
+        return strike
 
     def interrupted():
-        twice, before = Twice(), sys.gettrace()
-        sys.settrace(twice)
-        try:
-            with blas.one_thread():
-                twice.n_left = 1
-                raise KeyboardInterrupt
-        finally:
-            sys.settrace(before)
+        with blas.one_thread():
+            entered.append(set(blas_threads()))
 
+    entered, tracer = [], sys.gettrace()
     with threadpoolctl.threadpool_limits(2, user_api="blas"):
         before = blas_threads()
-        with pytest.raises(KeyboardInterrupt):
+        sys.settrace(strike)
+        try:
             interrupted()
-        with blas.one_thread():
-            assert set(blas_threads()) == {1}
+        except KeyboardInterrupt:
+            pass
+        else:
+            pytest.fail("the tracer did not strike")
+        finally:
+            sys.settrace(tracer)
+        assert entered == [{1}]
+        assert blas_threads() == before
+
+
+@pytest.mark.parametrize("n_times", [1, 3])
+@pytest.mark.parametrize("comes_in", ["_begin", "_end"])
+def test_a_block_begins_and_ends_whatever_ctrl_c_does(monkeypatch, comes_in, n_times):
+    left, real = n_times, getattr(type(blas), comes_in)
+
+    def struck(self):
+        nonlocal left
+        real(self)
+        if left:
+            left -= 1
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(blas), comes_in, struck)
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        with pytest.raises(KeyboardInterrupt), blas.one_thread():
+            assert comes_in == "_end"
+        assert left == 0
         assert blas_threads() == before
 
 
@@ -238,21 +254,25 @@ def test_threads_that_share_one_problem_change_no_bit(
 @pytest.mark.parametrize("n_jobs", [2, 5, 8])
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_threads_that_are_left_over_share_problems_and_end(rng, monkeypatch, n_jobs, n_classes):
-    started, real = [], threading.Thread.start
+    started, ended, real = [], [], _thread.start_new_thread
 
-    def start(thread):
-        started.append(thread)
-        real(thread)
+    def start(function, arguments):
+        def work(*arguments):
+            function(*arguments)
+            ended.append(function)
+
+        started.append(function)
+        return real(work, arguments)
 
     monkeypatch.setattr(_linear, "_LONG", 0)
-    monkeypatch.setattr(threading.Thread, "start", start)
+    monkeypatch.setattr(_thread, "start_new_thread", start)
     X, y = make_rows(rng, n=3000, d=40)
     y = y if n_classes == 2 else y + 3 * (X[:, 0] > 0.5) * (y > 0)
     clf = pegasos.PegasosClassifier(lam=1e-2, solver="newton", n_jobs=n_jobs, random_state=0)
     clf.fit(X, y)
     n = 1 if n_classes == 2 else n_classes
     assert len(started) == min(n, n_jobs) - 1 + n * (max(n_jobs // n, 1) - 1)
-    assert not any(thread.is_alive() for thread in started)
+    assert len(ended) == len(started)
 
 
 class Solved:
@@ -265,53 +285,58 @@ class Solved:
         self.norms = (X**2).sum(axis=1)
         self.memory = np.zeros((1, _core.kept(*X.shape)), np.uint8)
 
-    def solve(self, pool, tell=None):
-        self.memory[:] = 0
-        return _core.solve(
+    def solve(self, n_threads):
+        _core.solve(
             self.rows, self.targets, 0, self.norms, self.memory, np.array([500]), lams=np.array([1e-3]),
             intercept_scaling=1.0, free_intercept=False, tol=1e-3, seed=0, solver=_core.NEWTON,
-            watch=_core.Watch(tell, every=1.0), pool=pool,
+            watch=_core.Watch(every=1.0), n_threads=n_threads,
         )  # fmt: skip
+        return self.memory
 
 
-def test_a_pool_whose_threads_come_late_or_never_loses_no_task(rng):
-    problem = Solved(rng)
-    problem.solve(None)
-    alone = problem.memory.copy()
-    pool, threads = _core.Pool(3), []
+@pytest.mark.parametrize("n_that_come", [0, 1, 3])
+def test_threads_that_come_late_or_never_change_nothing(rng, monkeypatch, n_that_come):
+    """There may be no more of them; then fewer do what there is to do."""
+    real, n_asked = _thread.start_new_thread, 0
 
-    def tell():
-        if len(threads) < 2 and pool is not None:
-            threads.append(threading.Thread(target=pool.help_out))
-            threads[-1].start()
+    def start(function, arguments):
+        nonlocal n_asked
+        n_asked += 1
+        if n_asked > n_that_come:
+            raise RuntimeError("can't start new thread")
 
-    try:
-        problem.solve(pool)
-        np.testing.assert_array_equal(problem.memory, alone)
-        problem.solve(pool, tell)
-        np.testing.assert_array_equal(problem.memory, alone)
-    finally:
-        pool.close()
-        for thread in threads:
-            thread.join()
-    pool.help_out()  # closed: at once
-    problem.solve(pool)
-    np.testing.assert_array_equal(problem.memory, alone)
+        def late(*arguments):
+            time.sleep(0.005 * n_asked)
+            function(*arguments)
+
+        return real(late, arguments)
+
+    alone = Solved(np.random.default_rng(0)).solve(1)
+    monkeypatch.setattr(_thread, "start_new_thread", start)
+    np.testing.assert_array_equal(Solved(np.random.default_rng(0)).solve(4), alone)
+    done = []
+    _core.share([lambda tell, k=k: done.append(k) for k in range(9)], 4)
+    assert sorted(done) == list(range(9))
 
 
-def test_a_pool_refuses_what_it_has_no_room_for(rng):
-    for n_helpers in (0, -1, 2**40):
-        with pytest.raises(ValueError, match="n_helpers"):
-            _core.Pool(n_helpers)
-    pool = _core.Pool(1)
-    pool.close()
-    pool.help_out()
-    with pytest.raises(ValueError, match="no room for another thread"):
-        pool.help_out()
-    problem, other = Solved(rng), Solved(rng)
-    with pytest.raises(ValueError, match="at work for another call"):
-        problem.solve(pool, lambda: other.solve(pool))
-    assert problem.solve(pool) is not None
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+def test_what_a_job_raises_is_raised_when_no_job_is_at_work(n_threads):
+    begun, ended = [], []
+
+    def job(k, tell):
+        begun.append(k)
+        try:
+            if k == 1:
+                raise LookupError("one")
+            while n_threads > 1:  # until it is stopped
+                tell()
+        finally:
+            ended.append(k)
+
+    with pytest.raises(LookupError, match="one"):
+        _core.share([functools.partial(job, k) for k in range(4)], n_threads)
+    assert sorted(begun) == sorted(ended)
+    assert 1 in begun
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")

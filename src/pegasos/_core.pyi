@@ -1,9 +1,11 @@
-from collections.abc import Callable
-from typing import Any, Final, Self
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import disjoint_base
+
+_T = TypeVar("_T")
 
 BUNDLE_BYTES: Final[int]
 LOSSES: Final[dict[str, int]]
@@ -224,7 +226,7 @@ def kernel_values(
     z: Points,
     out: NDArray[np.floating],
     watch: Watch,
-    pool: Pool | None = ...,
+    n_threads: int = ...,
 ) -> None: ...
 def add_scores(
     x: Points | None,
@@ -232,7 +234,7 @@ def add_scores(
     coef: NDArray[np.float64],
     scores: NDArray[np.float64],
     watch: Watch,
-    pool: Pool | None = ...,
+    n_threads: int = ...,
 ) -> None: ...
 
 @disjoint_base
@@ -246,14 +248,14 @@ class Columns:
         is_all_at_once: bool = ...,
         is_cheap: bool = ...,
     ) -> None: ...
-    def keep(self, rows: NDArray[np.int64], watch: Watch, pool: Pool | None = ...) -> None: ...
+    def keep(self, rows: NDArray[np.int64], watch: Watch, n_threads: int = ...) -> None: ...
     def among(
         self,
         rows: NDArray[np.int64],
         which: NDArray[np.int64],
         out: NDArray[np.floating],
         watch: Watch,
-        pool: Pool | None = ...,
+        n_threads: int = ...,
     ) -> None: ...
     def add(
         self,
@@ -261,7 +263,7 @@ class Columns:
         coef: NDArray[np.float64],
         scores: NDArray[np.float64],
         watch: Watch,
-        pool: Pool | None = ...,
+        n_threads: int = ...,
     ) -> None: ...
 
 AUTO: Final[int]
@@ -270,12 +272,43 @@ NEWTON: Final[int]
 CHECK_DATA: Final[int]
 BEGIN_AT_POINT: Final[int]
 
-@disjoint_base
-class Pool:
-    def __new__(cls, n_helpers: int) -> Self: ...
-    def help_out(self) -> None: ...
-    def close(self) -> None: ...
+def finish(function: Callable[[], _T]) -> _T: ...
+def change(
+    attributes: Any,
+    new: Any,
+    optional: Iterable[str] = ...,
+    *,
+    written: tuple[tuple[Any, Any, Any], ...] = ...,
+) -> None: ...
+def keep(
+    attributes: Any,
+    optional: Iterable[str],
+    work: Callable[[], dict[str, Any]],
+    so_far: Callable[[], dict[str, Any]],
+) -> None: ...
 
+@disjoint_base
+class Block:
+    def __init__(self, begin: Callable[[], object], end: Callable[[], object]) -> None: ...
+    def __enter__(self) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
+
+@disjoint_base
+class Alive: ...
+
+@disjoint_base
+class Pool: ...
+
+class OverError(Exception): ...
+
+@disjoint_base
+class Sharing: ...
+
+def share(
+    jobs: Iterable[Callable[[Callable[[], None]], object]],
+    n_threads: int,
+    tell: Callable[[], None] | None = ...,
+) -> None: ...
 def kept(n_rows: int, n_features: int) -> int: ...
 
 STANDING: Final[Any]
@@ -319,7 +352,7 @@ def solve(
     n_bundles: int = ...,
     to_the_end: bool = ...,
     watch: Watch,
-    pool: Pool | None = ...,
+    n_threads: int = ...,
 ) -> tuple[NDArray[np.void], NDArray[np.float64], NDArray[np.float64]] | None: ...
 
 NEWTON_MOST: Final[int]
@@ -345,7 +378,7 @@ def kernel_fit(
     draws: Order | NDArray[np.int64],
     slopes: NDArray[np.float64] | None,
     watch: Watch,
-    pool: Pool | None = ...,
+    n_threads: int = ...,
 ) -> None: ...
 def kernel_scores(n_rows: int, memory: NDArray[np.uint8]) -> NDArray[np.float64]: ...
 def kernel_solve(
@@ -367,7 +400,7 @@ def kernel_solve(
     is_narrow: bool,
     rank: float,
     watch: Watch,
-    pool: Pool | None,
+    n_threads: int,
 ) -> int: ...
 
 BLANK_JOINT: Final[Any]

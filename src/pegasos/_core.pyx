@@ -11,11 +11,15 @@ foreign memory. Sentences for people, with the names that they know, are ``_vali
 The checks take constant time, except that index arrays are read in full: a fraction of what the
 call does with them.
 """
+import _thread
+import collections
+import contextvars
 import re
 import threading
 
 import numpy as np
 
+cimport cython
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.pycapsule cimport PyCapsule_GetName, PyCapsule_GetPointer
 from cpython.pythread cimport (
@@ -1497,7 +1501,6 @@ cdef class Points:
 cdef class Work:
     """What values between points, or columns, are computed with, in one call."""
     cdef pegasos_workers c
-    cdef pegasos_threads threads
     cdef pegasos_columns columns
     cdef pegasos_source source
     cdef Pool pool
@@ -1506,14 +1509,13 @@ cdef class Work:
     cdef tuple memory
 
     @staticmethod
-    cdef Work of(Points x, Points z, Watch watch, Pool pool, Columns columns=None):
+    cdef Work of(Points x, Points z, Watch watch, int64_t n_threads, Columns columns=None):
         """To be ended by `end`. Without points, no values will be computed."""
         cdef Work work = Work()
         cdef uint8_t[::1] scratch, block, room
         cdef int64_t bytes = 0 if columns is None else columns.c.value_bytes, n_chosen
-        work.watch, work.z, work.c.watch, work.c.n_threads = watch, z, &watch.c, 1
-        if pool is not None:
-            work.c.n_threads = min(pool.c.n_helpers + 1, 64)
+        work.watch, work.z, work.c.watch = watch, z, &watch.c
+        work.c.n_threads = min(max(n_threads, 1), 64)
         if columns is not None:
             columns.check()
             work.columns = columns.c
@@ -1542,23 +1544,22 @@ cdef class Work:
                 work.source.choice.room, work.source.choice.most = &room[0], n_chosen
                 work.memory += (room,)
             work.memory += (block,)
-        if pool is not None:
-            require(pool.take(&work.threads), "the pool is at work for another call")
-            work.pool, work.c.threads = pool, &work.threads
+        if work.c.n_threads > 1:
+            work.pool = Pool.of(work.c.n_threads)
+            work.c.threads = &work.pool.threads
         return work
 
     cdef object end(self, int status):
-        """Let the threads do other work; raises what stopped this."""
+        """Let the threads end; raises what stopped this."""
         if self.pool is not None:
-            PyThread_release_lock(self.pool.c.is_used)
-        self.pool = None
+            self.pool.close()
         if self.z is not None and self.z.error is not None:
             self.watch.error, self.z.error = self.z.error, None
         return self.watch.answer(status)
 
 
 def kernel_values(Points x not None, Points z not None, value_t[:, :] out not None,
-                  Watch watch not None, Pool pool=None):
+                  Watch watch not None, int64_t n_threads=1):
     """Write the values between all rows of `x` and of `z`; rows of `out` are contiguous."""
     cdef int64_t apart = stride(out)
     cdef pegasos_some some = x.all(), others = z.all()
@@ -1566,7 +1567,7 @@ def kernel_values(Points x not None, Points z not None, value_t[:, :] out not No
     cdef Work work
     require(sizeof(value_t) == z.c.rows.value_bytes and out.shape[0] == x.c.rows.n_rows
             and out.shape[1] == z.c.rows.n_rows, "out must be of rows of x and z, and of their type")
-    work = Work.of(x, z, watch, pool)
+    work = Work.of(x, z, watch, n_threads)
     with nogil:
         status = pegasos_kernel_values(&some, &others, &work.c, apart, &out[0, 0])
     work.end(PEGASOS_STOPPED if status else PEGASOS_DONE)
@@ -1627,7 +1628,7 @@ cdef class Columns:
         return require_indices(self.place, 0 if self.z is None else -1, self.c.n_columns,
                                "place must be in [-1, n_columns), none missing without points")
 
-    def keep(self, const int64_t[::1] rows not None, Watch watch not None, Pool pool=None):
+    def keep(self, const int64_t[::1] rows not None, Watch watch not None, int64_t n_threads=1):
         """Compute columns of `rows` that are not kept, as many as there is room for."""
         cdef int status
         cdef Work work
@@ -1635,13 +1636,13 @@ cdef class Columns:
         require(self.c.place != NULL, "there must be places")
         if rows.shape[0] == 0:
             return
-        work = Work.of(self.x, self.z, watch, pool, self)
+        work = Work.of(self.x, self.z, watch, n_threads, self)
         with nogil:
             status = pegasos_columns_keep(&work.columns, rows.shape[0], &rows[0])
         work.end(PEGASOS_STOPPED if status else PEGASOS_DONE)
 
     def among(self, const int64_t[::1] rows not None, const int64_t[::1] which not None,
-              value_t[:, :] out not None, Watch watch not None, Pool pool=None):
+              value_t[:, :] out not None, Watch watch not None, int64_t n_threads=1):
         """Write values between `rows` and `which`; rows of `out` are contiguous."""
         cdef int64_t apart = stride(out)
         cdef int status
@@ -1653,20 +1654,20 @@ cdef class Columns:
                 "out must have shape (n_rows, n_which), and the type of columns")
         if rows.shape[0] == 0 or which.shape[0] == 0:
             return
-        work = Work.of(self.x, self.z, watch, pool, self)
+        work = Work.of(self.x, self.z, watch, n_threads, self)
         with nogil:
             status = pegasos_columns_among(&work.columns, rows.shape[0], &rows[0], which.shape[0],
                                            &which[0], apart, &out[0, 0])
         work.end(PEGASOS_STOPPED if status else PEGASOS_DONE)
 
     def add(self, const int64_t[::1] rows not None, const double[:, ::1] coef not None,
-            double[:, :] scores not None, Watch watch not None, Pool pool=None):
+            double[:, :] scores not None, Watch watch not None, int64_t n_threads=1):
         """Add ``coef @ K[rows]`` to `scores` (n_problems, n_rows), summed in double."""
         require_indices(rows, 0, self.c.n_rows, "rows must be in [0, n_rows)")
-        self.push(rows, coef, False, scores, watch, pool)
+        self.push(rows, coef, False, scores, watch, n_threads)
 
     cdef int push(self, const int64_t[::1] rows, const double[:, ::1] coef, bint is_half,
-                  double[:, :] scores, Watch watch, Pool pool) except -1:
+                  double[:, :] scores, Watch watch, int64_t n_threads) except -1:
         cdef int64_t apart = stride(scores)
         cdef int status
         cdef Work work
@@ -1674,7 +1675,7 @@ cdef class Columns:
                 and scores.shape[1] == self.c.n_rows, "coef must have shape (n_problems, n_rows)")
         if rows.shape[0] == 0 or coef.shape[0] == 0:
             return 0
-        work = Work.of(self.x, self.z, watch, pool, self)
+        work = Work.of(self.x, self.z, watch, n_threads, self)
         with nogil:
             status = pegasos_columns_add(&work.columns, rows.shape[0], &rows[0], coef.shape[0],
                                          &coef[0, 0], is_half, apart, &scores[0, 0])
@@ -1683,7 +1684,7 @@ cdef class Columns:
 
 
 def add_scores(Points x, Points z not None, const double[:, ::1] coef not None,
-               double[:, :] scores not None, Watch watch not None, Pool pool=None):
+               double[:, :] scores not None, Watch watch not None, int64_t n_threads=1):
     """Add ``coef @ K(x, z)`` to `scores`, summed in double; `coef` is (n_problems, rows of x).
 
     None: x are the first rows of `z`, as many as there are coefficients.
@@ -1694,7 +1695,7 @@ def add_scores(Points x, Points z not None, const double[:, ::1] coef not None,
     columns.x = z if x is None else x
     require(coef.shape[1] <= n if x is None else coef.shape[1] == x.c.rows.n_rows,
             "coef must have a column for each row of x")
-    columns.push(np.arange(coef.shape[1]), coef, is_half, scores, watch, pool)
+    columns.push(np.arange(coef.shape[1]), coef, is_half, scores, watch, n_threads)
 
 
 cdef class Factor:
@@ -1748,7 +1749,7 @@ def kernel_fit(Columns columns not None, pegasos_linear[::1] problems not None,
                Targets targets not None, double[:, ::1] weights not None, double[:, ::1] sums,
                double[:, ::1] counts, int64_t[:, ::1] pending not None,
                double[:, ::1] scores not None, double[:, ::1] unpushed not None, int64_t first,
-               draws not None, double[:, ::1] slopes, Watch watch not None, Pool pool=None):
+               draws not None, double[:, ::1] slopes, Watch watch not None, int64_t n_threads=1):
     """Run kernel problems over draws, as `fit` does linear ones; see ``pegasos_kernel_train``.
 
     `weights`, `sums`, `counts`, `scores` and `unpushed` have shape (n_problems, n_rows).
@@ -1770,7 +1771,7 @@ def kernel_fit(Columns columns not None, pegasos_linear[::1] problems not None,
     set = set_of(problems, targets, counts, pending, slopes)
     set.weights = &weights[0, 0]
     set.sums = NULL if sums is None else &sums[0, 0]
-    work = Work.of(columns.x, columns.z, watch, pool, columns)
+    work = Work.of(columns.x, columns.z, watch, n_threads, columns)
     matrix = matrix_of(columns, work)
     room = malloc(<size_t> pegasos_kernel_train_work(&matrix, &set))
     if room == NULL:
@@ -1879,7 +1880,168 @@ cdef const pegasos_blas *blas() except? NULL:
     return &_blas
 
 
+# ---- What Ctrl-C does not cut short --------------------------------------------------------------
+#
+# The interpreter hears of signals between bytecodes, of which there are none here: Ctrl-C comes
+# where a Python function is called, or `PyErr_CheckSignals`. It is a KeyboardInterrupt of that call.
+
+cdef enum:
+    # Who presses Ctrl-C more often than that is let go.
+    MOST_BEGINNINGS = 100
+
+
+cdef object to_the_end(function):
+    """Call a function, once more if Ctrl-C stops it: what it returned, and the Ctrl-C, or None."""
+    cdef int k
+    error = None
+    for k in range(MOST_BEGINNINGS):
+        try:
+            return function(), error
+        except KeyboardInterrupt as now:
+            error = now
+    raise error
+
+
+def finish(function):
+    """Call a function which, when it was stopped, can be called again, until Ctrl-C lets it end.
+
+    Then Ctrl-C is raised, else the result returned.
+    """
+    result, error = to_the_end(function)
+    if error is not None:
+        raise error
+    return result
+
+
+def change(dict attributes not None, dict new not None, optional=(), *, tuple written=()):
+    """Make several changes as one, which is made or not.
+
+    Parameters
+    ----------
+    attributes, new : dict
+        The `vars` of an object, and what to change of them.
+    optional : iterable of str
+        Attributes that go if they are not in `new`.
+    written : tuple of tuple
+        Parts of arrays: (array, where, values).
+    """
+    gone = [name for name in optional if name not in new]
+    for array, where, values in written:
+        array[where] = values
+    for name in gone:
+        attributes.pop(name, None)
+    attributes.update(new)
+
+
+def keep(dict attributes not None, optional, work, so_far):
+    """Change attributes to what ``work()`` returns; if Ctrl-C stops it, to ``so_far()``, if any."""
+    try:
+        new = work()
+    except KeyboardInterrupt:
+        new, _ = to_the_end(so_far)
+        if new:
+            change(attributes, new, optional)
+        raise
+    change(attributes, new, optional)
+
+
+cdef object _blocks_lock = threading.RLock()
+cdef int64_t _n_blocks = 0
+
+
+@cython.no_gc_clear
+cdef class Block:
+    """A block for the whole process: ``begin()`` comes before each, ``end()`` after the last one.
+
+    Both can be called again after they were stopped. A block that a tracing function keeps from its
+    end is over when nothing refers to it.
+    """
+    cdef object begin, end
+    cdef bint is_open
+
+    def __init__(self, begin, end):
+        self.begin, self.end = begin, end
+
+    cdef object locked(self, int64_t more):
+        """Count, and call `begin` or `end`; returns the Ctrl-C that came meanwhile, or None."""
+        global _n_blocks
+        _, first = to_the_end(_blocks_lock.acquire)
+        try:
+            self.is_open = more > 0
+            _n_blocks += more
+            _, second = (to_the_end(self.begin) if more > 0 else
+                         to_the_end(self.end) if _n_blocks == 0 else (None, None))
+        finally:
+            _blocks_lock.release()
+        return first or second
+
+    def __enter__(self):
+        try:
+            error = self.locked(1)
+            if error is not None:
+                raise error
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def __exit__(self, *_):
+        if self.is_open:
+            error = self.locked(-1)
+            if error is not None:
+                raise error
+
+    def __dealloc__(self):
+        if self.is_open:
+            self.locked(-1)
+
+
 # ---- Threads ------------------------------------------------------------------------------------
+
+# There are no more of one call.
+cdef int64_t MOST_THREADS = 2**16
+
+
+cdef class Alive:
+    """What a thread refers to until it ends, whatever ends it."""
+    cdef object release  # of a lock: made before, as there may be no memory then
+
+    def __dealloc__(self):
+        if self.release is not None:
+            self.release()
+
+
+cdef bint start(function, tuple arguments, list ends) except -1:
+    """Start a thread, at whose end a lock among `ends` is released. False: there can be no more."""
+    cdef Alive alive = Alive()
+    cdef Py_ssize_t before = len(ends)
+    arguments = (*arguments, alive)
+    try:
+        end = _thread.allocate_lock()
+        end.acquire()
+        alive.release = end.release
+        ends.append(end)
+        _thread.start_new_thread(function, arguments)
+    except BaseException as error:
+        del ends[before:]
+        if isinstance(error, RuntimeError):
+            return False
+        raise
+    return True
+
+
+cdef int wait_for(list ends) except -1:
+    """Wait until threads have ended; then Ctrl-C is heard."""
+    error = None
+    while ends:
+        try:
+            ends[len(ends) - 1].acquire()
+            ends.pop()
+        except BaseException as now:  # of a handler
+            error = now
+    if error is not None:
+        raise error
+    return 0
+
 
 cdef struct helper_t:
     PyThread_type_lock wake  # released when there is something to do
@@ -1889,9 +2051,8 @@ cdef struct helper_t:
 cdef struct pool_t:
     PyThread_type_lock lock
     PyThread_type_lock is_done  # released when all tasks are, if `is_awaited`
-    PyThread_type_lock is_used  # held while problems are solved
     helper_t *helpers
-    int64_t n_helpers, n_started
+    int64_t n_helpers
     void (*task)(void *argument, int64_t k) noexcept nogil
     void *argument
     int64_t n_tasks, n_begun, n_done
@@ -1970,61 +2131,128 @@ cdef void free_lock(PyThread_type_lock lock) noexcept:
 
 
 cdef class Pool:
-    """Threads that share the work of one that calls `solve`.
-
-    Each of `n_helpers` threads is to call `help_out`, which returns once somebody calls `close`.
-    Until then it waits for work, without the GIL.
-    """
+    """Threads that share the work of one call, in which they begin and end."""
     cdef pool_t c
+    cdef pegasos_threads threads
+    cdef list ends
 
     def __cinit__(self, int64_t n_helpers):
         cdef int64_t k
-        require(1 <= n_helpers < 2**20, "n_helpers must be in [1, 2**20)")
         self.c.helpers = <helper_t *> calloc(<size_t> n_helpers, sizeof(helper_t))
         if self.c.helpers == NULL:
             raise MemoryError(f"there is no room for {n_helpers} threads")
         self.c.n_helpers = n_helpers
-        self.c.lock, self.c.is_used = new_lock(False), new_lock(False)
-        self.c.is_done = new_lock(True)
+        self.c.lock, self.c.is_done = new_lock(False), new_lock(True)
         for k in range(n_helpers):
             self.c.helpers[k].wake = new_lock(True)
+        self.threads.run, self.threads.context, self.ends = do_tasks, &self.c, []
 
     def __dealloc__(self):
         cdef int64_t k
-        for k in range(self.c.n_helpers):
-            free_lock(self.c.helpers[k].wake)
+        if self.c.helpers != NULL:
+            for k in range(self.c.n_helpers):
+                free_lock(self.c.helpers[k].wake)
         free(self.c.helpers)
         free_lock(self.c.lock)
-        free_lock(self.c.is_used)
         free_lock(self.c.is_done)
 
-    def help_out(self):
-        """Do what other threads share, until the pool is closed."""
-        cdef int64_t own
+    @staticmethod
+    cdef Pool of(int64_t n_threads):
+        """So many with the calling thread, if there can be: fewer do the same. To be closed."""
+        cdef int64_t k
+        cdef Pool pool = Pool(min(n_threads, MOST_THREADS) - 1)
+        try:
+            for k in range(pool.c.n_helpers):
+                if not start(pool._help, (k,), pool.ends):
+                    break
+        except BaseException:
+            pool.close()
+            raise
+        return pool
+
+    def _help(self, int64_t k, Alive _):
         with nogil:
-            PyThread_acquire_lock(self.c.lock, WAIT_LOCK)
-            own = self.c.n_started
-            self.c.n_started += own < self.c.n_helpers
-            PyThread_release_lock(self.c.lock)
-        require(own < self.c.n_helpers, "the pool has no room for another thread")
-        with nogil:
-            help_out(&self.c, &self.c.helpers[own])
+            help_out(&self.c, &self.c.helpers[k])
 
-    cdef bint take(self, pegasos_threads *threads) noexcept:
-        """Let the threads be those of a call, which releases `is_used` at its end.
-
-        False: they are those of another one.
-        """
-        threads.run, threads.context = do_tasks, &self.c
-        return PyThread_acquire_lock(self.c.is_used, NOWAIT_LOCK)
-
-    def close(self):
-        """Let all threads return from `help_out`."""
+    cdef int close(self) except -1:
+        """Let all threads end."""
         with nogil:
             PyThread_acquire_lock(self.c.lock, WAIT_LOCK)
             self.c.is_closed = True
             wake_helpers(&self.c, self.c.n_helpers)
             PyThread_release_lock(self.c.lock)
+        return wait_for(self.ends)
+
+
+class OverError(Exception):
+    """What a thread has to do is over: another one failed, or was interrupted."""
+
+
+cdef class Sharing:
+    """Jobs that threads take one by one, and what stops them."""
+    cdef object jobs, tell
+    cdef list errors
+    cdef bint is_over
+
+    def _tell(self):
+        """What jobs of the calling thread call now and then."""
+        if self.tell is not None:
+            self.tell()
+        if self.errors:
+            raise self.errors[0]
+
+    def _check(self):
+        """What those of other threads call."""
+        if self.is_over:
+            raise OverError
+
+    cdef int work(self, tell) except -1:
+        """Do jobs that nobody has taken yet."""
+        while True:
+            try:
+                job = self.jobs.popleft()
+            except IndexError:
+                return 0
+            job(tell)
+
+    def _work(self):
+        self.work(self._check)
+
+    def _help(self, context, Alive _):
+        try:
+            context.run(self._work)  # NumPy's errstate is that of the calling thread
+        except BaseException as error:
+            self.errors.append(error)
+            self.is_over = True
+
+
+def share(jobs not None, int64_t n_threads, tell=None):
+    """Do jobs, several at a time.
+
+    Each is given a function to call now and then, and ends at once with what that raises. The
+    calling thread works, too, and calls `tell` now and then: other fits may run in it. An exception
+    stops all jobs, and so does Ctrl-C. No thread is at work when this returns or raises.
+    """
+    cdef Sharing sharing = Sharing()
+    cdef list ends = []
+    cdef int64_t k
+    jobs = list(jobs)
+    sharing.jobs, sharing.tell, sharing.errors = collections.deque(jobs), tell, []
+    try:
+        for k in range(min(n_threads, MOST_THREADS, len(jobs)) - 1):
+            if not start(sharing._help, (contextvars.copy_context(),), ends):
+                break
+        sharing.work(sharing._tell)
+        while ends:
+            if ends[len(ends) - 1].acquire(True, 0.05):
+                ends.pop()
+            else:
+                sharing._tell()
+    finally:
+        sharing.is_over = True
+        wait_for(ends)
+    if sharing.errors:
+        raise sharing.errors[0]
 
 
 # ---- Whole fits ---------------------------------------------------------------------------------
@@ -2195,13 +2423,13 @@ def solve(Rows rows not None, Targets targets not None, int64_t first,
           const double[::1] norms not None, uint8_t[:, ::1] memory not None,
           const int64_t[::1] max_epochs not None, *, const double[::1] lams not None,
           double intercept_scaling, bint free_intercept, double tol, uint64_t seed, int64_t solver,
-          int64_t n_bundles=0, bint to_the_end=True, Watch watch not None, Pool pool=None):
+          int64_t n_bundles=0, bint to_the_end=True, Watch watch not None, int64_t n_threads=1):
     """Solve problems `first`, `first` + 1, ..., one after the other; returns their `standings`.
 
     None: numbers overflow. There is a row of `memory` for each. See ``pegasos_solve_one``. Before,
     they make their first epochs in `n_bundles` bundles, see ``pegasos_solve_together``, or in one
     of any size, see ``pegasos_solve_squares``; unless `to_the_end`, that is all.
-    The threads of `pool` share the passes of Newton's method, which changes no bit.
+    Threads share the passes of Newton's method, which changes no bit.
     """
     cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, n_problems = memory.shape[0]
     cdef int64_t k, last, b, together_room = 0
@@ -2210,7 +2438,7 @@ def solve(Rows rows not None, Targets targets not None, int64_t first,
     cdef pegasos_problem problem
     cdef pegasos_options options
     cdef pegasos_targets own
-    cdef pegasos_threads threads
+    cdef Pool pool = None
     cdef void *room
     cdef const double *epsilons = NULL if targets.epsilons == NULL else targets.epsilons + first
     problem = problem_of(targets.c.loss, intercept_scaling, free_intercept)
@@ -2237,11 +2465,13 @@ def solve(Rows rows not None, Targets targets not None, int64_t first,
     room = malloc(<size_t> max(together_room, pegasos_room(&rows.c) if to_the_end else 0))
     if room == NULL:
         raise MemoryError(f"there is no room for a fit of {n} rows of {d} features")
-    if pool is not None:
-        if not pool.take(&threads):
+    if n_threads > 1:
+        try:
+            pool = Pool.of(n_threads)
+        except BaseException:
             free(room)
-            raise ValueError("the pool is at work for another call")
-        options.threads = &threads
+            raise
+        options.threads = &pool.threads
     with nogil:
         for b in range(n_bundles):
             k, last = b * n_problems // n_bundles, (b + 1) * n_problems // n_bundles
@@ -2266,7 +2496,7 @@ def solve(Rows rows not None, Targets targets not None, int64_t first,
                 break
         free(room)
     if pool is not None:
-        PyThread_release_lock(pool.c.is_used)
+        pool.close()
     return None if watch.answer(status) == PEGASOS_OVERFLOW else found_of(memory, n, d)
 
 
@@ -2275,11 +2505,11 @@ def kernel_solve(Columns columns not None, factor not None, Targets targets not 
                  const int64_t[::1] max_epochs not None, const uint64_t[::1] seeds not None, *,
                  const double[::1] lams not None, double intercept_scaling, bint free_intercept,
                  double tol, int64_t solver, bint is_positive, bint is_narrow, double rank,
-                 Watch watch not None, Pool pool):
+                 Watch watch not None, int64_t n_threads):
     """Solve problems of kernel machines as `solve` does; see ``pegasos_kernel_solve_one``.
 
     ``factor()`` returns a factor of shape (n_rows, rank), or (n_rows, 0). Each problem has a seed of
-    its own. The threads of `pool` share kernel values and passes, which changes no bit.
+    its own. Threads share kernel values and passes, which changes no bit.
     """
     cdef int64_t n = columns.c.n_rows, k
     cdef int status = PEGASOS_DONE
@@ -2300,7 +2530,7 @@ def kernel_solve(Columns columns not None, factor not None, Targets targets not 
     options = options_of(tol, solver, watch)
     if solver != PEGASOS_ASCENT:
         options.blas = blas()
-    work = Work.of(columns.x, columns.z, watch, pool, columns)
+    work = Work.of(columns.x, columns.z, watch, n_threads, columns)
     matrix = matrix_of(columns, work)
     asked.source, asked.watch, asked.n = factor, watch, n
     matrix.is_positive, matrix.is_narrow, matrix.factor = is_positive, is_narrow, write_factor

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pegasos import _threads
 from pegasos.io._model import LinearModel
 from pegasos.io._progress import Progress
 from pegasos.problems import _columns as _problems
@@ -160,7 +159,7 @@ def fit(
         made = _whole_steps(columns[:, draws["order"]], settings.batch_size)
         plan["n_steps"] = made if n_steps is None else np.minimum(made, plan["n_steps"])
     with Progress("training", bool(verbose)) as progress:
-        certificate = _threads.handled(schedule.train)(
+        certificate = schedule.train(
             rows, n_threads=n_threads, on_progress=lambda: progress.update(schedule.progress),
             **plan, **draws,
         )  # fmt: skip

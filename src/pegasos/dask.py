@@ -8,6 +8,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import copy
+import functools
 import os
 import time
 import warnings
@@ -459,12 +460,13 @@ class _DaskMachine(_OnCluster, BaseEstimator):
                     path, self.checkpoint_every, about, None
                 )
             watch = local._watch(X, y)
-            try:
-                outcome = local._train(rounds, data, watch, **local._plan())
-            finally:
-                local._write_checkpoint(rounds, data)
             data.rows = _core.dense_rows(about.row())
-            local._conclude(rounds, data, watch, *outcome)
+            try:
+                attributes = local._concluded(rounds, data, watch)
+            finally:
+                _core.finish(functools.partial(local._write_checkpoint, rounds, data))
+            local._take(attributes)
+            watch.end()
         local._checkpoints = None
         fitted = {name: value for name, value in vars(local).items() if name.endswith("_")}
         kept = {k: v for k, v in vars(self).items() if not k.endswith("_")}

@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from pegasos import _threads, kernels
+from pegasos import _core, kernels
 from pegasos.estimators import _parameters
 from pegasos.estimators._callbacks import (
     CallbackSupportMixin,
@@ -119,8 +119,7 @@ def whole(fit: Any) -> Any:
         kept, to_complete = estimator.__dict__, None
         try:
             kept.pop("_ended", None)
-            with _threads.handling(), _threads.answered():
-                fit(estimator, *arguments, **options)
+            fit(estimator, *arguments, **options)
             ended = kept.pop("_ended", None)
             if ended is not None:
                 # The interpreter runs signal handlers after calls, and below there are none;
@@ -266,8 +265,22 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
             _parameters.check(self)
             schedule, data = self._prepare(X, y, sample_weight)
             watch = self._watch(data.X, None if data.is_elsewhere else data.y)
-            outcome = self._train(schedule, data, watch, **self._plan())
-            return self._conclude(schedule, data, watch, *outcome)
+            before = self.__dict__.copy()
+            try:
+                _core.keep(
+                    vars(self), _OPTIONAL,
+                    functools.partial(self._concluded, schedule, data, watch),
+                    functools.partial(self._so_far, schedule, data),
+                )  # fmt: skip
+            except KeyboardInterrupt:
+                _core.finish(functools.partial(self._write_checkpoint, schedule, data))
+                raise
+            try:
+                watch.end()
+            except Exception:
+                _core.change(vars(self), before, list(vars(self)))
+                raise
+            return self
 
     # ---- Inside ----------------------------------------------------------------------------------
 
@@ -427,10 +440,16 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
     def _n_threads(self) -> int:
         return joblib.effective_n_jobs(self.n_jobs)
 
+    def _so_far(self, schedule: Schedule, data: Data) -> dict[str, Any]:
+        """Attributes of what was learned so far, and what it takes to go on."""
+        if data.rows is None:  # a few draws, which a fit makes all of or none
+            return {}
+        return self._attributes(schedule, data) | self._state_of(schedule, data)
+
     def _write_checkpoint(self, schedule: Schedule, data: Data) -> None:
-        if self._checkpoints is not None:
+        if self._checkpoints is not None and data.rows is not None:
             twin = copy.copy(self)  # this one is left alone until the fit is over
-            twin._take(self._attributes(schedule, data) | self._state_of(schedule, data))
+            twin._take(self._so_far(schedule, data))
             self._checkpoints.write(twin, (schedule.n_iter, schedule.progress()[0]))
 
     def _train(
@@ -438,14 +457,12 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         schedule: Schedule,
         data: Data,
         watch: Watch | None = None,
-        *,
-        keep: bool = True,
         **plan: Any,
     ) -> tuple[_certificate.Certificate | None, bool]:
         """Carry out a plan, what `Schedule.train` takes, and tell progress and callbacks of it.
 
-        `keep`: whether to keep what was learned if this is interrupted. Returns a certificate, or
-        None, and whether the plan was carried out, and not stopped by a callback.
+        Returns a certificate, or None, and whether the plan was carried out, and not stopped by a
+        callback.
         """
 
         def on_progress() -> None:
@@ -465,63 +482,37 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
                     return schedule.train(data.rows, **plan), True
                 except StopRequestedError:
                     return schedule.certify(data.rows), False
-                except KeyboardInterrupt:
-                    if keep:
-                        with _threads.uninterrupted():
-                            self._take(
-                                self._attributes(schedule, data) | self._state_of(schedule, data)
-                            )
-                        self._write_checkpoint(schedule, data)
-                    raise
                 except CheckpointDue:
                     self._write_checkpoint(schedule, data)
 
-    def _conclude(
-        self,
-        schedule: Any,
-        data: Data,
-        watch: Watch,
-        certificate: _certificate.Certificate | None,
-        is_over: bool,
-    ) -> Self:
-        """End a fit after `_train`: warn if it stopped early, and keep the model; see `whole`.
+    def _concluded(self, schedule: Any, data: Data, watch: Watch) -> dict[str, Any]:
+        """Attributes of a fit, made by `_train`; warns if it stopped early. See `whole`.
 
         Where there is no certificate, since no rows were asked for one, there is no warning.
         """
-        with _threads.uninterrupted():
-            if certificate is not None:
-                rows = data.rows.sample() if isinstance(data.rows, Blocks) else data.rows
-                _warnings.of_gap(
-                    schedule, certificate, rows, **self._plan(), is_over=is_over,
-                    name=data.name_of, stacklevel=6,
-                )  # fmt: skip
-                self._warn(schedule, data, certificate)
-            to_complete = schedule.state() if is_over and self.warm_start else None
-            if is_over:
-                schedule.end_plan()
-            attributes = self._attributes(schedule, data) | self._ended_with(schedule)
-            if certificate is not None:
-                told = schedule.settings.told_objectives(certificate.objective)
-                bound = schedule.settings.told_objectives(certificate.dual_objective)
-                attributes |= {
-                    "objective_": told,
-                    "dual_objective_": bound,
-                    "duality_gap_": np.maximum(told - bound, 0),  # below 0 by rounding only
-                }
-            attributes |= self._state_of(schedule, data, is_over=True)
-            if to_complete is not None:
-                attributes |= {"_state": to_complete, "_ended": attributes["_state"]}
-            before = self.__dict__.copy()
-            self._take(attributes)
-        try:
-            with _threads.answered():
-                watch.end()
-        except Exception:
-            with _threads.uninterrupted():
-                self.__dict__.clear()
-                self.__dict__.update(before)
-            raise
-        return self
+        certificate, is_over = self._train(schedule, data, watch, **self._plan())
+        if certificate is not None:
+            rows = data.rows.sample() if isinstance(data.rows, Blocks) else data.rows
+            _warnings.of_gap(
+                schedule, certificate, rows, **self._plan(), is_over=is_over, name=data.name_of,
+                stacklevel=6,
+            )  # fmt: skip
+            self._warn(schedule, data, certificate)
+        # The schedule stays as it is: what Ctrl-C lets be kept is a fit that was not concluded.
+        after = schedule.ended() if is_over else schedule
+        attributes = self._attributes(after, data) | self._ended_with(after)
+        if certificate is not None:
+            told = schedule.settings.told_objectives(certificate.objective)
+            bound = schedule.settings.told_objectives(certificate.dual_objective)
+            attributes |= {
+                "objective_": told,
+                "dual_objective_": bound,
+                "duality_gap_": np.maximum(told - bound, 0),  # below 0 by rounding only
+            }
+        attributes |= self._state_of(after, data, is_over=True)
+        if is_over and self.warm_start:
+            attributes |= {"_state": schedule.state(), "_ended": attributes["_state"]}
+        return attributes
 
     def _watch(self, X: Any, y: Any) -> Watch:
         """Callbacks' view of a fit that begins now."""
@@ -552,9 +543,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
 
     def _take(self, attributes: dict[str, Any]) -> None:
         """Become what `attributes` say: all was made before, so that what fails changes nothing."""
-        self.__dict__.update(attributes)
-        for name in set(_OPTIONAL) - attributes.keys():
-            self.__dict__.pop(name, None)
+        _core.change(vars(self), attributes, _OPTIONAL)
 
     def _about_model(self) -> dict[str, Any]:
         """What a model file holds beside coefficients and what y is."""

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from pegasos import _core, _threads
+from pegasos import _core
 from pegasos.estimators import _folds
 from pegasos.problems import _rows, _validate
 from pegasos.problems._problem import Problem
@@ -336,7 +336,7 @@ class Training:
         order = places[np.argsort(-lams[places], kind="stable")]
         paths = np.array_split(order, 2 if len(parts) == 1 < len(order) else 1)
         jobs = [functools.partial(follow, *job) for job in itertools.product(parts, paths)]
-        _threads.in_threads(jobs, self.n_threads, take)
+        _core.share(jobs, self.n_threads, take)
         take()
 
     def _follow(self, tol: float | None, grid: Grid) -> None:
@@ -395,7 +395,7 @@ class Training:
                 certificate = joint.train(
                     rows, solver=search.solver, n_steps=n_steps, max_iter=epochs, tol=tol
                 )
-                joint.end_plan()
+                joint = joint.ended()
                 (scores,) = machines.scores([number], *joint.model())
                 _refuse_overflow(scores, joint.dtype, point.lam)
                 self.grid.add(where, number, range(len(labels)), scores)

@@ -8,7 +8,6 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from pegasos import _threads
 from pegasos.estimators import _parameters
 from pegasos.estimators._base import Data, PegasosEstimator, one_at_a_time
 from pegasos.estimators._classification import Classifier
@@ -35,7 +34,6 @@ class LinearMachine(PegasosEstimator):
         check_is_fitted(self, "coef_")
         return np.linalg.norm(np.atleast_2d(self.coef_), axis=1)
 
-    @_threads.handled
     def partial_fit(
         self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -164,10 +162,9 @@ class LinearMachine(PegasosEstimator):
         schedule.pegasos.begin_stream(schedule.pegasos.stream + 1)
         schedule.set_rows(data.columns, data.weights, data.values, count=False, normalize=False)
         plan: dict[str, Any] = {"solver": "pegasos", "tol": None, "max_iter": 1, "check": "none"}
-        self._train(schedule, data, keep=False, **plan)
-        schedule.end_plan()
-        with _threads.uninterrupted():
-            self._take(self._attributes(schedule, data) | self._state_of(schedule, data))
+        self._train(schedule, data, **plan)
+        schedule = schedule.ended()
+        self._take(self._attributes(schedule, data) | self._state_of(schedule, data))
         return self
 
     def _resume(self, data: Data, dtype: Any = None) -> Schedule:
@@ -406,7 +403,6 @@ class PegasosClassifier(Classifier, LinearMachine, Labels, Penalized):
     cost: ArrayLike | None = None
 
     @available_if(_has_pieces)
-    @_threads.handled
     def partial_fit(
         self,
         X: Any,

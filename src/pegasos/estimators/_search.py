@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import get_scorer, r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from pegasos import _threads, kernels
+from pegasos import _core, kernels
 from pegasos.estimators import _folds, _grid, _parameters
 from pegasos.estimators._base import CommonMixin, Data, PegasosEstimator, lam_of
 from pegasos.estimators._block_search import BlockFolds
@@ -78,7 +78,6 @@ class _Search(BaseEstimator):
     #: The class of estimators that are searched over.
     _best: Any
 
-    @_threads.handled
     def fit(
         self,
         X: Any,
@@ -150,10 +149,7 @@ class _Search(BaseEstimator):
             estimator.__dict__.update(data.seen)
             fitted |= {"best_estimator_": estimator} | _public(vars(estimator))
         # All at once: of the last search, nothing is left, or everything if this one fails.
-        with _threads.uninterrupted():
-            for stale in _public(vars(self)):
-                delattr(self, stale)
-            self.__dict__.update(fitted)
+        _core.change(vars(self), fitted, _public(vars(self)))
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -321,7 +317,7 @@ class _Search(BaseEstimator):
                 f"scoring gave scores that are not finite, with the means {mean}: where a mean is "
                 "NaN the point ranks last",
                 UserWarning,
-                stacklevel=5,
+                stacklevel=4,
             )
         # Of equally good points, the one that is regularised most.
         best = np.flatnonzero(rank == rank.min())

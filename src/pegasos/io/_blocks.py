@@ -18,7 +18,6 @@ import numpy as np
 from scipy import sparse
 
 from pegasos import _core
-from pegasos._threads import handled
 from pegasos.io import _archive, _readers, _sources
 from pegasos.problems import _validate
 
@@ -147,7 +146,6 @@ class Blocks:
     >>> folder.cleanup()
     """
 
-    @handled
     def __init__(
         self,
         source: Any,

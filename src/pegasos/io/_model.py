@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from pegasos import _threads
+from pegasos import _core, _threads
 from pegasos.io import _archive
 from pegasos.problems import _columns as _problems
 from pegasos.problems import _rows, _validate
@@ -405,7 +405,7 @@ def kernel_scores(
 
     jobs = [functools.partial(add, first) for first in range(0, n, size)]
     with _threads.blas.one_thread():
-        _threads.in_threads(jobs, 1 if kernel.is_function else n_threads)
+        _core.share(jobs, 1 if kernel.is_function else n_threads)
     return _numbers(scores)
 
 

@@ -210,8 +210,8 @@ class ColumnCache:
 
     def factor(self) -> np.ndarray:
         """L of shape (n, rank), K = L L^T but for rounding; see `pegasos.kernels._factor`."""
-        # Of threads that solve problems of this matrix, one computes it. Ctrl-C does not wait.
-        with _threads.answered(), self._lock:
+        # Of threads that solve problems of this matrix, one computes it.
+        with self._lock, _threads.blas.one_thread():
             if self._factor is None:
                 self._factor = factor(self)
         return self._factor

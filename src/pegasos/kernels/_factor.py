@@ -4,8 +4,6 @@ from typing import Any
 
 import numpy as np
 
-from pegasos._threads import blas
-
 # The factor has at most so many columns, and takes at most as much memory as columns of K may.
 _MOST = 1024
 # Columns of K that are computed together, which there is room for in any case. A pivot below this
@@ -13,7 +11,6 @@ _MOST = 1024
 _TOGETHER, _LEAST_PIVOT = 32, 1e-3
 
 
-@blas.one_thread()
 def factor(cache: Any) -> np.ndarray:
     """L of shape (n, rank), so that K = L L^T but for rounding; (n, 0) if the rank is large.
 

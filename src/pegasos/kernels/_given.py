@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 
-from pegasos._threads import answered
 from pegasos.kernels._base import Kernel
 from pegasos.kernels._points import Points
 from pegasos.kernels._positive import asymmetry, is_symmetric
@@ -48,8 +47,7 @@ class Function(Kernel):
         self.name = function
 
     def write(self, X: Any, Z: Any, out: np.ndarray) -> None:
-        with answered():  # it may take long
-            values = self.name(X, Z, **self.params)
+        values = self.name(X, Z, **self.params)
         values = np.asarray(values.toarray() if hasattr(values, "toarray") else values)
         shape = (X.shape[0], Z.shape[0])
         if values.shape != shape:

@@ -241,15 +241,15 @@ class Points:
     @contextlib.contextmanager
     def work(
         self, n_rows: int, n_threads: int, tell: Callable[[], None] | None = None
-    ) -> Generator[tuple[_core.Watch, Any]]:
+    ) -> Generator[tuple[_core.Watch, int]]:
         """A block in which the core computes values of these and so many rows: its last arguments.
 
         Users' functions may not want threads, and little work is not worth them.
         """
         is_worth = self.kernel.number != _core.OTHER and n_rows * len(self) >= _FEW
         blas = _threads.blas.one_thread() if self.by_blas else contextlib.nullcontext()
-        with blas, _threads.pool(n_threads if is_worth else 1) as pool:
-            yield _core.Watch(tell or _threads.answering(None)), pool
+        with blas:
+            yield _core.Watch(tell), n_threads if is_worth else 1
 
 
 def _write(x: Any, rows: Any, z: Any, others: Any, out: np.ndarray) -> None:

@@ -20,7 +20,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from pegasos import _core, _threads
+from pegasos import _core
 from pegasos.io._blocks import Blocks, Part
 from pegasos.problems import _rows, _validate
 from pegasos.problems._certificate import Certificate
@@ -99,6 +99,7 @@ class _Loads:
         return np.searchsorted(self.blocks.starts, rows, "right") - 1
 
     def __enter__(self) -> Self:
+        self._wanted = self._done = None  # of a pass that Ctrl-C kept from its end
         self._part, self._thread = self.room(1), ThreadPoolExecutor(1, "blocks")
         return self
 
@@ -195,9 +196,8 @@ class _Dual:
             raise
         self.array = np.frombuffer(self._map, np.float64).reshape(shape)
 
-    def put(self, where: Any, values: np.ndarray) -> None:
-        """Change some of them."""
-        self.array[where] = values
+    def written(self) -> None:
+        """Let go of the memory of what was written."""
         if self._map is not None and hasattr(mmap, "MADV_DONTNEED"):
             self._map.madvise(mmap.MADV_DONTNEED)  # the pages need not stay in memory
 
@@ -360,7 +360,7 @@ class BlockSchedule(Passes):
             )  # fmt: skip
 
         jobs = [functools.partial(ascend, k) for k in range(len(a))]
-        _threads.in_threads(jobs, n_threads, on_progress)
+        _core.share(jobs, n_threads, on_progress)
         if not (np.isfinite(dual["squared_norm"]).all() and np.isfinite(w).all()):
             raise _validate.overflow(self.about.dtype, self.settings.lam)
         inside, parts = ~is_twice, _parts_of(targets, a) - before
@@ -370,20 +370,26 @@ class BlockSchedule(Passes):
             # Part of the way: a load answers for all rows, and would answer too much.
             share = 1 if is_last else 1 / len(loads)
             dual["intercept"] += share * (intercept - dual["intercept"])
-        with _threads.uninterrupted():
-            self._dual_variables.put(np.s_[:, numbers[inside]], a[:, inside])
-            self.w, self.dual = w, dual
-            self.problems["part"] += parts
-            gaps = self.problems["gaps"]
-            if self.n_loads == 0:
-                self.sums[...] = 0
-                gaps[:, 1:], gaps[:, 0] = gaps[:, :-1].copy(), 0
-            self.sums += np.column_stack([w, intercept]) / len(loads)
-            gaps[:, 0] += dual["gap"]
-            room.keep(which)
-            self.kept = room.numbers.copy()
-            self.n_loads = 0 if is_last else self.n_loads + 1
-            self.n_passes += is_last
+        problems, sums = self.problems.copy(), np.column_stack([w, intercept]) / len(loads)
+        problems["part"] += parts
+        gaps = problems["gaps"]
+        if self.n_loads == 0:
+            gaps[:, 1:], gaps[:, 0] = gaps[:, :-1].copy(), 0
+        else:
+            sums += self.sums
+        gaps[:, 0] += dual["gap"]
+        _core.change(
+            vars(self),
+            {
+                "w": w, "dual": dual, "problems": problems, "sums": sums,
+                "n_loads": 0 if is_last else self.n_loads + 1,
+                "n_passes": self.n_passes + is_last, "kept": numbers[which], "_room": None,
+            },
+            written=((self.a, np.s_[:, numbers[inside]], a[:, inside]),),
+        )  # fmt: skip
+        self._dual_variables.written()
+        room.keep(which)
+        self._room = room
 
     def _targets(self, labels: np.ndarray, weights: Any, values: Any) -> _core.Targets:
         loss, epsilons = self.settings.loss_of(0).form, self.settings.epsilons_of(len(labels))
@@ -475,18 +481,18 @@ class BlockSchedule(Passes):
 
     def _check(self, on_progress: Callable[[], None] | None) -> None:
         """Find the gap over all rows; a transaction. w is summed anew."""
-        p, (models, bound, part, w, constant) = self.problems, self._pass(on_progress)
-        with _threads.uninterrupted():
-            for coef, intercept, objective in models:
-                better = objective < p["objective"]
-                self.coef[better] = coef[better]
-                p["intercept"][better] = intercept[better]
-                p["objective"][better] = objective[better]
-            p["bound"] = np.fmax(p["bound"], bound)
-            p["part"] = part
-            self.w, self.dual["constant_weight"] = w, constant
-            self.dual["squared_norm"] = (w * w).sum(axis=1) + constant**2
-            self.checked_at = self.n_passes
+        models, bound, part, w, constant = self._pass(on_progress)
+        p, best, dual = self.problems.copy(), self.coef.copy(), self.dual.copy()
+        for coef, intercept, objective in models:
+            better = objective < p["objective"]
+            best[better] = coef[better]
+            p["intercept"][better] = intercept[better]
+            p["objective"][better] = objective[better]
+        p["bound"], p["part"] = np.fmax(p["bound"], bound), part
+        dual["constant_weight"] = constant
+        dual["squared_norm"] = (w * w).sum(axis=1) + constant**2
+        new = {"problems": p, "coef": best, "w": w, "dual": dual}
+        _core.change(vars(self), new | {"checked_at": self.n_passes})
 
     def _pass(self, on_progress: Callable[[], None] | None) -> tuple[Any, ...]:
         """One pass over all rows, in double.
@@ -562,7 +568,8 @@ class BlockSchedule(Passes):
                     which = np.flatnonzero(numbers % n == k)
                     own = np.ascontiguousarray(coef[problems]), intercept[problems]
                     scores = _rows.decision_function(rows, *own, which)
-                    self._dual_variables.put(np.ix_(problems, numbers[which]), scores.T)
+                    self.a[np.ix_(problems, numbers[which])] = scores.T
+                self._dual_variables.written()
 
     def certify(self, rows: Any = None) -> Certificate:
         """What the last check found."""

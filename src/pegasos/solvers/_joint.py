@@ -5,6 +5,7 @@ that `pegasos.solvers._schedule.Schedule` shows to estimators.
 """
 
 import contextlib
+import copy
 import itertools
 from collections.abc import Callable
 from typing import Any, Self
@@ -205,10 +206,11 @@ class Joint:
         if status == _core.OVERFLOW:
             raise _validate.overflow(np.dtype(np.float64), settings.lam)
 
-    def end_plan(self) -> None:
-        """Let the next `train` do more."""
-        now = self.standing_of(self.memory)
-        self.base[:2] = now["n_epochs"], now["n_steps"]
+    def ended(self) -> Self:
+        """This one once its plan is over, so that the next `train` does more."""
+        new, now = copy.copy(self), self.standing_of(self.memory)
+        new.base = np.array([now["n_epochs"], now["n_steps"], self.base[2]])
+        return new
 
     # ---- What there is so far --------------------------------------------------------------------
 

@@ -150,32 +150,25 @@ class KernelAscent(Linear):
                 own = self.problem.part(some.start, part.inside, matrix)
                 targets, norms = own.targets, self.norms[part.inside]
             memory = part.memory[some.start - part.problems.start :][: some.stop - some.start]
-            with _threads.pool(n_each) as pool:
-                status = _core.kernel_solve(
-                    matrix.core, matrix.factor, targets, first, norms, memory, last[some],
-                    seeds[some], lams=self.problem.lams[some], pool=pool,
-                    watch=_core.Watch(tell, by_epochs=self.by_epochs), **options,
-                )  # fmt: skip
+            status = _core.kernel_solve(
+                matrix.core, matrix.factor, targets, first, norms, memory, last[some],
+                seeds[some], lams=self.problem.lams[some], n_threads=n_each,
+                watch=_core.Watch(tell, by_epochs=self.by_epochs), **options,
+            )  # fmt: skip
             if status == _core.OVERFLOW:
                 raise _validate.overflow(np.dtype(np.float64), self.settings.lam)
-
-        def told() -> None:
-            self._found = None
-            if on_progress is not None:
-                on_progress()
 
         if is_divided:
             jobs = [functools.partial(solve, part, part.problems) for part in self.parts]
         else:
             some = [slice(0, n)] if n_jobs == 1 else [slice(k, k + 1) for k in range(n)]
             jobs = [functools.partial(solve, self.parts[0], part) for part in some]
-        try:
-            with _threads.blas.one_thread():
-                if rows.is_small and not is_divided:
-                    rows.keep(np.arange(len(rows.points)))
-                _threads.in_threads(jobs, n_jobs, told)
-        finally:
-            self._found = None
+        self._found, self._is_running = None, True
+        with _threads.blas.one_thread():
+            if rows.is_small and not is_divided:
+                rows.keep(np.arange(len(rows.points)))
+            _core.share(jobs, n_jobs, on_progress)
+        self._is_running = False
         gaps = _certificate.significant(self.relative_gap, self.primal, self.settings.loss.nu)
         is_left = gaps > (-1 if tol is None else tol)
         self.is_at_rounding[:] = is_left & (self.n_epochs < last)

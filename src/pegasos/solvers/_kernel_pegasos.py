@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pegasos import _core
-from pegasos._threads import blas, in_threads
+from pegasos._threads import blas
 from pegasos.problems._settings import Settings
 from pegasos.solvers._pegasos import Pegasos, next_draw
 
@@ -80,15 +80,12 @@ class KernelPegasos(Pegasos):
             return
         draws = self._order_from(first) if order is None else order[first:]
 
-        def run(tell: Callable[[], None]) -> None:
+        with blas.one_thread():
             _core.kernel_fit(
                 cache.core, self.problems, self.problem(cache).targets,
                 self.weights, self.sums, self.counts, self.pending, self.scores, self.unpushed,
-                first, draws, self.slopes, _core.Watch(tell),
+                first, draws, self.slopes, _core.Watch(on_progress),
             )  # fmt: skip
-
-        with blas.one_thread():
-            in_threads([run], 1, on_progress)
 
     def planned_draws(self, most: Any) -> np.ndarray | None:
         """The draws that the plan will make, or None if there are more than `most`.

@@ -65,9 +65,8 @@ class Part:
     def begin(self, of_all: tuple[int, int]) -> Any:
         """Make memory for its fits, which begin at `start`, and return it."""
         n_problems, size = self.problems.stop - self.problems.start, self.shape(of_all)
-        self.places = None
         try:
-            self.memory = np.zeros((n_problems, _core.kept(*size)), np.uint8)
+            memory = np.zeros((n_problems, _core.kept(*size)), np.uint8)
         except (MemoryError, ValueError):
             raise MemoryError(
                 f"{n_problems} problems over {size[0]} rows of {size[1]} features are more than "
@@ -77,9 +76,9 @@ class Part:
             a, coef, intercept = self.start
             coef = coef if self.columns is None else coef[:, self.columns]
             start = (np.ascontiguousarray(part, np.float64) for part in (a, coef, intercept))
-            _core.set_points(self.memory, *start)
-        self.start = self._point = None
-        return self.memory
+            _core.set_points(memory, *start)
+        _core.change(vars(self), {"memory": memory, "start": None, "_point": None})
+        return memory
 
     def point(self, of_all: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
         """Dual variables and coefficients of its fits, where they lie in memory."""
@@ -120,7 +119,9 @@ class Linear(Solver):
         self.is_at_rounding = np.zeros(n_problems, bool)
         # Epochs at other λ, which do not count.
         self._earlier = np.zeros(n_problems, np.int64)
+        # The last `standings`, which a run changes at any time; one that was stopped may have.
         self._found: Any = None
+        self._is_running = False
 
     # ---- What the memory says --------------------------------------------------------------------
 
@@ -132,6 +133,8 @@ class Linear(Solver):
             for part in self._begun():
                 found = _core.standings(*part.shape(self.shape), part.memory)
                 table[part.problems] = part.take(found)
+            if self._is_running:
+                return table
             self._found = table
         return self._found
 
@@ -226,42 +229,46 @@ class Linear(Solver):
     def begin(self, problem: Problem, start: Any = None) -> None:
         """Say what is minimised, and where to start; see `Solver.begin`."""
         is_same = self.rows is problem.rows and self.problem is problem
-        self.problem, self.rows = problem, problem.rows
+        is_other = False
         if not is_same:
             self.norms = problem.rows.squared_norms()
             is_other = bool((self.fingerprints != problem.fingerprints).any())
             pending = _core.BEGIN_AT_POINT if is_other else _core.CHECK_DATA
             for part in self._begun():  # CHECK_DATA: the rows may be others
                 _core.set_pending(part.memory, *part.shape(self.shape), pending)
-            if is_other or not self.parts:
-                start = self._divide(problem, start)
-            self.fingerprints[:] = problem.fingerprints
-            self.n_inside[:] = problem.n_inside
+        parts = self.parts
+        if not is_same and (is_other or not parts):
+            parts, start = self._divide(problem, start)
         if start is not None:
-            for part in self.parts:
+            parts = [dataclasses.replace(part, memory=None, _point=None) for part in parts]
+            for part in parts:
                 a, coef, intercept = (of_all[part.problems] for of_all in start[:3])
                 part.start = (a if part.inside is None else a[:, part.inside]), coef, intercept
-                part.memory = None
-        if self.parts[0].inside is None and self.parts[0].memory is None:
-            self.parts[0].begin(self.shape)
-        self._found = None
+        if parts[0].inside is None and parts[0].memory is None:
+            parts[0].begin(self.shape)
+        _core.change(
+            vars(self),
+            {
+                "parts": parts, "problem": problem, "rows": problem.rows, "_found": None,
+                "fingerprints": np.array(problem.fingerprints, np.int64),
+                "n_inside": np.array(problem.n_inside, np.int64),
+            },
+        )  # fmt: skip
 
-    def _divide(self, problem: Problem, start: Any) -> Any:
-        """Make the parts of a problem; returns where they start, if that is not at 0."""
+    def _divide(self, problem: Problem, start: Any) -> tuple[list[Part], Any]:
+        """The parts of a problem, and where they start, if that is not at 0."""
         few = _MOST_OF_PART * problem.labels.size
         is_divided = len(problem) > 1 and problem.n_inside.sum() <= few
         if self.parts and not is_divided and self.parts[0].inside is None:
-            return start  # as before
+            return self.parts, start  # as before
         if start is None and self._begun():
             start = self.a, self.coef, self.intercept
-        if is_divided:
-            self.parts = [
-                Part(slice(k, k + 1), inside if len(inside) else np.zeros(1, np.int64))
-                for k, inside in enumerate(map(np.flatnonzero, problem.labels))
-            ]
-        else:
-            self.parts = [Part(slice(0, len(problem)))]
-        return start
+        if not is_divided:
+            return [Part(slice(0, len(problem)))], start
+        return [
+            Part(slice(k, k + 1), inside if len(inside) else np.zeros(1, np.int64))
+            for k, inside in enumerate(map(np.flatnonzero, problem.labels))
+        ], start
 
     def _open(self, part: Part, places: np.ndarray) -> tuple[_core.Rows, _core.Targets, np.ndarray]:
         """The rows, targets and norms of a part, whose fits have memory from here on.
@@ -273,16 +280,16 @@ class Linear(Solver):
         columns: Any
         rows, columns = _rows.part(self.rows, part.inside, places)
         is_same = columns is part.columns or np.array_equal(part.columns, columns)
+        new = dataclasses.replace(part, columns=columns)
         if part.memory is not None and not is_same:
             found = part.take(_core.standings(*part.shape(self.shape), part.memory))
             a, coef = part.point(self.shape)
             whole = np.zeros((1, self.shape[1]))
             whole[:, slice(None) if part.columns is None else part.columns] = coef
-            part.start = a.copy(), whole, found["intercept"]
-            part.memory = None
-        part.columns = columns
-        if part.memory is None:
-            part.begin(self.shape)
+            new.memory, new.start = None, (a.copy(), whole, found["intercept"])
+        if new.memory is None:
+            new.begin(self.shape)
+        _core.change(vars(part), vars(new))
         own = self.problem.part(part.problems.start, part.inside, rows)
         return rows, own.targets, self.norms[part.inside]
 
@@ -316,55 +323,46 @@ class Linear(Solver):
             for part in self.parts[which]:
                 table[part.problems] = solve(tell, part, part.problems, places=places)
 
-        def told() -> None:
-            self._found = None
-            if on_progress is not None:
-                on_progress()
-
         found, whole, is_divided = None, self.parts[0], self.parts[0].inside is not None
         has_blas = self.method != "sdca" and (is_divided or rows.gains_by_blas)
-        try:
-            with _threads.blas.one_thread() if has_blas else contextlib.nullcontext():
-                if is_divided:
-                    table = np.zeros(n, _core.STANDING)
-                    some = _parts(n, 1 if n_threads == 1 else n)
-                    jobs = [functools.partial(solve_parts, which) for which in some]
-                    _threads.in_threads(jobs, n_threads, told)
-                    found = table
-                elif n_threads == 1:
-                    with _threads.uninterrupted():
-                        tell = _threads.answering(told)
-                        found = solve(tell, whole, whole.problems, n_bundles=n_bundles)
-                else:
-                    begin = functools.partial(
-                        solve, n_bundles=1, to_the_end=False,
-                        n_shares=n_threads if is_long and are_squares else 1,
-                    )  # fmt: skip
-                    for job, n_jobs in ((begin, n_bundles), (solve, n)):
-                        jobs = [
-                            functools.partial(job, part=whole, some=some)
-                            for some in _parts(n, n_jobs)
-                        ]
-                        _threads.in_threads(jobs, n_threads, told)
-        finally:
-            self._found = found
+        self._found, self._is_running = None, True
+        with _threads.blas.one_thread() if has_blas else contextlib.nullcontext():
+            if is_divided:
+                table = np.zeros(n, _core.STANDING)
+                some = _parts(n, 1 if n_threads == 1 else n)
+                jobs = [functools.partial(solve_parts, which) for which in some]
+                _core.share(jobs, n_threads, on_progress)
+                found = table
+            elif n_threads == 1:
+                found = solve(on_progress, whole, whole.problems, n_bundles=n_bundles)
+            else:
+                begin = functools.partial(
+                    solve, n_bundles=1, to_the_end=False,
+                    n_shares=n_threads if is_long and are_squares else 1,
+                )  # fmt: skip
+                for job, n_jobs in ((begin, n_bundles), (solve, n)):
+                    jobs = [
+                        functools.partial(job, part=whole, some=some) for some in _parts(n, n_jobs)
+                    ]
+                    _core.share(jobs, n_threads, on_progress)
+        _core.change(vars(self), {"_found": found, "_is_running": False})
 
     def _solve(
-        self, tell: Callable[[], None], part: Part, some: slice, *, tol: float, last: np.ndarray,
-        n_shares: int, n_bundles: int = 0, to_the_end: bool = True, places: Any = None,
+        self, tell: Callable[[], None] | None, part: Part, some: slice, *, tol: float,
+        last: np.ndarray, n_shares: int, n_bundles: int = 0, to_the_end: bool = True,
+        places: Any = None,
     ) -> Any:  # fmt: skip
         """Let the core solve some problems of a part; returns what it found if that is all."""
         (own, targets, norms), settings = self._open(part, places), self.settings
         first = part.problems.start
-        with _threads.pool(n_shares) as pool:
-            found = _core.solve(
-                own, targets, some.start if part.inside is None else 0, norms,
-                part.memory[some.start - first : some.stop - first], last[some],
-                lams=self.problem.lams[some], intercept_scaling=settings.constant_feature,
-                free_intercept=settings.free_intercept, tol=tol, seed=self.seed,
-                solver=METHODS[self.method], n_bundles=n_bundles, to_the_end=to_the_end, pool=pool,
-                watch=_core.Watch(tell, by_epochs=self.by_epochs),
-            )  # fmt: skip
+        found = _core.solve(
+            own, targets, some.start if part.inside is None else 0, norms,
+            part.memory[some.start - first : some.stop - first], last[some],
+            lams=self.problem.lams[some], intercept_scaling=settings.constant_feature,
+            free_intercept=settings.free_intercept, tol=tol, seed=self.seed,
+            solver=METHODS[self.method], n_bundles=n_bundles, to_the_end=to_the_end,
+            n_threads=n_shares, watch=_core.Watch(tell, by_epochs=self.by_epochs),
+        )  # fmt: skip
         if found is None:
             raise _validate.overflow(np.dtype(np.float64), settings.lam)
         return part.take(found) if some == part.problems else None

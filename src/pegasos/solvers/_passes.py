@@ -1,5 +1,6 @@
 """What all fits have in common whose rows lie elsewhere, on disk or on a cluster."""
 
+import copy
 from typing import Any, Self
 
 import numpy as np
@@ -63,8 +64,11 @@ class Passes:
     def epochs_of_plan(self) -> np.ndarray:
         return np.full(len(self.masses), self.n_passes - self.base)
 
-    def end_plan(self) -> None:
-        self.base = self.n_passes
+    def ended(self) -> Self:
+        """This one once its plan is over, so that the next `train` does more."""
+        new = copy.copy(self)
+        new.base = self.n_passes
+        return new
 
     def remains(self) -> dict[str, np.ndarray]:
         """What Pegasos needs beside the model to go on with other rows; see `Schedule`."""

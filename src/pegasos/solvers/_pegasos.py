@@ -4,6 +4,7 @@ The state is plain arrays. Whoever keeps them can go on later, in another proces
 need be, and gets the bits of an uninterrupted run.
 """
 
+import copy
 import dataclasses
 import functools
 import math
@@ -14,7 +15,6 @@ from typing import Any, Self
 import numpy as np
 
 from pegasos import _core
-from pegasos._threads import in_threads, uninterrupted
 from pegasos.problems import _validate
 from pegasos.problems._problem import Problem
 from pegasos.problems._settings import Settings
@@ -143,6 +143,16 @@ class Pegasos:
         """Know how many rows there are, and not yet what the problems are."""
         self._problem = Problem(None, np.zeros((0, n_rows), np.int8), None, self.settings)
 
+    def copy(self) -> Self:
+        """Problems that go on by themselves."""
+        new = copy.copy(self)
+        for name in self._ARRAYS:
+            array = getattr(self, name)
+            if array is not None:
+                setattr(new, name, aligned_zeros(array.shape, array.dtype))
+                getattr(new, name)[...] = array
+        return new
+
     def change_lam(self, settings: Settings) -> None:
         """Let the problems have the λ of `settings`, which are the same but for that."""
         self._problem = dataclasses.replace(self._problem, settings=settings)
@@ -158,9 +168,8 @@ class Pegasos:
         if is_wanted and self.sums is None:
             self.sums = aligned_zeros(self.weights.shape, self.weights.dtype)
         elif not is_wanted and self.sums is not None:
-            self._restart_averages(slice(None))
-            self.problems["average_from"] = 0
-            self.sums = self.earlier = None
+            restarted = self._restarted(slice(None), 0)
+            _core.change(vars(self), {"sums": None, "earlier": None}, written=restarted)
 
     @np.errstate(over="ignore", under="ignore")  # infinite, where numbers are too large
     def go_on_from(
@@ -204,7 +213,7 @@ class Pegasos:
     def forget_rows(self) -> None:
         """Keep nothing of the present rows but what was learned."""
         self._expect_rows(0)
-        self.counts = None
+        self.counts, self.problems = None, self.problems.copy()
         for name in ("next_draw", "n_drawn", "n_pending"):
             self.problems[name] = 0
         self.base = self.finished = self.problems["n_steps"].copy()
@@ -226,9 +235,10 @@ class Pegasos:
         that take targets. `count`: whether to keep alpha counts. `normalize`: whether weights count
         relative to their mean, as in the objective, or as they are.
         """
-        problems, n_rows = self.problems, labels.shape[1]
+        n_rows = labels.shape[1]
         if n_rows != self.n_rows:
             self.forget_rows()
+        problems = self.problems
         inside = np.count_nonzero(labels, axis=1)
         steps = -(-self.n_epochs * inside // self.settings.batch_size)
         if (self.finished - self.base != steps).any():
@@ -322,39 +332,38 @@ class Pegasos:
             done, last = int(problem["n_steps"]), int(problem["last_step"])
             if last == done:
                 continue
-            n, n_earlier = problem["n_averaged"], 0
+            n, n_earlier, part = problem["n_averaged"], 0, slice(k, k + 1)
             if self.earlier is not None:
                 n_earlier = self.earlier[k, -1]
             if last // 2 >= done or n == n_earlier == 0:
                 if self.earlier is not None:
                     self.earlier[k, -1] = 0
-                if n > 0:
-                    self._restart_averages(k)
-                problems["average_from"][k] = max(last // 2, done) + 1
+                restarted = self._restarted(part, max(last // 2, done) + 1)
+                _core.change({}, {}, written=restarted if n > 0 else restarted[1:])
             elif n > 0 and done == self.finished[k]:  # else a plan that was interrupted goes on
                 before = int(problem["average_from"]) - 1
                 if 3 * before <= 2 * last:
-                    self._end_sum(k)
+                    self._end_sum(part)
 
-    def _restart_averages(self, which: Any) -> None:
-        """Begin the averages of these problems afresh with the next step."""
-        problems = self.problems
-        self.sums[which] = 0
-        problems["average_from"][which] = problems["n_steps"][which] + 1
+    def _restarted(self, part: slice, average_from: Any) -> tuple[Any, ...]:
+        """Changes that let averages of these problems begin afresh, with a step of this number."""
+        problems = self.problems[part].copy()
+        problems["average_from"] = average_from
         for name in ("rate_sum", "constant_sum", "intercept_sum", "n_averaged"):
-            problems[name][which] = 0
+            problems[name] = 0
+        return (self.sums, part, 0), (self.problems, part, problems)
 
-    def _end_sum(self, k: int) -> None:
-        """Let the sum of problem k be the earlier one of its suffix average, and begin the next."""
-        part, d = slice(k, k + 1), self.weights.shape[1]
+    def _end_sum(self, part: slice) -> None:
+        """Let the sum of a problem be the earlier one of its suffix average, and begin the next."""
+        d = self.weights.shape[1]
         mean, intercept = np.empty((1, d)), np.empty(1)
         with np.errstate(all="ignore"):
             _core.model(self.problems[part], self.weights[part], self.sums[part], mean, intercept)
-        with uninterrupted():
-            if self.earlier is None:
-                self.earlier = np.zeros((len(self.problems), d + 2))
-            self.earlier[k] = *mean[0], intercept[0], self.problems["n_averaged"][k]
-            self._restart_averages(part)
+        if self.earlier is None:
+            self.earlier = np.zeros((len(self.problems), d + 2))
+        earlier = *mean[0], intercept[0], self.problems["n_averaged"][part][0]
+        restarted = self._restarted(part, self.problems["n_steps"][part] + 1)
+        _core.change({}, {}, written=((self.earlier, part, earlier), *restarted))
 
     def progress(self) -> tuple[int, int, str]:
         """Steps taken by all problems, how many are planned, and a note."""
@@ -430,10 +439,13 @@ class Pegasos:
         before = problems["n_steps"] + problems["delay"]
         factor = (problems["n_steps"] + least) / np.maximum(before, 1)
         factor[before == 0] = 1  # v is 0
-        with uninterrupted():
+        if (factor == 1).all():
             problems["delay"] = least
-            if (factor != 1).any():
-                self._scale(factor)
+            return
+        new = self.copy()
+        new.problems["delay"] = least
+        new._scale(factor)
+        _core.change(vars(self), vars(new))
 
     def _squared_norms(self, rows: Any) -> np.ndarray:
         """|x_i|^2."""
@@ -450,11 +462,10 @@ class Pegasos:
 
     def end_plan(self) -> None:
         """Let the next plan begin where the present one, which was carried out, ended."""
-        self.finished = self.problems["n_steps"].copy()
-        if self._planned_epochs is None:
-            self.base, self.n_epochs = self.finished, 0
-        else:
-            self.n_epochs = self._planned_epochs
+        base, n_epochs, finished = self.base, self._planned_epochs, self.problems["n_steps"].copy()
+        if n_epochs is None:
+            base, n_epochs = finished, 0
+        _core.change(vars(self), {"finished": finished, "base": base, "n_epochs": n_epochs})
 
     def _run(
         self,
@@ -484,7 +495,7 @@ class Pegasos:
             )  # fmt: skip
 
         jobs = [functools.partial(run, slice(group[0], group[-1] + 1)) for group in groups]
-        in_threads(jobs, n_threads, on_progress)
+        _core.share(jobs, n_threads, on_progress)
 
     def _together(self, rows: _core.Rows) -> int:
         """How many problems go over blocks of rows together.

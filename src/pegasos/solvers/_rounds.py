@@ -24,6 +24,7 @@ This module knows nothing of clusters or files: `Blocks` are in this process. Th
 `pegasos.dask` are on a cluster, and those of `pegasos.solvers._blocks` are read from disk.
 """
 
+import copy
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
@@ -507,6 +508,13 @@ class Problem:
         self.n_searches, self.is_over = 0, False
         self.bound = Bound(lam, len(point))
 
+    def copy(self) -> Self:
+        """One that goes its own way. Arrays are shared but for those that change in place."""
+        new, new.bound = copy.copy(self), copy.copy(self.bound)
+        for name in Bound._ARRAYS:
+            setattr(new.bound, name, getattr(self.bound, name).copy())
+        return new
+
     @property
     def _penalty(self) -> np.ndarray:
         """Second derivatives of the regulariser."""
@@ -654,22 +662,21 @@ class Rounds(Passes):
     ) -> None:
         super().__init__(settings, about, masses, n_inside, seed)
         self.blocks, n_problems, size = blocks, len(masses), about.shape[1] + 1
-        self._put(np.zeros((n_problems, size)))
+        self.problems = self._begun(np.zeros((n_problems, size)))
         self.moves, self.n_moved = list[tuple[int, np.ndarray, float]](), 0
         self.with_matrix = has_matrix(n_problems, size - 1)
         n_pairs = min(_PAIRS, max(3, _NUMBERS_OF_PAIRS // (2 * n_problems * size)))
         self.n_pairs = 0 if self.with_matrix else n_pairs
 
-    def _put(self, points: np.ndarray) -> None:
-        """Begin at these points, of shape (n_problems, n_features + 1)."""
-        self.problems = [
+    def _begun(self, points: np.ndarray) -> list[Problem]:
+        """Problems that begin at these points, of shape (n_problems, n_features + 1)."""
+        return [
             Problem(self.settings, lam, mass, point)
             for lam, mass, point in zip(
                 self.settings.lams_of(len(points)), self.masses, points, strict=True
             )
         ]
 
-    @_threads.handled
     def train(
         self,
         rows: Any = None,
@@ -690,9 +697,8 @@ class Rounds(Passes):
             if self.n_passes == 0:
                 start = self.blocks.sum_up(begin, self.seed, on_progress)
                 weight = np.where(start["weight"] > 0, start["weight"], 1)
-                with _threads.uninterrupted():
-                    self._put(start["points"] / weight[:, None])
-                    self.n_passes = 1
+                problems = self._begun(start["points"] / weight[:, None])
+                _core.change(vars(self), {"problems": problems, "n_passes": 1})
             last = max(self.base, 1) + max_iter
             while self.n_passes < last:
                 is_done = self.certify().proved_gap <= tol
@@ -707,7 +713,8 @@ class Rounds(Passes):
 
     def _make_round(self, which: list[int], on_block: Callable[[], None]) -> None:
         """A pass over all blocks at the points and steps of these problems."""
-        active, n_moved = [self.problems[k] for k in which], len(self.moves)
+        problems, moves = [p.copy() for p in self.problems], list(self.moves)
+        active = [problems[k] for k in which]
         keeps = self.blocks.keeps_centres
         message = Message(
             which=np.array(which),
@@ -718,12 +725,16 @@ class Rounds(Passes):
             moves=[of for of in self.moves[self.n_moved :] if keeps or of[0] in which],
         )
         sums = self.blocks.sum_up(see, message, on_block)
-        with _threads.uninterrupted():
-            for j, (k, p) in enumerate(zip(which, active, strict=True)):
-                move = p.take({name: array[j] for name, array in sums.items()}, self.n_pairs)
-                self.moves += [] if move is None else [(k, *move)]
-            self.n_passes += 1
-            self.n_moved = n_moved * keeps
+        for j, (k, p) in enumerate(zip(which, active, strict=True)):
+            move = p.take({name: array[j] for name, array in sums.items()}, self.n_pairs)
+            moves += [] if move is None else [(k, *move)]
+        _core.change(
+            vars(self),
+            {
+                "problems": problems, "moves": moves, "n_passes": self.n_passes + 1,
+                "n_moved": len(self.moves) * keeps,
+            },
+        )  # fmt: skip
 
     # ---- What there is so far --------------------------------------------------------------------
 

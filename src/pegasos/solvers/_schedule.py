@@ -4,13 +4,14 @@ The solver of linear problems is `Linear`, whose schedule is in ``csrc/solve.c``
 problems is `KernelAscent`.
 """
 
+import copy
 import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from pegasos._threads import uninterrupted
+from pegasos import _core
 from pegasos.problems import _certificate, _rows
 from pegasos.problems._settings import Settings
 from pegasos.solvers._kernel_ascent import KernelAscent
@@ -132,7 +133,7 @@ class Schedule:
         """Run solvers until every relative duality gap is at most `tol`, or to the plan's end.
 
         Can be stopped at any time by an exception; calling it again completes the plan. So it does
-        until `end_plan`, which belongs where the result is kept.
+        until the plan is `ended`, which belongs where the result is kept.
 
         `tol` of "auto" is `GAP`, or as little as rounding leaves where that costs little; of None,
         `max_iter` epochs. `n_steps` and `order` are for "pegasos", in place of both. With
@@ -236,9 +237,15 @@ class Schedule:
             pegasos.carry_out(rows, **threads)
             if epochs == left or self.certify(rows).stopping_gap.max() <= tol:
                 return
-            with uninterrupted():
-                pegasos.end_plan()
-                self.epochs_begun += epochs
+            pegasos = self._ended_pegasos()
+            begun = self.epochs_begun + epochs
+            _core.change(vars(self), {"pegasos": pegasos, "solver": pegasos, "epochs_begun": begun})
+
+    def _ended_pegasos(self) -> Any:
+        """Pegasos, whose plan is over."""
+        ended = copy.copy(self.pegasos)
+        ended.end_plan()
+        return ended
 
     def _next_solver(self, rows: Any, threads: dict[str, Any]) -> tuple[Any, Any]:
         """The solver at work, or the one that follows Pegasos, and where it begins; None: at 0.
@@ -267,11 +274,10 @@ class Schedule:
             return
         ran = tuple(self.solver_epochs.items()) if self.n_iter else ()
         is_after_epoch = not solver.begins_with_pegasos(solver.rows)
-        with uninterrupted():
-            if is_after_epoch:
-                self.pegasos.end_plan()
-                self.epochs_begun += 1
-            self._ran, self.solver = ran, solver
+        changes = {"_ran": ran, "solver": solver}
+        if is_after_epoch:
+            changes |= {"pegasos": self._ended_pegasos(), "epochs_begun": self.epochs_begun + 1}
+        _core.change(vars(self), changes)
 
     def epochs_of_plan(self) -> np.ndarray:
         """Epochs that `train` has made of its plan, of each problem; of Pegasos, all."""
@@ -279,10 +285,14 @@ class Schedule:
             return np.full(len(self.pegasos.problems), np.inf)
         return self.epochs_begun + self.solver.n_epochs - self.solver.base
 
-    def end_plan(self) -> None:
-        """Let the next `train` do more."""
-        self.solver.end_plan()
-        self.epochs_begun = 0
+    def ended(self) -> "Schedule":
+        """This one once its plan is over, so that the next `train` does more."""
+        new = copy.copy(self)
+        new.solver, new.epochs_begun = copy.copy(self.solver), 0
+        new.solver.end_plan()
+        if self.solver is self.pegasos:
+            new.pegasos = new.solver
+        return new
 
     # ---- Changing the solver ---------------------------------------------------------------------
 
@@ -307,27 +317,27 @@ class Schedule:
     @np.errstate(over="ignore", under="ignore")
     def return_to_pegasos(self, rows: Any) -> None:
         """Let Pegasos go on from another solver's model, and count the epochs that led to it."""
-        solver, pegasos, settings = self.solver, self.pegasos, self.settings
-        if solver is pegasos:
+        solver, settings = self.solver, self.settings
+        if solver is self.pegasos:
             return
+        pegasos = self.pegasos.copy()
         inside = np.count_nonzero(pegasos.labels, axis=1)
         if not len(inside):  # not told yet
             inside = solver.n_inside
         ran = tuple(self.solver_epochs.items())
         coef, intercept = solver.model()
-        with uninterrupted():
-            norm = self.kind.squared_norm(rows)
-            pegasos.go_on_from(coef, intercept, self.n_iter, inside, norm)
-            if pegasos.counts is not None:
-                c = pegasos.row_weights
-                weights = 1 if c is None else np.maximum(c, 1e-300)
-                steps = pegasos.problems["n_steps"] + pegasos.problems["delay"]
-                epochs = steps * settings.batch_size / np.maximum(inside, 1)
-                most = np.array([settings.loss_of(k).bound for k in range(len(inside))])[:, None]
-                a = np.clip(solver.dual() / weights, -most, most)
-                counts = epochs[:, None] * a
-                pegasos.counts[...] = np.rint(counts) if settings.loss.has_counts else counts
-            self._ran, self.solver = ran, pegasos
+        norm = self.kind.squared_norm(rows)
+        pegasos.go_on_from(coef, intercept, self.n_iter, inside, norm)
+        if pegasos.counts is not None:
+            c = pegasos.row_weights
+            weights = 1 if c is None else np.maximum(c, 1e-300)
+            steps = pegasos.problems["n_steps"] + pegasos.problems["delay"]
+            epochs = steps * settings.batch_size / np.maximum(inside, 1)
+            most = np.array([settings.loss_of(k).bound for k in range(len(inside))])[:, None]
+            a = np.clip(solver.dual() / weights, -most, most)
+            counts = epochs[:, None] * a
+            pegasos.counts[...] = np.rint(counts) if settings.loss.has_counts else counts
+        _core.change(vars(self), {"_ran": ran, "pegasos": pegasos, "solver": pegasos})
 
     def _telling(
         self, on_progress: Callable[[], None] | None, on_epoch: Callable[[], None] | None
