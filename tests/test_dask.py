@@ -306,11 +306,11 @@ def test_a_worker_that_joins_gets_its_share(data, monkeypatch):
     class Joined(pegasos.dask.Rounds):
         """At the third round, there is another worker."""
 
-        def _make_round(self, which):
+        def _make_round(self, *arguments):
             if self.n_passes == 3:
                 cluster.scale(2)
                 client.wait_for_workers(2, timeout=60)
-            super()._make_round(which)
+            super()._make_round(*arguments)
 
     with distributed.LocalCluster(
         n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"
