@@ -592,10 +592,6 @@ class BlockSchedule(Passes):
             return self.coef, self.problems["intercept"]
         return self.w.copy(), self._intercept_of(self.dual)
 
-    @property
-    def blocks(self) -> Blocks:
-        return self.loads.blocks
-
     def progress(self) -> tuple[int, int, str]:
         """Rows visited, 0, and the pass, with the largest gap once it is known."""
         is_known = np.isfinite(self.problems["objective"]).all()
