@@ -33,8 +33,7 @@ enum { AHEAD = 16 };
  * wake. */
 enum { MOVES = 3 };
 
-/* Chooses one of the rows active[n_chosen .. n_active - 1] at random, to come after those chosen.
- * */
+/* Chooses one of the rows active[n_chosen .. n_active - 1] at random, to come after those. */
 static INLINE int64_t choose(pegasos_dual *p, int64_t *active)
 {
     const int64_t at = p->n_chosen++;
@@ -336,14 +335,14 @@ void pegasos_dual_sweep(const pegasos_rows *rows, int64_t n_problems, pegasos_du
 /*
  * A whole run of one problem: epochs, gap checks, and when to stop.
  *
- * The dual point comes with two primal ones: w(a), and the mean of w(a) over snapshots of an epoch.
- * Where rows are many beside features, w(a) swings from visit to visit, and the mean is by far the
- * better one.
- *
  * A gap check costs about an epoch. It is made where it is likely to end the run, by the estimate
  * that an epoch gives (see `ascend`) and how fast it falls, and whenever the visits have grown by
- * so much since the last one. A check at w wakes rows, so one is made for that, too, where most
- * rows sleep and the estimate has fallen far in at least as many visits as there are rows.
+ * so much since the last one. It wakes rows, so one is made for that, too, where most rows sleep
+ * and the estimate has fallen far in at least as many visits as there are rows.
+ *
+ * The last epoch that a run may make ends with two primal points: w(a), and the mean of w(a) over
+ * snapshots. Where rows are many beside features, w(a) swings from visit to visit, and far from the
+ * optimum the mean is by far the better one. Near the optimum it gains nothing.
  *
  * A run may be stopped wherever it polls. Within an epoch, its position is in the state. A gap
  * check changes nothing before its end: one that was stopped is made once more.
@@ -353,13 +352,9 @@ static const double GROWTH_BEFORE_CHECK = 1.5;
 /* The gap at the end of an epoch is estimated as half an epoch's fall below what the epoch saw; it
  * is to be at most so much of the gap that is asked for. */
 static const double FORETOLD = 0.95;
-enum check { NONE, TO_WAKE, TO_END };
 /* Rows are woken when the estimate is so small, and whenever it has fallen to such a part since;
  * near the gap that is asked for, the check that is to end the run does that. */
 static const double FIRST_WAKE = 0.03, FALL_BEFORE_WAKE = 0.1;
-/* The mean is taken in every epoch where this costs at most so much of the epoch; else, in those
- * whose end is likely to see a gap check. */
-static const double CHEAP = 0.1;
 
 typedef struct run {
     const pegasos_rows *rows;
@@ -382,15 +377,18 @@ static bool is_stopped(const run *r, double numbers)
 
 /* ---- Epochs ---------------------------------------------------------------------------------- */
 
-/* At the start of an epoch: every how many rows to take a snapshot; 0: never. */
-static void plan_snapshots(const run *r)
+/* Whether snapshots are taken in this epoch. */
+static bool is_averaged(const pegasos_ascent *s)
 {
-    pegasos_ascent *s = r->s;
-    const double size = stored_numbers(r->rows);
-    const bool wanted = SNAPSHOTS * (double)r->rows->n_features <= CHEAP * size
-                        || is_within(s, 2 * HOPEFUL) || s->n_epochs + 1 >= s->last_epoch;
-    s->snapshot_every = wanted ? (r->p->n_active + SNAPSHOTS - 1) / SNAPSHOTS : 0;
-    s->next_snapshot = wanted ? s->snapshot_every : r->p->n_active;
+    return s->n_epochs + 1 >= s->last_epoch;
+}
+
+/* The position at which to take the next snapshot, or the end of the epoch. */
+static int64_t next_snapshot(const run *r)
+{
+    const int64_t n = r->p->n_active, each = (n + SNAPSHOTS - 1) / SNAPSHOTS;
+    const int64_t next = (r->p->position / each + 1) * each;
+    return is_averaged(r->s) && next < n ? next : n;
 }
 
 static void take_snapshot(const run *r)
@@ -400,7 +398,6 @@ static void take_snapshot(const run *r)
         r->x->sums[j] += r->x->w[j];
     r->x->sums[d] += r->p->constant_weight;
     r->s->n_snapshots++;
-    r->s->next_snapshot += r->s->snapshot_every;
 }
 
 /* Visits the rows that are left of the epoch under way; false: it was stopped. */
@@ -409,16 +406,14 @@ static bool visit_rows(const run *r)
     pegasos_ascent *s = r->s;
     const double each = 3 * cost_of_row(r->rows);
     const int64_t most = 1 + (int64_t)fmin(r->watch->every / each, 1e9);
-    if (r->p->n_chosen == 0)
-        plan_snapshots(r);
     while (r->p->position < r->p->n_active) {
-        const int64_t left = s->next_snapshot - r->p->position;
+        const int64_t next = next_snapshot(r), left = next - r->p->position;
         const int64_t done =
             pegasos_dual_run(r->rows, r->p, r->x->targets, r->x->norms, r->x->active, r->x->a,
                              r->x->w, left < most ? left : most);
         const bool is_over = r->p->position >= r->p->n_active;
         s->n_visits += done;
-        if (s->snapshot_every > 0 && (is_over || r->p->position == s->next_snapshot))
+        if (is_averaged(s) && (is_over || r->p->position == next))
             take_snapshot(r);
         if (is_stopped(r, each * (double)done))
             return false;
@@ -475,12 +470,12 @@ static bool are_visits_over(const pegasos_ascent *s)
     return s->last_visit > 0 && s->n_visits >= s->last_visit;
 }
 
-/* Which gap check the end of this epoch sees. `s` is a copy of the state, which notes what was
+/* Whether the end of this epoch sees a gap check. `s` is a copy of the state, which notes what was
  * found out: it becomes the state once the check is over. */
-static enum check next_check(const run *r, pegasos_ascent *s)
+static bool is_check_due(const run *r, pegasos_ascent *s)
 {
     if (s->n_epochs + 1 >= s->last_epoch || are_visits_over(s) || r->p->n_active == 0)
-        return TO_END;
+        return true;
     const double before = s->estimates_before[0];
     s->estimates_before[0] = s->estimates_before[1];
     s->estimates_before[1] = s->estimate;
@@ -489,23 +484,21 @@ static enum check next_check(const run *r, pegasos_ascent *s)
         s->patience = 0;
         s->has_stopped = is_hopeless(r, s);
         if (s->has_stopped)
-            return TO_END;
+            return true;
     }
     const double fall = isfinite(before) ? fmin(s->estimate / before, 1) : 1;
     const double now = s->estimate * sqrt(fall);
     const bool is_small = now <= FORETOLD * s->tol || s->primal <= PEGASOS_ROUNDING;
     if (is_small && s->estimate <= s->estimate_at_check / 1.5)
-        return TO_END;
+        return true;
     if (s->n_visits >= EPOCHS_BEFORE_CHECK * s->n_inside
         && (double)s->n_visits >= GROWTH_BEFORE_CHECK * (double)s->n_visits_at_check)
-        return TO_END;
+        return true;
     const double last = fmin(s->estimate_at_check, FIRST_WAKE / FALL_BEFORE_WAKE);
     const bool is_far = s->estimate > s->tol / FALL_BEFORE_WAKE;
     const bool most_sleep = r->p->n_active < s->n_inside / 2;
     return is_far && most_sleep && s->estimate <= FALL_BEFORE_WAKE * last
-                   && s->n_visits >= s->n_visits_at_check + s->n_inside
-               ? TO_WAKE
-               : NONE;
+           && s->n_visits >= s->n_visits_at_check + s->n_inside;
 }
 
 /* point = s sum_i a_i y_i x_i; false: it was stopped. */
@@ -608,13 +601,11 @@ static void wake_rows(const run *r, const candidate *x)
         p->position = p->n_chosen = p->n_kept = p->n_active;
 }
 
-/* Computes the gap at the mean of w, if there is one and the check may end the run, and at w unless
- * the mean is good enough. `after` is the state that the end of the check leaves, but for what it
- * finds. */
-static int check_gap(const run *r, enum check check, const pegasos_ascent *after)
+/* Computes the gap at the mean of w, if there is one, and at w unless the mean is good enough.
+ * `after` is the state that the end of the check leaves, but for what it finds. */
+static int check_gap(const run *r, const pegasos_ascent *after)
 {
-    const int64_t d = r->rows->n_features;
-    const int64_t n_snapshots = check == TO_END ? r->s->n_snapshots : 0;
+    const int64_t d = r->rows->n_features, n_snapshots = r->s->n_snapshots;
     candidate mean = {.w = r->x->point, .primal = INFINITY};
     candidate last = {.w = r->x->w, .constant = r->p->constant_weight, .primal = INFINITY};
     double dual = 0;
@@ -677,11 +668,11 @@ int64_t pegasos_ascent_run(const pegasos_rows *rows, pegasos_dual *problem, pega
         if (!is_last && !visit_rows(&r))
             return PEGASOS_STOPPED;
         pegasos_ascent after = *s;
-        const enum check check = is_last ? TO_END : next_check(&r, &after);
-        const int status = check == NONE ? PEGASOS_DONE : check_gap(&r, check, &after);
+        const bool is_due = is_last || is_check_due(&r, &after);
+        const int status = is_due ? check_gap(&r, &after) : PEGASOS_DONE;
         if (status != PEGASOS_DONE)
             return status;
-        if (check == NONE)
+        if (!is_due)
             *s = after;
         if (problem->position >= problem->n_active)
             end_epoch(&r);

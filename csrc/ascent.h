@@ -9,15 +9,6 @@
 
 #include <math.h>
 
-/* A gap is checked if it is estimated at no more than so many times the one that is asked for. */
-static const double HOPEFUL = 1.3;
-
-/* Whether the estimate is so many times what is asked for, at most. */
-static INLINE bool is_within(const pegasos_ascent *s, double factor)
-{
-    return s->tol >= 0 && (s->estimate <= factor * s->tol || s->primal <= PEGASOS_ROUNDING);
-}
-
 /* Estimates the gap, as the part that tol is compared with, by what the last epoch saw and the sum
  * of z_i a_i - c_i l*(a_i/c_i): D from running sums, and the gap. */
 static INLINE void estimate_gap(const pegasos_dual *p, pegasos_ascent *s, pegasos_loss loss,

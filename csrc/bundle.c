@@ -14,20 +14,24 @@
 enum { WORTH = 3, DRAWS_PER_PIECE = 256 };
 /* A piece of work has no more numbers, unless one row has. */
 static const double NUMBERS_PER_PIECE = 1e5;
+/* A problem is near its gap if it is estimated at no more than so many times that. */
+static const double HOPEFUL = 1.3;
 
-/* Whether fewer problems than a bundle is worth are farther from the gap than `factor` times. */
-static bool most_are_within(const pegasos_bundle *b, double factor)
+/* Whether fewer problems than a bundle is worth are far from their gap. */
+static bool are_most_near(const pegasos_bundle *b)
 {
     int64_t left = 0;
-    for (int64_t l = 0; l < b->n_problems; l++)
-        left += !is_within(&b->ascents[l], factor);
+    for (int64_t l = 0; l < b->n_problems; l++) {
+        const pegasos_ascent *s = &b->ascents[l];
+        left += s->estimate > HOPEFUL * s->tol && s->primal > PEGASOS_ROUNDING;
+    }
     return b->ascents->tol >= 0 && left < WORTH;
 }
 
-/* Whether the mean of w is taken in this epoch: where its end is likely to see a gap check. */
-static bool is_averaged(const pegasos_bundle *b)
+/* Whether this is the last epoch, in which the mean of w is taken. */
+static bool is_last(const pegasos_bundle *b)
 {
-    return b->ascents->n_epochs + 1 >= b->last_epoch || most_are_within(b, 4 * HOPEFUL);
+    return b->ascents->n_epochs + 1 >= b->last_epoch;
 }
 
 static void begin_epoch(const pegasos_rows *rows, const pegasos_bundle *b)
@@ -91,12 +95,12 @@ static void split_up(const pegasos_rows *rows, const pegasos_bundle *b, bool at_
 
 static void end_epoch(const pegasos_rows *rows, const pegasos_bundle *b)
 {
-    if (is_averaged(b))
+    if (is_last(b))
         find_means(rows, b, b->n_inside - b->n_inside / 2);
     estimate_gaps(rows, b);
     for (int64_t l = 0; l < b->n_problems; l++)
         b->ascents[l].n_visits += b->ascents[l].n_inside;
-    if (b->ascents->n_epochs + 1 >= b->last_epoch || most_are_within(b, HOPEFUL)) {
+    if (is_last(b) || are_most_near(b)) {
         split_up(rows, b, true);
         return;
     }
@@ -119,7 +123,7 @@ static double visit(const pegasos_rows *rows, const pegasos_bundle *b)
     const int64_t place = b->ascents->place, n = b->n_inside, half = n / 2;
     const double numbers = cost_of_row(rows);
     const double affordable = NUMBERS_PER_PIECE / numbers;
-    const bool averaged = is_averaged(b);
+    const bool averaged = is_last(b);
     int64_t count = (averaged && place < half ? half : n) - place, draws[DRAWS_PER_PIECE];
     if (place == 0)
         begin_epoch(rows, b);

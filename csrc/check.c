@@ -172,7 +172,6 @@ static bool is_ascent_safe(const state *s, const int64_t *active)
 {
     const pegasos_dual *const p = &s->dual;
     const pegasos_ascent *const q = &s->ascent;
-    const bool is_ahead = q->next_snapshot > p->position;
     bool are_rows_of_it = 0 <= p->n_active && p->n_active <= s->n_inside;
     for (int64_t i = 0; are_rows_of_it && i < s->n_inside; i++)
         are_rows_of_it = 0 <= active[i] && active[i] < s->n_rows;
@@ -182,9 +181,7 @@ static bool is_ascent_safe(const state *s, const int64_t *active)
            && q->part <= PEGASOS_WEIGHTS && 0 <= q->place && q->place < s->n_rows
            && q->n_epochs < LARGEST / s->n_rows - 1 && is_count(q->n_visits)
            && q->n_visits <= (q->n_epochs + 1) * s->n_inside && is_count(q->n_visits_at_check)
-           && 0 <= q->snapshot_every && q->snapshot_every <= s->n_rows && is_count(q->next_snapshot)
-           && is_count(q->n_snapshots) && q->n_inside == s->n_inside
-           && (is_ahead || p->position == p->n_active || p->n_chosen == 0);
+           && is_count(q->n_snapshots) && q->n_inside == s->n_inside;
 }
 
 /* Sizes, counters and indices. */

@@ -379,9 +379,7 @@ typedef struct pegasos_ascent {
     int64_t n_visits;    /* rows visited */
     int64_t n_steps;     /* of them, in an epoch of Pegasos */
     int64_t n_visits_at_check;
-    int64_t snapshot_every; /* visits from one snapshot of w to the next in this epoch; 0: none */
-    int64_t next_snapshot;
-    int64_t n_snapshots;        /* of this epoch so far */
+    int64_t n_snapshots;        /* of w in this epoch so far */
     double estimate;            /* of the relative gap, after the last epoch */
     double estimates_before[2]; /* after the two epochs before it, the earlier one first; or 0 */
     double estimate_at_check;   /* at the last gap check */

@@ -273,8 +273,6 @@ cdef extern from "core.h" nogil:
         int64_t n_visits
         int64_t n_steps
         int64_t n_visits_at_check
-        int64_t snapshot_every
-        int64_t next_snapshot
         int64_t n_snapshots
         double estimate
         double estimates_before[2]
@@ -1288,9 +1286,6 @@ cdef int require_ascent(const pegasos_dual *p, const pegasos_ascent *s, int64_t 
     holds &= 0 <= s.n_steps < LARGEST and 0 <= s.n_visits < LARGEST
     holds &= 0 <= s.n_visits_at_check < LARGEST and 0 <= s.n_snapshots < LARGEST
     holds &= 0 <= p.n_moved
-    # The next snapshot is ahead.
-    holds &= 0 <= s.snapshot_every <= n and 0 <= s.next_snapshot < LARGEST
-    holds &= p.n_chosen == 0 or p.position == p.n_active or p.position < s.next_snapshot
     return require(holds, "ascent is not in a state that a run can reach")
 
 
