@@ -16,7 +16,7 @@
  * What is kept from one solver to the next is a dual point and the best model so far. A change is a
  * transaction: the solver that begins has arrays of its own, and is at work once they are complete.
  *
- * Several problems over the same rows begin with epochs of dual ascent that they make together
+ * Several problems over the same rows that begin with dual ascent make its first epochs together
  * (bundle.c), and then go on one by one. A path of lambda is one fit: lambda changes, the state
  * stays.
  */
@@ -35,8 +35,6 @@ enum { BUDGET = 128, PASSES_OF_VISITS = 2 };
 /* Dual ascent may give up after so many epochs where it gets nowhere, and Newton's method is likely
  * to take at most so many times as long. */
 enum { PATIENCE = 5, MOST_DEARER = 4 };
-/* Epochs that several problems make together, before Newton's method or dual ascent of each. */
-enum { BEFORE_NEWTON = 3, BEFORE_ASCENT = 8 };
 /* From how many features on BLAS is worth its while. */
 enum { FEW_FEATURES = 50 };
 
@@ -148,11 +146,6 @@ static bool is_auto(const fit *f)
     return f->options->solver == PEGASOS_AUTO && f->options->tol >= 0;
 }
 
-int64_t pegasos_epochs_together(const fit *f)
-{
-    return is_auto(f) && newton_is_cheaper(f, 1) ? BEFORE_NEWTON : BEFORE_ASCENT;
-}
-
 /* ---- The schedule ---------------------------------------------------------------------------- */
 
 /* Passes that the solver at work has made, or visits that take as long. */
@@ -163,24 +156,16 @@ static int64_t passes_made(const state *s)
     return progress_of_state(s).n_epochs;
 }
 
-/* PEGASOS_AUTO: lets the solver at work go on for a first budget. Where Newton's method
- * is the cheaper one, dual ascent has as many epochs as a bundle makes, and Newton's method
- * follows. Where that is not much dearer, dual ascent may give up early, after PATIENCE epochs
- * beside those of the bundle, `n_before`. */
+/* PEGASOS_AUTO: lets the solver at work go on for a first budget. Where Newton's method is not much
+ * dearer, dual ascent may give up early, after PATIENCE epochs beside the `n_before` of a bundle. */
 static void begin_budget(fit *f, int64_t n_before)
 {
     state *s = f->s;
     s->budget = BUDGET;
     s->budget_end = passes_made(s) + BUDGET;
     s->gap_before = INFINITY;
-    if (!is_auto(f) || s->solver != PEGASOS_ASCENT)
-        return;
-    if (newton_is_cheaper(f, MOST_DEARER))
+    if (is_auto(f) && s->solver == PEGASOS_ASCENT && newton_is_cheaper(f, MOST_DEARER))
         s->ascent.patience = (n_before + PATIENCE) * s->n_inside;
-    if (newton_is_cheaper(f, 1)) {
-        s->budget_end = passes_made(s) + PASSES_OF_VISITS * pegasos_epochs_together(f);
-        s->gap_before = 0;
-    }
 }
 
 /* Lets dual ascent begin at 0, `n_before` epochs of it in a bundle. */
@@ -217,7 +202,7 @@ static bool prepare(fit *f)
         begin_budget(f, 0);
     } else if (s->lam != f->problem->lam) {
         pegasos_fit_change_lam(f);
-        begin_budget(f, pegasos_epochs_together(f));
+        begin_budget(f, EPOCHS_TOGETHER);
     }
     if (asked != PEGASOS_AUTO && asked != s->solver)
         return asked == PEGASOS_NEWTON ? pegasos_fit_begin_newton(f)
@@ -289,7 +274,7 @@ static bool choose(fit *f)
         if (!(s->solver == PEGASOS_ASCENT ? pegasos_fit_begin_newton(f)
                                           : pegasos_fit_begin_ascent(f, false)))
             return false;
-        s->budget = s->gap_before == 0 ? BUDGET : 2 * s->budget; /* 0: after a head start */
+        s->budget *= 2;
     }
     s->gap_before = has_halved ? now.relative_gap : INFINITY;
     s->budget_end = passes_made(s) + s->budget;
@@ -354,12 +339,14 @@ int pegasos_solve_one(const pegasos_problem *problem, const pegasos_options *opt
     return run(&f);
 }
 
-/* Lets a problem begin in a bundle. After it, PEGASOS_AUTO lets the cheaper solver go on. */
-void pegasos_fit_begin_in_bundle(fit *f)
+bool pegasos_fit_begin_in_bundle(fit *f)
 {
+    if (pegasos_fit_first_solver(f) != PEGASOS_ASCENT)
+        return false;
     pegasos_fit_begin(f);
-    begin_at_zero(f, pegasos_epochs_together(f));
+    begin_at_zero(f, EPOCHS_TOGETHER);
     f->s->ascent.part = PEGASOS_BUNDLE;
+    return true;
 }
 
 bool pegasos_fit_begin_at_model(fit *f)

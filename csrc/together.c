@@ -126,20 +126,19 @@ int pegasos_solve_together(int64_t n_problems, const pegasos_problem *problem,
         fit *const f = &t.fits[l];
         *f = pegasos_fit_of(problem, options, labels + l * n, norms, (char *)memory + l * kept,
                             room);
-        if (f->s->pending == PEGASOS_BEGIN)
-            pegasos_fit_begin_in_bundle(f);
-        else if (f->s->pending == PEGASOS_CHECK_DATA && !pegasos_fit_check_data(f))
+        if (f->s->pending == PEGASOS_BEGIN && !pegasos_fit_begin_in_bundle(f))
+            return PEGASOS_DONE;
+        if (f->s->pending == PEGASOS_CHECK_DATA && !pegasos_fit_check_data(f))
             return PEGASOS_STOPPED;
     }
     if (!are_in_step(&t, problem->lam))
         return PEGASOS_DONE;
     lay_out(&t, rows, room);
     take(&t);
-    const int64_t end = pegasos_epochs_together(t.fits);
     pegasos_order order = {0};
     pegasos_bundle bundle = {
         .n_problems = n_problems,
-        .last_epoch = most < end ? most : end,
+        .last_epoch = most < EPOCHS_TOGETHER ? most : EPOCHS_TOGETHER,
         .problems = t.duals,
         .ascents = t.ascents,
         .targets = {n, t.labels, NULL, problem->weights, problem->loss},
