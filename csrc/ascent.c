@@ -185,6 +185,56 @@ static INLINE double best_by_length(const loss_form loss, double a, double c, do
     return best < most ? best : most;
 }
 
+/* What visits need of a bundle's problems, lane by lane, so that lanes become SIMD; those to spare
+ * have labels of 0, and stay as they are. */
+typedef struct lanes {
+    double scale[MOST_LANES], step[MOST_LANES], longer[MOST_LANES]; /* step is 1/(scale longer) */
+    double feature[MOST_LANES], square[MOST_LANES];                 /* square is feature^2 */
+    double intercept[MOST_LANES], constant[MOST_LANES], constant_sum[MOST_LANES];
+    double factor[MOST_LANES], inverse[MOST_LANES], squared[MOST_LANES], gap[MOST_LANES];
+    bool is_pegasos;
+} lanes;
+
+static INLINE void load_lanes(lanes *x, int64_t n_problems, const pegasos_dual *problems)
+{
+    for (int64_t l = 0; l < n_problems; l++) {
+        const pegasos_dual *const p = &problems[l];
+        x->scale[l] = p->scale;
+        x->step[l] = 1 / p->scale;
+        x->longer[l] = 1;
+        x->feature[l] = p->intercept_scaling;
+        x->square[l] = p->intercept_scaling * p->intercept_scaling;
+        x->intercept[l] = p->intercept;
+        x->constant[l] = p->constant_weight;
+        x->factor[l] = p->factor;
+        x->inverse[l] = 1 / p->factor;
+        x->squared[l] = p->squared_norm;
+        x->is_pegasos |= p->pegasos_mass > 0;
+    }
+}
+
+static INLINE void store_lanes(const lanes *x, int64_t n_problems, pegasos_dual *problems,
+                               bool with_sums)
+{
+    for (int64_t l = 0; l < n_problems; l++) {
+        problems[l].constant_weight = x->constant[l];
+        problems[l].squared_norm = x->squared[l];
+        problems[l].gap += x->gap[l];
+        problems[l].constant_sum += with_sums ? x->constant_sum[l] : 0;
+    }
+}
+
+/* In the first epoch, see `growth`: steps of the sample that row i, of weight c, is part of now. */
+static INLINE void lengthen(lanes *x, int64_t n_problems, pegasos_dual *problems,
+                            const int8_t *labels, double c)
+{
+    for (int64_t l = 0; l < n_problems; l++)
+        if (problems[l].pegasos_mass > 0 && labels[l] != 0) {
+            x->longer[l] = growth(&problems[l], problems[l].weight_seen += c);
+            x->step[l] = 1 / (problems[l].scale * x->longer[l]);
+        }
+}
+
 /*
  * The same steps for a bundle of problems, over `count` rows in a given order: no row is left out,
  * since what most of the time goes into, reaching the numbers of w, serves all problems. a is
@@ -203,26 +253,8 @@ static INLINE void sweep(const row_functions *f, const pegasos_rows *rows, int64
     const int8_t *const labels = targets->labels;
     const double *const bounds = targets->weights;
     const int B = f->lanes;
-    /* Lane by lane, so that lanes become SIMD; those to spare have labels of 0, and stay as they
-     * are. */
-    double scale[MOST_LANES] = {0}, step[MOST_LANES] = {0}, feature[MOST_LANES] = {0};
-    double intercept[MOST_LANES] = {0}, constant[MOST_LANES] = {0}, gap[MOST_LANES] = {0};
-    double factor[MOST_LANES] = {0}, inverse[MOST_LANES] = {0}, squared[MOST_LANES] = {0};
-    double constant_sum[MOST_LANES] = {0}, longer[MOST_LANES] = {0}, square[MOST_LANES] = {0};
-    bool is_pegasos = false;
-    for (int64_t l = 0; l < n_problems; l++) {
-        factor[l] = problems[l].factor;
-        inverse[l] = 1 / problems[l].factor;
-        squared[l] = problems[l].squared_norm;
-        scale[l] = problems[l].scale;
-        step[l] = 1 / problems[l].scale;
-        feature[l] = problems[l].intercept_scaling;
-        square[l] = feature[l] * feature[l];
-        intercept[l] = problems[l].intercept;
-        constant[l] = problems[l].constant_weight;
-        longer[l] = 1;
-        is_pegasos |= problems[l].pegasos_mass > 0;
-    }
+    lanes x = {.is_pegasos = false};
+    load_lanes(&x, n_problems, problems);
     for (int64_t j = 0; j < count; j++) {
         const int64_t i = draws[j], next = j + 1 < count ? draws[j + 1] : i;
         const double c = bounds ? bounds[i] : 1, x_norm = norms[i] > 0 ? norms[i] : DBL_MIN;
@@ -231,27 +263,23 @@ static INLINE void sweep(const row_functions *f, const pegasos_rows *rows, int64
         PREFETCH(labels + next * B);
         for (int l = 0; l < B; l += 64 / (int)sizeof(double))
             PREFETCH(a + next * B + l);
-        if (is_pegasos)
-            for (int64_t l = 0; l < n_problems; l++)
-                if (problems[l].pegasos_mass > 0 && labels[i * B + l] != 0) {
-                    longer[l] = growth(&problems[l], problems[l].weight_seen += c);
-                    step[l] = 1 / (problems[l].scale * longer[l]);
-                }
+        if (x.is_pegasos)
+            lengthen(&x, n_problems, problems, labels + i * B, c);
         f->dot_bundle(rows, i, v, B, B, next, score);
         for (int l = 0; l < B; l++) {
             const double y = labels[i * B + l], old = a[i * B + l];
-            const double inner = factor[l] * score[l] + feature[l] * constant[l];
-            const double u = 1 - y * (longer[l] * inner + intercept[l]);
-            const double norm = x_norm + square[l], length = step[l] / norm;
+            const double inner = x.factor[l] * score[l] + x.feature[l] * x.constant[l];
+            const double u = 1 - y * (x.longer[l] * inner + x.intercept[l]);
+            const double norm = x_norm + x.square[l], length = x.step[l] / norm;
             double best = best_by_length(loss, old, c, u, length);
             best = y != 0 ? best : old;
-            gap[l] += y != 0 ? loss_gap(loss, old, c, u) : 0;
+            x.gap[l] += y != 0 ? loss_gap(loss, old, c, u) : 0;
             a[i * B + l] = best;
-            change[l] = scale[l] * (best - old) * y;
-            squared[l] += change[l] * (2 * inner + change[l] * norm);
-            constant[l] += change[l] * feature[l];
-            constant_sum[l] += visits * change[l] * feature[l];
-            change[l] *= inverse[l];
+            change[l] = x.scale[l] * (best - old) * y;
+            x.squared[l] += change[l] * (2 * inner + change[l] * norm);
+            x.constant[l] += change[l] * x.feature[l];
+            x.constant_sum[l] += visits * change[l] * x.feature[l];
+            change[l] *= x.inverse[l];
             summed[l] = visits * change[l];
             moved += fabs(change[l]); /* a square could be lost to underflow */
         }
@@ -261,12 +289,7 @@ static INLINE void sweep(const row_functions *f, const pegasos_rows *rows, int64
         if (sums)
             f->add_bundle(rows, i, summed, sums, NULL);
     }
-    for (int64_t l = 0; l < n_problems; l++) {
-        problems[l].constant_weight = constant[l];
-        problems[l].squared_norm = squared[l];
-        problems[l].gap += gap[l];
-        problems[l].constant_sum += sums ? constant_sum[l] : 0;
-    }
+    store_lanes(&x, n_problems, problems, sums != NULL);
 }
 
 #define DEFINE_ASCENTS(TYPE)                                                                       \
