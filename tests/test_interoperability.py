@@ -275,7 +275,7 @@ def test_a_loaded_model_is_an_estimator_again(iris, tmp_path, estimator, target)
             np.testing.assert_array_equal(found, expected)
     if targets[target] is not None:
         assert again.score(frame, targets[target]) == estimator.score(frame, targets[target])
-    stored, before = again.to_model().arrays(), estimator.to_model().arrays()
+    stored, before = again.to_model()._arrays(), estimator.to_model()._arrays()
     assert stored.keys() == before.keys()
     for name, array in stored.items():
         np.testing.assert_array_equal(array, before[name])

@@ -635,7 +635,7 @@ class PegasosClassifierCV(_OfClassifiers, _Linear, Labels, Search):
     >>> X, y = load_digits(return_X_y=True)
     >>> search = PegasosClassifierCV(Cs=[0.01, 0.1, 1, 10], random_state=0).fit(X / 16, y)
     >>> print(f"C {search.C_:g}, λ {search.lam_:.2g}, accuracy {search.best_score_:.3f}")
-    C 0.1, λ 0.0056, accuracy 0.929
+    C 0.1, λ 0.0056, accuracy 0.931
     """
 
     cost: ArrayLike | None = None
