@@ -1908,6 +1908,24 @@ def finish(function):
     return result
 
 
+cdef class Closing:
+    """A block that begins with ``thing.open()``, and whose ``thing.close()`` Ctrl-C cannot skip."""
+    cdef object thing
+
+    def __init__(self, thing):
+        self.thing = thing
+
+    def __enter__(self):
+        try:
+            self.thing.open()
+        except BaseException:
+            finish(self.thing.close)
+            raise
+
+    def __exit__(self, *_):
+        finish(self.thing.close)
+
+
 def change(dict attributes not None, dict new not None, optional=(), *, tuple written=()):
     """Make several changes as one, which is made or not.
 

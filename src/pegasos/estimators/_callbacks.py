@@ -37,16 +37,12 @@ class Watch:
 
     def __init__(self, estimator: Any, max_epochs: int | None, **data: Any) -> None:
         self.estimator, self.data = estimator, data
-        self._fit: Any = None
-        if not hasattr(estimator, "_init_callback_context"):
-            return
-        self._fit = estimator._init_callback_context(max_subtasks=max_epochs)
-        self._fit.call_on_fit_task_begin(estimator=estimator, **data)
-
-    @property
-    def is_needed(self) -> bool:
-        """Whether anyone listens."""
-        return self._fit is not None and bool(getattr(self.estimator, "_skl_callbacks", None))
+        #: Whether anyone listens. Where nobody does, the estimator is left alone: a second Ctrl-C
+        #: can cut scikit-learn's clearing up short.
+        self.is_needed = bool(getattr(estimator, "_skl_callbacks", None))
+        if self.is_needed:
+            self._fit = estimator._init_callback_context(max_subtasks=max_epochs)
+            self._fit.call_on_fit_task_begin(estimator=estimator, **data)
 
     def epoch(
         self, attributes: Callable[[], dict[str, Any]], standing: Callable[[], dict[str, Any]]
@@ -67,7 +63,7 @@ class Watch:
 
     def end(self) -> None:
         """The fit has ended."""
-        if self._fit is not None:
+        if self.is_needed:
             self._fit.call_on_fit_task_end(
                 estimator=self.estimator, reconstruction_attributes={}, **self.data
             )

@@ -16,7 +16,7 @@ import mmap
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -98,14 +98,14 @@ class _Loads:
         """The blocks that rows of these numbers are in."""
         return np.searchsorted(self.blocks.starts, rows, "right") - 1
 
-    def __enter__(self) -> Self:
-        self._wanted = self._done = None  # of a pass that Ctrl-C kept from its end
+    def open(self) -> None:
+        """Have memory for a load, and a thread that reads."""
         self._part, self._thread = self.room(1), ThreadPoolExecutor(1, "blocks")
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        assert self._thread is not None
-        self._thread.shutdown()
+    def close(self) -> None:
+        """Let the thread end, and go of memory; can be called again."""
+        if self._thread is not None:
+            self._thread.shutdown()
         self._part = self._thread = self._wanted = self._done = None
 
     def start(self, wanted: list[int]) -> None:
@@ -154,12 +154,11 @@ class _OnDisk(_rounds.Blocks):
         self.loads, self.targets, self.settings = loads, targets, settings
         super().__init__(self)
 
-    def __enter__(self) -> Self:
-        self.loads.__enter__()
-        return self
+    def open(self) -> None:
+        self.loads.open()
 
-    def __exit__(self, *_: object) -> None:
-        self.loads.__exit__()
+    def close(self) -> None:
+        self.loads.close()
 
     def __len__(self) -> int:
         return self.loads.n_loads
@@ -303,7 +302,7 @@ class BlockSchedule(Passes):
         """
         tol = _schedule.GAP if tol == "auto" else tol
         last = self.base + max_iter
-        with self.loads:
+        with _core.Closing(self.loads):
             while True:
                 if self.n_loads == 0 and self.n_passes > self.base:
                     is_last = self.n_passes >= last
@@ -560,7 +559,7 @@ class BlockSchedule(Passes):
         modulo n.
         """
         coef, intercept = self.model()
-        with self.loads:
+        with _core.Closing(self.loads):
             room = self.loads.room(1)
             for _ in self.loads.in_order(room):
                 rows, numbers = room.rows(), room.numbers

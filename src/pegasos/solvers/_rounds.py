@@ -358,11 +358,11 @@ class Blocks:
         self.blocks = blocks
         self.centres: list[Any] = [None] * len(blocks)
 
-    def __enter__(self) -> Self:
-        return self
+    def open(self) -> None:
+        """Have what rounds alone need."""
 
-    def __exit__(self, *_: object) -> None:
-        """Let go of what rounds alone need."""
+    def close(self) -> None:
+        """Let go of it."""
 
     def task(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """What has a function done, or arranges that it will be done."""
@@ -693,7 +693,7 @@ class Rounds(Passes):
         made again by the next call.
         """
         tol = _schedule.GAP if tol == "auto" else -1 if tol is None else tol
-        with _threads.blas.one_thread(), self.blocks:
+        with _threads.blas.one_thread(), _core.Closing(self.blocks):
             if self.n_passes == 0:
                 start = self.blocks.sum_up(begin, self.seed, on_progress)
                 weight = np.where(start["weight"] > 0, start["weight"], 1)
