@@ -457,40 +457,6 @@ typedef struct pegasos_bundle {
 int64_t pegasos_bundle_run(const pegasos_rows *rows, const pegasos_bundle *bundle,
                            pegasos_watch *watch);
 
-/* What the certificate of a kernel machine with coefficients beta and scores f has to know. */
-typedef struct pegasos_point_sums {
-    double squared_norm; /* sum_i beta_i f_i */
-    double size;         /* sum_i |beta_i f_i| */
-    double doubt;        /* by how much rounding can change a score */
-    double length;       /* sum_i |beta_i| */
-    double squares;      /* sum_i beta_i^2 */
-    double rounding;     /* by how much rounding can change squared_norm */
-} pegasos_point_sums;
-
-/* Kernel values K(x_i, .) are at most sizes[i], with an error of at most errors[i]. A sum of them
- * in double adds an error of a part of sizes[i] for each number added. `scores` are without the
- * intercept. */
-void pegasos_sum_point(int64_t n, const double *coef, const double *scores, const double *errors,
-                       const double *sizes, pegasos_point_sums *sums);
-
-/* What is known of a kernel machine. */
-typedef struct pegasos_kernel_proof {
-    double objective;
-    double dual_value;     /* the highest D of multiples of a; or D(a) */
-    double dual_objective; /* of that, what is left if rounding is at its worst for both objectives:
-                              no model is below it. NaN if the matrix is not positive */
-} pegasos_kernel_proof;
-
-/* The certificate of the model with coefficients `coef` and of the dual variables `a`, given what
- * is known of either point. `problem` has lambda and the intercept. The kernel matrix with `ridge`
- * on its diagonal is positive semi-definite: with it, |w|^2 and each row's own score are larger,
- * too. */
-void pegasos_prove_kernel(const pegasos_problem *problem, const pegasos_targets *targets,
-                          double mass, double ridge, int64_t is_positive, const double *coef,
-                          double intercept, const double *scores, const pegasos_point_sums *model,
-                          const double *a, const pegasos_point_sums *dual,
-                          pegasos_kernel_proof *proof);
-
 /* ---- A kernel problem (kernel.c) ------------------------------------------------------------- */
 
 /* K = L L^T but for rounding, and memory for a fit with the rows of L in place of features. */
@@ -744,6 +710,13 @@ int pegasos_columns_add(pegasos_columns *columns, int64_t count, const int64_t *
                         int64_t n_problems, const double *coef, int64_t is_half,
                         int64_t score_stride, double *scores);
 
+/* scores[p][j] += sum_r coef[p][which[r]] K(x_rows[r], x_rows[j]), j < m, r < count <= m: the scores
+ * of some rows, the first of which have the coefficients, of which n_problems rows are coef_stride
+ * apart. `values` is scratch for pegasos_columns_block numbers of value_bytes. */
+int pegasos_columns_score(pegasos_columns *columns, int64_t count, int64_t m, const int64_t *rows,
+                          int64_t n_problems, const double *coef, int64_t coef_stride,
+                          const int64_t *which, void *values, double *scores);
+
 /* Rows that were copied together, to be used again while the same ones are asked for. */
 typedef struct pegasos_choice {
     pegasos_points points;
@@ -764,6 +737,59 @@ typedef struct pegasos_source {
 /* `values` of pegasos_columns, whose context is a pegasos_source. */
 int pegasos_columns_values(void *context, int64_t count, const int64_t *rows, int64_t first,
                            int64_t m, const int64_t *which, int64_t stride, void *out);
+
+/* ---- Certificates of kernel machines (kernel_certificate.c) ---------------------------------- */
+
+/* Models of problems over the same rows, with coefficients of n_problems x n_rows, and dual
+ * variables of the same shape, which are made feasible first. */
+typedef struct pegasos_kernel_models {
+    int64_t n_problems;
+    pegasos_targets targets;     /* labels and values are n_problems x n_rows */
+    const double *epsilons;      /* n_problems: in place of the loss's; NULL: all have that */
+    const double *lams, *masses; /* lambda and m of each problem */
+    int64_t free_intercept;
+    double intercept_scaling;
+    const double *coef, *intercepts, *dual_variables;
+} pegasos_kernel_models;
+
+/* Where their certificates get kernel values from, and how exact these are. */
+typedef struct pegasos_kernel_evidence {
+    pegasos_columns *columns; /* its watch is asked in any case */
+    const int64_t *numbers;   /* n_rows: that of each row in `columns`; NULL: their own */
+    const pegasos_rows *rows; /* of the linear kernel, whose scores come from w; else NULL */
+    const double *norms;      /* n_rows: K(x_i, x_i) */
+    /* n_rows: K(x_i, .) is at most sizes[i], with an error of at most errors[i] in double. */
+    const double *sizes, *errors;
+    double ridge;        /* makes the kernel matrix positive, on its diagonal */
+    int64_t is_positive; /* 1: the matrix is positive semi-definite then */
+    /* Not NULL where columns are of float: the errors of these, and who has values in double. It
+     * tells columns, of which none is kept, of the rows z whose values are those with the rows x;
+     * if n_x is 0, with the rows z. Not 0: it has failed. */
+    const double *float_errors;
+    int (*in_double)(void *context, int64_t n_x, const int64_t *x, int64_t n_z, const int64_t *z,
+                     pegasos_columns **columns);
+    void *context;
+    int64_t most_in_double; /* rows that are asked for at a time: >= 1 */
+} pegasos_kernel_evidence;
+
+/* What is known of a kernel machine. */
+typedef struct pegasos_kernel_proof {
+    double objective;
+    double dual_value;     /* the highest D of multiples of a; or D(a) */
+    double dual_objective; /* of that, what is left if rounding is at its worst for both objectives:
+                              no model is below it. NaN if the matrix is not positive */
+    int64_t is_refuted;    /* 1: rounding does not explain a |w|^2 below 0, or dual_value above the
+                              objective: the matrix is not positive */
+} pegasos_kernel_proof;
+
+/* How many bytes `work` has. */
+int64_t pegasos_kernel_certificate_work(const pegasos_kernel_models *models,
+                                        const pegasos_kernel_evidence *evidence);
+
+/* Writes the proofs of all problems, from scores that are computed afresh; not 0: stopped. */
+int pegasos_kernel_certify(const pegasos_kernel_models *models,
+                           const pegasos_kernel_evidence *evidence, void *work,
+                           pegasos_kernel_proof *proofs);
 
 /* ---- Newton's method (newton.c) -------------------------------------------------------------- */
 

@@ -366,6 +366,28 @@ int pegasos_columns_push(void *context, int64_t n_problems, const double *change
     return 0;
 }
 
+int pegasos_columns_score(pegasos_columns *c, int64_t count, int64_t m, const int64_t *rows,
+                          int64_t n_problems, const double *coef, int64_t coef_stride,
+                          const int64_t *which, void *values, double *scores)
+{
+    const pegasos_progress progress = progress_of(c);
+    pushing p = pushing_of(c, n_problems, coef, coef_stride, m, scores);
+    int64_t places[ROWS];
+    for (int64_t j = 0; j < ROWS; j++)
+        places[j] = j;
+    p.n = p.stride = m;
+    p.columns = values;
+    p.places = places;
+    for (int64_t j = 0; j < count; j += p.count) {
+        p.count = least_of(rows_of_block(m), count - j);
+        p.which = which + j;
+        if (pegasos_columns_among(c, p.count, rows + j, m, rows, m, values) != 0
+            || !push_all(c, &p, &progress))
+            return 1;
+    }
+    return 0;
+}
+
 /* ---- Values of kernels of rows --------------------------------------------------------------- */
 
 int64_t pegasos_choice_bytes(const pegasos_points *points, int64_t most)

@@ -92,11 +92,6 @@ def calls(layout, dtype):
     yield "Targets.dual_values", [
         targets, np.ones((K, N)), np.ones(K), np.ones(K), np.full(K, 0.1),
     ]  # fmt: skip
-    of_points = np.zeros((2, K), np.asarray(_core.BLANK_SUMS).dtype)
-    yield "Targets.prove_kernels", [
-        targets, np.ones((K, N)), np.ones(K), np.ones((K, N)), np.ones((K, N)), of_points,
-        np.ones(K),
-    ]  # fmt: skip
     signs = np.zeros((N, lanes), np.int8)
     signs[:, :K] = 1
     yield "bundle_run", [
@@ -125,21 +120,17 @@ def calls(layout, dtype):
         np.arange(K, dtype=np.uint64),
     ]  # fmt: skip
     yield "kernel_scores", [N, of_kernels]
-    first, inside = np.array([0, 4, 7]), np.array([5, 1, 3, 2, 0, 4, 5])
-    yield "push_inside", [
-        values(dtype, N, N), first, inside, inside.copy(), np.ones((2, N)), np.zeros((2, N)),
-    ]  # fmt: skip
-    sums = np.zeros(K, np.asarray(_core.BLANK_SUMS).dtype)
-    yield "point_sums", [np.ones((K, N)), np.ones((K, N)), one, one, sums]
     x, watch = points(layout, dtype), _core.Watch()
     yield "kernel_values", [x, x, values(dtype, N, N), watch]
-    yield "add_scores", [x, x, np.ones((K, N)), np.zeros((K, N)), watch]
-    yield "add_scores", [None, x, np.ones((K, 3)), np.zeros((K, N)), watch]
     yield "Columns", [x, values(dtype, 3, N), np.full(N, -1)]
     few = columns(layout, dtype, 3)
     yield "Columns.keep", [few, draws[:4].copy(), watch]
     yield "Columns.among", [few, draws[:2].copy(), draws[:4].copy(), values(dtype, 2, 4), watch]
     yield "Columns.add", [few, draws[:3].copy(), np.ones((K, 3)), np.zeros((K, N)), watch]
+    yield "Columns.certify", [
+        few, targets, np.ones((K, N)), np.ones(K), np.ones((K, N)), np.ones(K), one, one, one, None,
+        draws[::-1].copy(),
+    ]  # fmt: skip
     yield "Order", [0, np.zeros(N, np.int64), SAMPLING, 0]
     if layout == "dense":
         yield "dense_rows", [values(dtype, N, D)]
@@ -157,18 +148,18 @@ def calls(layout, dtype):
 # Other lengths that are no mistake: of index arrays and lists of rows the first entries count, and
 # fewer rows, draws, columns or problems may be asked for.
 MAY_BE_LONGER = {
-    ("standings", 2, 0), ("Targets.prove_kernels", 5, 0),
+    ("standings", 2, 0),
     ("decision_function", 4, 0), ("Rows.combine", 1, 0),
     ("csr_rows", 0, 0), ("csr_rows", 1, 0), ("csr_rows", 2, 0), ("fit", 6, 1), ("fit", 8, 0),
     ("kernel_fit", 10, 0), ("Targets", 0, 0), ("Columns", 1, 0), ("Columns.keep", 1, 0),
-    ("dense_rows", 0, 0), ("dense_rows", 0, 1), ("Order", 1, 0), ("add_scores", 2, 1),
+    ("dense_rows", 0, 0), ("dense_rows", 0, 1), ("Order", 1, 0),
     ("kernel_scores", 1, 0), ("set_pending", 0, 0), ("are_fits", 0, 0), ("Rows.part", 1, 0),
 }  # fmt: skip
 MAY_BE_SHORTER = {
-    ("standings", 2, 0), ("Targets.prove_kernels", 5, 0),
+    ("standings", 2, 0),
     ("decision_function", 4, 0), ("Rows.combine", 1, 0), ("fit", 8, 0), ("csr_rows", 2, 0),
     ("dense_rows", 0, 0), ("dense_rows", 0, 1),
-    ("Order", 1, 0), ("Columns", 1, 0), ("Columns.keep", 1, 0), ("add_scores", 2, 1),
+    ("Order", 1, 0), ("Columns", 1, 0), ("Columns.keep", 1, 0),
     ("kernel_fit", 10, 0), ("set_pending", 0, 0), ("are_fits", 0, 0), ("kernel_scores", 1, 0),
     ("Targets", 0, 0), ("Rows.part", 1, 0), ("solve", 4, 0), ("solve", 5, 0),
 }  # fmt: skip
@@ -179,12 +170,7 @@ KEYWORDS = {
     "are_fits": INTERCEPT | {"loss": 0},
     "certify": INTERCEPT | {"lams": np.full(K, 0.1)},
     "solve": INTERCEPT | {"lams": np.full(K, 0.1), "tol": 1e-3, "seed": 0, "solver": _core.AUTO},
-    "Targets.prove_kernels": {
-        "lams": np.full(K, 0.1),
-        "intercept_scaling": 1.0,
-        "ridge": 0.0,
-        "is_positive": True,
-    },
+    "Columns.certify": INTERCEPT | {"lams": np.full(K, 0.1), "ridge": 0.0, "is_positive": True},
     "kernel_solve": INTERCEPT
     | {
         "lams": np.full(K, 0.1),
@@ -200,7 +186,7 @@ KEYWORDS = {
 
 def call(name, arguments, **more):
     keywords = KEYWORDS.get(name, {}) | more
-    if name in ("solve", "kernel_solve"):
+    if name in ("solve", "kernel_solve", "Columns.certify"):
         keywords["watch"] = _core.Watch()
     return operator.attrgetter(name)(_core)(*arguments, **keywords)
 
@@ -318,7 +304,7 @@ def test_types_that_do_not_go_together_are_refused(layout, dtype):
         for k, array in enumerate(good):
             if not isinstance(array, np.ndarray) or array.dtype != dtype:
                 continue
-            if name in ("dense_rows", "csr_rows", "push_inside"):
+            if name in ("dense_rows", "csr_rows"):
                 continue  # either type will do for the only array that has a choice
             if name == "decision_function" and k != 1:
                 continue
@@ -358,13 +344,11 @@ def test_a_group_of_problems_has_the_scores_that_it_has_alone(layout, dtype, is_
 def test_indices_out_of_range_are_refused(layout, dtype, wrong):
     indices = {"fit": [8], "decision_function": [4], "bundle_run": [2], "Rows.part": [1],
                "Columns": [2], "Columns.keep": [1], "Columns.among": [1, 2], "Columns.add": [1],
-               "push_inside": [1, 2, 3], "kernel_fit": [10]}  # fmt: skip
+               "Columns.certify": [10], "kernel_fit": [10]}  # fmt: skip
     for name, good in calls(layout, dtype):
         for k in indices.get(name, []):
             if k >= len(good) or good[k] is None or (wrong == -1 and name == "Columns"):
                 continue  # there is no column
-            if (name, k, wrong) == ("push_inside", 1, N):
-                continue  # it has seven
             arguments = list(good)
             arguments[k] = good[k].copy()
             arguments[k][-1] = wrong
@@ -461,6 +445,19 @@ def test_factors_of_other_matrices_are_refused(dtype, wrong):
     good = dict(calls("dense", dtype))["kernel_solve"]
     good[1] = lambda: wrong
     refused("kernel_solve", good, solver=_core.NEWTON, tol=1e-12)
+
+
+def test_rows_in_double_are_those_that_were_asked_for():
+    good = dict(calls("dense", np.float32))["Columns.certify"]
+    labels, good[9] = np.ones((K, N), np.int8), np.ones(N)
+    labels[:, 0] = good[2][:, 0] = 0  # so that N - 1 rows are asked for
+    good[1] = _core.Targets(labels, np.ones(N))
+    for answer in (lambda _: None, lambda _: 1 / 0, lambda _: points("dense", np.float64),
+                   lambda rows: rows):  # fmt: skip
+        with pytest.raises((ValueError, TypeError, ZeroDivisionError)):
+            call("Columns.certify", good, in_double=answer)
+    refused("Columns.certify", good)
+    refused("Columns.certify", [*good[:9], None], in_double=lambda _: points("dense", np.float64))
 
 
 def test_columns_without_points_are_all_there(dtype):

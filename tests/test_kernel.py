@@ -530,7 +530,7 @@ def test_pairs_of_classes_are_certified_among_their_own_rows(
     asked = []
     inside = kernels.ColumnCache.inside
     monkeypatch.setattr(
-        kernels.ColumnCache, "inside", lambda *a: asked.append(inside(*a)) or asked[-1]
+        kernels.ColumnCache, "inside", lambda *a: asked.append(len(a[2])) or inside(*a)
     )
     machines = [
         KernelPegasosClassifier(
@@ -542,13 +542,12 @@ def test_pairs_of_classes_are_certified_among_their_own_rows(
     machine = machines[0]
     np.testing.assert_array_equal(machines[1].dual_coef_, machine.dual_coef_)
     np.testing.assert_array_equal(machines[1].duality_gap_, machine.duality_gap_)
-    sizes = {
-        np.count_nonzero(np.isin(y, pair) & (weights > 0))
+    sizes = {  # a problem without rows has one that is in none
+        max(1, np.count_nonzero(np.isin(y, pair) & (weights > 0)))
         for pair in itertools.combinations(range(5), 2)
     }
     # A precomputed matrix is used where it lies.
-    expected = {240} if which == "precomputed" else set() if together else sizes
-    assert {len(cache.points) for _, cache in asked} == expected
+    assert set(asked) == (set() if which == "precomputed" else sizes)
     assert (machine.duality_gap_ <= 1e-4 * machine.objective_).all()
     coef = np.zeros((10, 240))
     coef[:, machine.support_] = machine.dual_coef_

@@ -7,6 +7,8 @@ from rows import convert, make_rows
 from sklearn.exceptions import ConvergenceWarning
 
 from pegasos import KernelPegasosClassifier, kernels
+from pegasos.problems._problem import Problem
+from pegasos.problems._settings import Settings
 
 
 def gauss(X, Z):
@@ -107,17 +109,26 @@ def test_scores_are_within_their_doubt(rng, layout, dtype, kernel, offset):
     K = exact(kernel, X, X, **KERNELS[kernel])
     points = kernels.make(kernel, **KERNELS[kernel]).points(convert(X, layout, dtype))
     cache = kernels.ColumnCache(points, 1)
-    coef = rng.normal(size=(1, 2, 90)) * (rng.random((1, 2, 90)) < 0.5)
-    expected = coef[0] @ K
-    scores = cache.scores(coef, np.ones((2, 90), np.int8))
-    doubt = cache.sums(coef, scores, dtype)["doubt"][0]
-    error = np.abs(scores[0] - expected).max(axis=1)
-    assert (error <= doubt).all()
-    rows = np.flatnonzero(coef.any(axis=(0, 1)) | (np.arange(90) < 40))
-    error = np.abs(cache.scores_in_double(coef[0], rows) - expected[:, rows]).max(axis=1)
-    assert (error <= cache.sums(coef, scores)["doubt"][0]).all()
+    coef = rng.normal(size=(2, 90)) * (rng.random((2, 90)) < 0.5)
+    scores, lengths = coef @ K, np.abs(coef)
+
+    def doubt(dtype):
+        sizes, errors = cache.rounding(dtype)
+        n_added = np.count_nonzero(coef, axis=1) + 2
+        return lengths @ errors + n_added * np.finfo(np.float64).eps * (lengths @ sizes)
+
+    error = np.abs(cache.push(coef, np.arange(90)) - scores).max(axis=1)
+    assert (error <= doubt(dtype)).all()
     if offset == 0:  # and it is not much larger than it need be
-        assert (doubt <= 1e4 * np.finfo(dtype).eps * (np.abs(coef[0]) @ np.abs(K)).max()).all()
+        assert (doubt(dtype) <= 1e4 * np.finfo(dtype).eps * (lengths @ np.abs(K)).max()).all()
+    # The certificate is in double, whatever the rows are.
+    y, settings = rng.choice(np.array([-1, 1], np.int8), (2, 90)), Settings(0.1)
+    problem = Problem(cache, y, None, settings)
+    proof = cache.certify(problem, coef, np.zeros(2), np.zeros((2, 90)))
+    primal = 0.05 * (coef * scores).sum(axis=1) + np.maximum(0, 1 - y * scores).mean(axis=1)
+    more = doubt(np.float64) * (1 + 0.05 * lengths.sum(axis=1))
+    assert (np.abs(proof["objective"] - primal) <= more).all()
+    assert (proof["dual_objective"] <= -0.0).all()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -80,20 +80,6 @@ class Targets:
         lams: NDArray[np.float64],
         scaled: bool = ...,
     ) -> NDArray[np.float64]: ...
-    def prove_kernels(
-        self,
-        coef: NDArray[np.float64],
-        intercept: NDArray[np.float64],
-        scores: NDArray[np.float64],
-        a: NDArray[np.float64],
-        sums: NDArray[np.void],
-        masses: NDArray[np.float64],
-        *,
-        lams: NDArray[np.float64],
-        intercept_scaling: float,
-        ridge: float,
-        is_positive: bool,
-    ) -> NDArray[np.void]: ...
 
 def fit(
     rows: Rows,
@@ -175,24 +161,6 @@ def bundle_run(
     watch: Watch,
     loss: int | tuple[int, float] | tuple[int, float, float] = ...,
 ) -> int: ...
-def push_inside(
-    columns: NDArray[np.floating],
-    first: NDArray[np.int64],
-    inside: NDArray[np.int64],
-    rows: NDArray[np.int64],
-    coef: NDArray[np.float64],
-    scores: NDArray[np.float64],
-) -> None: ...
-
-BLANK_SUMS: Final[Any]
-
-def point_sums(
-    coef: NDArray[np.float64],
-    scores: NDArray[np.float64],
-    errors: NDArray[np.float64],
-    sizes: NDArray[np.float64],
-    sums: NDArray[np.void],
-) -> None: ...
 
 LINEAR: Final[int]
 POLYNOMIAL: Final[int]
@@ -228,14 +196,6 @@ def kernel_values(
     watch: Watch,
     n_threads: int = ...,
 ) -> None: ...
-def add_scores(
-    x: Points | None,
-    z: Points,
-    coef: NDArray[np.float64],
-    scores: NDArray[np.float64],
-    watch: Watch,
-    n_threads: int = ...,
-) -> None: ...
 
 @disjoint_base
 class Columns:
@@ -265,6 +225,29 @@ class Columns:
         watch: Watch,
         n_threads: int = ...,
     ) -> None: ...
+    def certify(
+        self,
+        targets: Targets,
+        coef: NDArray[np.float64],
+        intercept: NDArray[np.float64],
+        a: NDArray[np.float64],
+        masses: NDArray[np.float64],
+        norms: NDArray[np.float64],
+        sizes: NDArray[np.float64],
+        errors: NDArray[np.float64],
+        float_errors: NDArray[np.float64] | None = ...,
+        numbers: NDArray[np.int64] | None = ...,
+        *,
+        lams: NDArray[np.float64],
+        intercept_scaling: float,
+        free_intercept: bool,
+        ridge: float,
+        is_positive: bool,
+        by_weights: bool = ...,
+        in_double: Callable[[NDArray[np.int64]], Points] | None = ...,
+        watch: Watch,
+        n_threads: int = ...,
+    ) -> NDArray[np.void]: ...
 
 AUTO: Final[int]
 ASCENT: Final[int]
@@ -365,6 +348,9 @@ NEWTON_MOST: Final[int]
 ROUNDING: Final[float]
 
 @disjoint_base
+class Exact: ...
+
+@disjoint_base
 class Factor: ...
 
 @disjoint_base
@@ -407,7 +393,7 @@ def kernel_solve(
     rank: float,
     watch: Watch,
     n_threads: int,
-) -> int: ...
+) -> tuple[NDArray[np.void], NDArray[np.float64], NDArray[np.float64]] | None: ...
 
 BLANK_JOINT: Final[Any]
 

@@ -342,26 +342,6 @@ cdef extern from "core.h" nogil:
                              double *scores, double *unpushed, const pegasos_draws *draws,
                              void *work, pegasos_watch *watch)
 
-    ctypedef struct pegasos_point_sums:
-        double squared_norm
-        double size
-        double doubt
-        double length
-        double squares
-        double rounding
-
-    void pegasos_sum_point(int64_t n, const double *coef, const double *scores,
-                           const double *errors, const double *sizes, pegasos_point_sums *sums)
-    ctypedef struct pegasos_kernel_proof:
-        double objective
-        double dual_value
-        double dual_objective
-
-    void pegasos_prove_kernel(const pegasos_problem *problem, const pegasos_targets *targets,
-                              double mass, double ridge, int64_t is_positive, const double *coef,
-                              double intercept, const double *scores,
-                              const pegasos_point_sums *model, const double *a,
-                              const pegasos_point_sums *dual, pegasos_kernel_proof *proof)
     int PEGASOS_LINEAR, PEGASOS_POLYNOMIAL, PEGASOS_SIGMOID, PEGASOS_GAUSSIAN, PEGASOS_LAPLACIAN
 
     ctypedef struct pegasos_kernel_function:
@@ -446,6 +426,45 @@ cdef extern from "core.h" nogil:
                                int64_t m, const int64_t *which, int64_t stride,
                                void *out) noexcept
 
+    ctypedef struct pegasos_kernel_models:
+        int64_t n_problems
+        pegasos_targets targets
+        const double *epsilons
+        const double *lams
+        const double *masses
+        int64_t free_intercept
+        double intercept_scaling
+        const double *coef
+        const double *intercepts
+        const double *dual_variables
+
+    ctypedef struct pegasos_kernel_evidence:
+        pegasos_columns *columns
+        const int64_t *numbers
+        const pegasos_rows *rows
+        const double *norms
+        const double *sizes
+        const double *errors
+        double ridge
+        int64_t is_positive
+        const double *float_errors
+        int (*in_double)(void *context, int64_t n_x, const int64_t *x, int64_t n_z,
+                         const int64_t *z, pegasos_columns **columns) noexcept nogil
+        void *context
+        int64_t most_in_double
+
+    ctypedef struct pegasos_kernel_proof:
+        double objective
+        double dual_value
+        double dual_objective
+        int64_t is_refuted
+
+    int64_t pegasos_kernel_certificate_work(const pegasos_kernel_models *models,
+                                            const pegasos_kernel_evidence *evidence)
+    int pegasos_kernel_certify(const pegasos_kernel_models *models,
+                               const pegasos_kernel_evidence *evidence, void *work,
+                               pegasos_kernel_proof *proofs)
+
     int PEGASOS_NEWTON_MOST
     double PEGASOS_ROUNDING
 
@@ -483,6 +502,7 @@ SAMPLINGS = {
 
 cdef pegasos_linear _blank
 cdef pegasos_kernel_proof _blank_proof
+cdef object type_of_proofs = np.asarray(<pegasos_kernel_proof[:1]> &_blank_proof).dtype
 #: One zeroed problem; ``np.asarray(BLANK_PROBLEM).dtype`` is the layout of the C struct.
 BLANK_PROBLEM = <pegasos_linear[:1]> &_blank
 
@@ -795,9 +815,6 @@ cdef class Order:
             pegasos_order_draw(&self.c, &self.permutation[0], draws.shape[0], &draws[0])
 
 
-cdef object type_of_proofs = np.asarray(<pegasos_kernel_proof[:1]> &_blank_proof).dtype
-
-
 cdef class Targets:
     """What belongs to the rows beside them, of several problems, whose losses are of one kind.
 
@@ -919,37 +936,6 @@ cdef class Targets:
                 of_values[k] = pegasos_best_dual(&own, &a[k, 0], squared_norms[k], masses[k],
                                                  lams[k], scaled)
         return values
-
-    def prove_kernels(self, const double[:, ::1] coef not None,
-                      const double[::1] intercept not None, const double[:, ::1] scores not None,
-                      const double[:, ::1] a not None, pegasos_point_sums[:, ::1] sums not None,
-                      const double[::1] masses not None, *, const double[::1] lams not None,
-                      double intercept_scaling, double ridge, bint is_positive):
-        """Certificates of kernel machines, a table; see ``pegasos_prove_kernel``.
-
-        `sums` are of the model and, if that is another point, of the dual variables.
-        """
-        table = np.empty(self.n_problems, type_of_proofs)
-        cdef pegasos_kernel_proof[::1] proofs = table
-        cdef pegasos_problem problem = problem_of(self.c.loss, intercept_scaling, False)
-        cdef pegasos_targets own
-        cdef int64_t k, last = sums.shape[0] - 1
-        self.require_rows(scores, "scores")
-        self.require_rows(coef, "coef")
-        self.require_rows(a, "a")
-        self.require_masses(masses)
-        require_positive(lams, self.n_problems, "lams")
-        require(self.n_problems == intercept.shape[0] == sums.shape[1] and last >= 0,
-                "intercept and sums must be of each problem")
-        for k in range(self.n_problems):
-            PyErr_CheckSignals()
-            own = self.of(k)
-            problem.lam = lams[k]
-            with nogil:
-                pegasos_prove_kernel(&problem, &own, masses[k], ridge, is_positive, &coef[k, 0],
-                                     intercept[k], &scores[k, 0], &sums[0, k], &a[k, 0],
-                                     &sums[last, k], &proofs[k])
-        return table
 
 
 # ---- Linear problems ---------------------------------------------------------------------------
@@ -1377,6 +1363,8 @@ GAUSSIAN, LAPLACIAN = PEGASOS_GAUSSIAN, PEGASOS_LAPLACIAN
 OTHER = -1
 # Rows that are copied together at most, for values among them.
 cdef int64_t MOST_CHOSEN = 2**14
+# Numbers of rows that are made double at a time.
+cdef int64_t MOST_IN_DOUBLE = 2**24
 # Rows of more features than this are not made dense. Scratch has a few thousand rows at most.
 cdef int64_t MOST_DENSE = <int64_t>1 << 40
 
@@ -1502,15 +1490,19 @@ cdef class Work:
     cdef Watch watch
     cdef Points z
     cdef tuple memory
+    cdef Work inner
 
     @staticmethod
-    cdef Work of(Points x, Points z, Watch watch, int64_t n_threads, Columns columns=None):
-        """To be ended by `end`. Without points, no values will be computed."""
+    cdef Work of(Points x, Points z, Watch watch, int64_t n_threads, Columns columns=None,
+                 Work outer=None):
+        """To be ended by `end`, but within `outer`. Without points, no values are computed."""
         cdef Work work = Work()
         cdef uint8_t[::1] scratch, block, room
         cdef int64_t bytes = 0 if columns is None else columns.c.value_bytes, n_chosen
         work.watch, work.z, work.c.watch = watch, z, &watch.c
         work.c.n_threads = min(max(n_threads, 1), 64)
+        if outer is not None:
+            work.c.threads, work.c.n_threads = outer.c.threads, outer.c.n_threads
         if columns is not None:
             columns.check()
             work.columns = columns.c
@@ -1539,7 +1531,7 @@ cdef class Work:
                 work.source.choice.room, work.source.choice.most = &room[0], n_chosen
                 work.memory += (room,)
             work.memory += (block,)
-        if work.c.n_threads > 1:
+        if work.c.n_threads > 1 and outer is None:
             work.pool = Pool.of(work.c.n_threads)
             work.c.threads = &work.pool.threads
         return work
@@ -1548,8 +1540,11 @@ cdef class Work:
         """Let the threads end; raises what stopped this."""
         if self.pool is not None:
             self.pool.close()
-        if self.z is not None and self.z.error is not None:
-            self.watch.error, self.z.error = self.z.error, None
+        cdef Work work = self
+        while work is not None:
+            if work.z is not None and work.z.error is not None:
+                self.watch.error, work.z.error = work.z.error, None
+            work = work.inner
         return self.watch.answer(status)
 
 
@@ -1658,39 +1653,119 @@ cdef class Columns:
     def add(self, const int64_t[::1] rows not None, const double[:, ::1] coef not None,
             double[:, :] scores not None, Watch watch not None, int64_t n_threads=1):
         """Add ``coef @ K[rows]`` to `scores` (n_problems, n_rows), summed in double."""
-        require_indices(rows, 0, self.c.n_rows, "rows must be in [0, n_rows)")
-        self.push(rows, coef, False, scores, watch, n_threads)
-
-    cdef int push(self, const int64_t[::1] rows, const double[:, ::1] coef, bint is_half,
-                  double[:, :] scores, Watch watch, int64_t n_threads) except -1:
         cdef int64_t apart = stride(scores)
         cdef int status
         cdef Work work
+        require_indices(rows, 0, self.c.n_rows, "rows must be in [0, n_rows)")
         require(coef.shape[0] == scores.shape[0] and coef.shape[1] == rows.shape[0]
                 and scores.shape[1] == self.c.n_rows, "coef must have shape (n_problems, n_rows)")
         if rows.shape[0] == 0 or coef.shape[0] == 0:
-            return 0
+            return
         work = Work.of(self.x, self.z, watch, n_threads, self)
         with nogil:
             status = pegasos_columns_add(&work.columns, rows.shape[0], &rows[0], coef.shape[0],
-                                         &coef[0, 0], is_half, apart, &scores[0, 0])
+                                         &coef[0, 0], False, apart, &scores[0, 0])
         work.end(PEGASOS_STOPPED if status else PEGASOS_DONE)
+
+    def certify(self, Targets targets not None, const double[:, ::1] coef not None,
+                const double[::1] intercept not None, const double[:, ::1] a not None,
+                const double[::1] masses not None, const double[::1] norms not None,
+                const double[::1] sizes not None, const double[::1] errors not None,
+                const double[::1] float_errors=None, const int64_t[::1] numbers=None, *,
+                const double[::1] lams not None, double intercept_scaling, bint free_intercept,
+                double ridge, bint is_positive, bint by_weights=False, in_double=None,
+                Watch watch not None, int64_t n_threads=1):
+        """Certificates of kernel machines, a table; see ``pegasos_kernel_certify``.
+
+        `numbers` are those of the rows in these columns. With `float_errors`, ``in_double(rows)``
+        returns points of some rows in double. `by_weights`, of the linear kernel: by way of w.
+        """
+        cdef int64_t n = self.c.n_rows
+        cdef int status
+        cdef void *room
+        cdef pegasos_kernel_models models
+        cdef pegasos_kernel_evidence evidence
+        cdef Exact exact = Exact()
+        cdef Work work
+        table = np.empty(targets.n_problems, type_of_proofs)
+        cdef pegasos_kernel_proof[::1] proofs = table
+        require(targets.c.n == n and self.c.place != NULL, "targets must be of n_rows")
+        targets.require_rows(coef, "coef")
+        targets.require_rows(a, "a")
+        targets.require_masses(masses)
+        require_positive(lams, targets.n_problems, "lams")
+        require(intercept.shape[0] == targets.n_problems, "intercept must be of each problem")
+        require(n == norms.shape[0] == sizes.shape[0] == errors.shape[0]
+                and (float_errors is None or float_errors.shape[0] == n)
+                and (numbers is None or numbers.shape[0] == n),
+                "norms, sizes, errors and numbers must have n_rows entries")
+        require((float_errors is None) == (in_double is None), "float_errors go with in_double")
+        require(self.x is not None or not (by_weights or in_double), "there must be points")
+        if numbers is not None:
+            require_indices(numbers, 0, n, "numbers must be in [0, n_rows)")
+        memset(&models, 0, sizeof(models))
+        models.n_problems, models.targets = targets.n_problems, targets.c
+        models.epsilons, models.lams, models.masses = targets.epsilons, &lams[0], &masses[0]
+        models.intercept_scaling, models.free_intercept = intercept_scaling, free_intercept
+        models.coef, models.intercepts = &coef[0, 0], &intercept[0]
+        models.dual_variables = &a[0, 0]
+        work = Work.of(self.x, self.z, watch, n_threads, self)
+        memset(&evidence, 0, sizeof(evidence))
+        evidence.columns, evidence.norms, evidence.sizes = &work.columns, &norms[0], &sizes[0]
+        evidence.errors, evidence.ridge = &errors[0], ridge
+        evidence.is_positive = is_positive
+        evidence.numbers = NULL if numbers is None else &numbers[0]
+        evidence.rows = &self.x.rows.c if by_weights else NULL
+        if float_errors is not None:
+            exact.source, exact.outer = in_double, work
+            evidence.float_errors, evidence.in_double = &float_errors[0], write_exact
+            evidence.context = <void *> exact
+            evidence.most_in_double = max(1, MOST_IN_DOUBLE // self.x.c.rows.n_features)
+        room = malloc(<size_t> pegasos_kernel_certificate_work(&models, &evidence))
+        if room == NULL:
+            work.end(PEGASOS_DONE)
+            raise MemoryError(f"there is no room for certificates of {targets.n_problems} problems "
+                              f"of {n} rows")
+        with nogil:
+            status = pegasos_kernel_certify(&models, &evidence, room, &proofs[0])
+            free(room)
+        work.end(PEGASOS_STOPPED if status else PEGASOS_DONE)
+        return table
+
+
+cdef class Exact:
+    """Who has values in double between rows of points of float; ``source(rows)`` has the rows."""
+    cdef object source
+    cdef Work outer, work
+    cdef Columns columns
+
+    cdef Points take(self, int64_t count, const int64_t *rows):
+        cdef Points points = self.source(np.asarray(<int64_t[:count]> <int64_t *> rows).copy())
+        require(points is not None and points.c.rows.n_rows == count
+                and points.c.rows.value_bytes == 8, "in_double must return these rows in double")
+        return points
+
+    cdef int compute(self, int64_t n_x, const int64_t *x, int64_t n_z, const int64_t *z,
+                     pegasos_columns **columns) noexcept:
+        """Tell columns of `z`, which last until the next call; see ``pegasos_kernel_evidence``."""
+        cdef Points of_z
+        try:
+            of_z = self.take(n_z, z)
+            self.columns = Columns(of_z, np.empty((0, n_z)), None)
+            self.columns.x = of_z if n_x == 0 else self.take(n_x, x)
+            self.outer.inner = self.work = Work.of(self.columns.x, of_z, self.outer.watch, 1,
+                                                   self.columns, self.outer)
+            columns[0] = &self.work.columns
+        except BaseException as error:
+            self.outer.watch.error = error
+            return 1
         return 0
 
 
-def add_scores(Points x, Points z not None, const double[:, ::1] coef not None,
-               double[:, :] scores not None, Watch watch not None, int64_t n_threads=1):
-    """Add ``coef @ K(x, z)`` to `scores`, summed in double; `coef` is (n_problems, rows of x).
-
-    None: x are the first rows of `z`, as many as there are coefficients.
-    """
-    cdef int64_t bytes = z.c.rows.value_bytes, n = z.c.rows.n_rows
-    cdef bint is_half = x is None and bytes == 8 and not z.is_thin
-    cdef Columns columns = Columns(z, np.empty((0, n), f"f{bytes}"), None)
-    columns.x = z if x is None else x
-    require(coef.shape[1] <= n if x is None else coef.shape[1] == x.c.rows.n_rows,
-            "coef must have a column for each row of x")
-    columns.push(np.arange(coef.shape[1]), coef, is_half, scores, watch, n_threads)
+cdef int write_exact(void *context, int64_t n_x, const int64_t *x, int64_t n_z, const int64_t *z,
+                     pegasos_columns **columns) noexcept nogil:
+    with gil:
+        return (<Exact> context).compute(n_x, x, n_z, z, columns)
 
 
 cdef class Factor:
@@ -1777,56 +1852,6 @@ def kernel_fit(Columns columns not None, pegasos_linear[::1] problems not None,
                                       &watch.c)
         free(room)
     work.end(status)
-
-
-# ---- Kernels -----------------------------------------------------------------------------------
-
-
-def push_inside(const value_t[:, :] columns not None, const int64_t[::1] first not None,
-                const int64_t[::1] inside not None, const int64_t[::1] rows not None,
-                const double[:, ::1] coef not None, double[:, ::1] scores not None):
-    """Add ``coef[k, r] @ columns[i][:, i]`` to ``scores[k, r]`` for every problem k.
-
-    Its rows are ``r = rows[first[k]:first[k + 1]]``, which have the numbers i of `inside` in
-    `columns`, a whole matrix.
-    """
-    cdef int64_t n = columns.shape[1], k, i, j
-    cdef double factor
-    cdef const value_t *column
-    require(columns.shape[0] == n == coef.shape[1] == scores.shape[1]
-            and coef.shape[0] == scores.shape[0] == first.shape[0] - 1,
-            "coef and scores must have shape (n_problems, n_columns)")
-    stride(columns)
-    require_indices(inside, 0, n, "inside must be in [0, n_rows)")
-    require_indices(rows, 0, n, "rows must be in [0, n_rows)")
-    require_indices(first, 0, inside.shape[0] + 1, "first must be in [0, n_inside]")
-    require(rows.shape[0] == inside.shape[0], "rows must be as many as inside")
-    with nogil:
-        for k in range(coef.shape[0]):
-            for i in range(first[k], first[k + 1]):
-                factor, column = coef[k, rows[i]], &columns[inside[i], 0]
-                if factor != 0:
-                    for j in range(first[k], first[k + 1]):
-                        scores[k, rows[j]] += factor * column[inside[j]]
-
-
-cdef pegasos_point_sums _blank_sums
-#: One zeroed entry of the sums of a point, as `BLANK_PROBLEM`.
-BLANK_SUMS = <pegasos_point_sums[:1]> &_blank_sums
-
-
-def point_sums(const double[:, ::1] coef not None, const double[:, ::1] scores not None,
-               const double[::1] errors not None, const double[::1] sizes not None,
-               pegasos_point_sums[::1] sums not None):
-    """Write what a certificate of kernel machines has to know of each point; see the core."""
-    cdef int64_t n = coef.shape[1], k
-    require(coef.shape[0] == scores.shape[0] == sums.shape[0] and n == scores.shape[1]
-            and n == errors.shape[0] == sizes.shape[0], "sums must be of each point")
-    if n == 0 or coef.shape[0] == 0:
-        return
-    with nogil:
-        for k in range(coef.shape[0]):
-            pegasos_sum_point(n, &coef[k, 0], &scores[k, 0], &errors[0], &sizes[0], &sums[k])
 
 
 # ---- Newton's method ---------------------------------------------------------------------------
@@ -2521,10 +2546,11 @@ def kernel_solve(Columns columns not None, factor not None, Targets targets not 
                  Watch watch not None, int64_t n_threads):
     """Solve problems of kernel machines as `solve` does; see ``pegasos_kernel_solve_one``.
 
+    Columns that are computed all at once are so first.
     ``factor()`` returns a factor of shape (n_rows, rank), or (n_rows, 0). Each problem has a seed of
     its own. Threads share kernel values and passes, which changes no bit.
     """
-    cdef int64_t n = columns.c.n_rows, k
+    cdef int64_t n = columns.c.n_rows, first_row = 0, k
     cdef int status = PEGASOS_DONE
     cdef Factor asked = Factor()
     cdef Work work
@@ -2556,7 +2582,10 @@ def kernel_solve(Columns columns not None, factor not None, Targets targets not 
         work.end(PEGASOS_DONE)
         raise MemoryError(f"dual ascent has no room for {n} rows")
     with nogil:
-        for k in range(memory.shape[0]):
+        if work.columns.is_all_at_once:
+            if pegasos_columns_keep(&work.columns, 1, &first_row):
+                status = PEGASOS_STOPPED
+        for k in range(memory.shape[0] if status == PEGASOS_DONE else 0):
             options.max_epochs, options.seed = max_epochs[k], seeds[k]
             own = targets.of(first + k)
             problem.lam, problem.targets, problem.loss = lams[k], own.values, own.loss
@@ -2565,7 +2594,7 @@ def kernel_solve(Columns columns not None, factor not None, Targets targets not 
             if status != PEGASOS_DONE:
                 break
         free(room)
-    return work.end(status)
+    return None if work.end(status) == PEGASOS_OVERFLOW else found_of(memory, n, 0)
 
 
 # ---- One problem over all classes --------------------------------------------------------------

@@ -10,8 +10,6 @@ from pegasos import _core, _threads
 from pegasos.kernels._factor import factor
 from pegasos.kernels._positive import asymmetry, ridge
 
-# Numbers of rows that are made double at a time.
-_IN_DOUBLE = 2**24
 # A problem that has no more than this part of all rows gets a kernel matrix of its own.
 _MOST = 1 / 2
 # All columns of so few points are computed at once, where there is room for them. Several problems
@@ -24,10 +22,6 @@ _SIDE_BY_SIDE = 8
 # Matrices of at most this many rows are factorised, to see whether they are positive semi-definite.
 # It takes about as long as a product of two such matrices, some hundredths of a second.
 _MOST_FACTORED = 1000
-
-
-# Layout of what certificates know of a point, that of ``struct pegasos_point_sums``.
-_SUMS = np.asarray(_core.BLANK_SUMS).dtype
 
 
 class ColumnCache:
@@ -69,7 +63,7 @@ class ColumnCache:
         self._small = _SMALL_IF_SHARED if n_problems >= _SHARED else _SMALL
         self.points, self._megabytes, self._n_threads = points, megabytes, n_threads
         self._divides = divides
-        self._parts: Parts | None = None
+        self._by_class: Any = None
         self._factor: np.ndarray | None = None
         self._lock = threading.Lock()
         if points.kernel.is_given:
@@ -138,10 +132,7 @@ class ColumnCache:
     @functools.cached_property
     def diagonal(self) -> np.ndarray:
         """K(x, x) of every point, in float64."""
-        here = np.flatnonzero(self.place >= 0)
-        if len(here) < len(self.points):
-            return self.points.diagonal()
-        return self.columns[self.place, here].astype(np.float64)
+        return self.points.diagonal()
 
     def disprove(self) -> None:
         """Take note of a negative |w|^2, or of a dual value above a primal one: there is no dual.
@@ -173,40 +164,26 @@ class ColumnCache:
         """Whether `keep` computes all columns at once, column i in place i."""
         return len(self.points) <= self._small and self.holds_all
 
-    def inside(self, labels: np.ndarray, n_threads: int | None = None) -> tuple[Any, Any]:
-        """The rows of one problem, and a cache of the kernel matrix among them.
-
-        This cache serves all rows. A problem that most rows are not in (label 0), as in one-vs-one,
-        has a new one with a fixed part of the room: results do not depend on the number of threads.
-
-        Returns
-        -------
-        rows : ndarray of int or slice
-        cache : ColumnCache
-        """
-        if not self.is_divided_by(labels):
-            return slice(None), self
-        rows = np.flatnonzero(labels)
-        return rows, self._of_rows(rows, n_threads or self._n_threads)
-
-    def _of_rows(self, rows: np.ndarray, n_threads: int) -> "ColumnCache":
-        return ColumnCache(self.points[rows], self._megabytes / _SIDE_BY_SIDE, n_threads)
-
-    def matrix_inside(self, labels: np.ndarray, k: int, rows: np.ndarray, n_threads: int) -> Any:
-        """The kernel matrix among the rows of problem `k`, with `columns`, `place` and `factor`.
+    def inside(self, labels: np.ndarray, rows: np.ndarray, n_threads: int) -> tuple[Any, Any]:
+        """The kernel matrix among the rows of one of several problems, and who factorises it.
 
         Parameters
         ----------
         labels : ndarray of int8 of shape (n_problems, n)
-        k : int
         rows : ndarray of int64
             The problem's rows, in ascending order.
         n_threads : int
             At most so many work at a time on a matrix that is not there.
         """
-        if self.is_small and labels[k].any():
-            return Inside(self, rows, self.parts(labels).columns_of(k))
-        return self._of_rows(rows, n_threads)
+        if not self.is_small:
+            own = ColumnCache(self.points[rows], self._megabytes / _SIDE_BY_SIDE, n_threads)
+            return own.core, own.factor
+        cache, places = self.by_class(labels)
+        which = places[rows]
+        columns = np.empty((len(rows), len(rows)), cache.columns.dtype)
+        cache.core.among(which, which, columns, _core.Watch())
+        whole = _core.Columns(None, columns, np.arange(len(rows)))
+        return whole, lambda: np.ascontiguousarray(self.factor()[rows])
 
     def factor(self) -> np.ndarray:
         """L of shape (n, rank), K = L L^T but for rounding; see `pegasos.kernels._factor`."""
@@ -223,95 +200,34 @@ class ColumnCache:
         few = np.count_nonzero(labels, axis=-1) <= _MOST * labels.shape[-1]
         return bool(few.all())
 
-    def parts(self, labels: np.ndarray) -> "Parts":
-        """Which rows each problem has, and all columns, in an order in which those lie together."""
-        known = self._parts
-        if known is None or not (known.labels is labels or np.array_equal(known.labels, labels)):
-            known = self._parts = Parts(self, labels)
-        return known
+    def by_class(self, labels: np.ndarray) -> tuple["ColumnCache", np.ndarray]:
+        """All columns of the points in an order in which those of one class lie together.
+
+        What a problem of two classes needs of a column are two pieces. Returned with the place of
+        each point in that order.
+        """
+        known = self._by_class
+        if known is not None and (known[0] is labels or np.array_equal(known[0], labels)):
+            return known[1], known[2]
+        cache, order = self, np.arange(len(self.points))
+        if not self.points.kernel.is_given:
+            # The first problem that a row is in, and its label there, tell its class.
+            problem = (labels != 0).argmax(axis=0)
+            order = np.lexsort((labels[problem, order], problem))
+            cache = ColumnCache(self.points[order], self._megabytes, self._n_threads,
+                                n_problems=len(labels))  # fmt: skip
+        cache.keep(order)
+        places = np.argsort(order)
+        self._by_class = labels, cache, places
+        return cache, places
 
     def side_by_side(self, n_problems: int) -> tuple[int, int]:
         """How many problems with caches of their own go side by side, and the threads of each."""
         n = min(self._n_threads, n_problems, _SIDE_BY_SIDE)
         return n, self._n_threads // n
 
-    def scores(self, points: Any, labels: np.ndarray) -> np.ndarray:
-        """Scores of every problem's own rows under its coefficients; those of others are left 0.
-
-        Parameters
-        ----------
-        points : ndarray of shape (n_sets, n_problems, n)
-            Several sets of coefficients.
-        labels : ndarray of int8 of shape (n_problems, n)
-
-        Returns
-        -------
-        ndarray of float64 of shape (n_sets, n_problems, n)
-        """
-        if labels.all():  # every row is every problem's own
-            coef = points.reshape(-1, len(self.points))
-            support = np.flatnonzero(coef.any(axis=0))
-            return self.push(coef[:, support], support).reshape(points.shape)
-        scores, together = np.zeros(points.shape), []
-        # A model may have rows that have left its problem: their weights are 0 by now.
-        are_own = not points[:, labels == 0].any()
-        if are_own and self.is_small and self.is_divided_by(labels):
-            parts = self.parts(labels)
-            for k in range(len(points)):
-                _core.push_inside(
-                    parts.cache.columns, parts.first, parts.inside, parts.rows, points[k], scores[k]
-                )
-            return scores
-        for k, y in enumerate(labels):
-            rows, cache = self.inside(y)
-            if cache is self or points[:, k, y == 0].any():
-                together.append(k)
-                continue
-            coef = points[:, k, rows]
-            support = np.flatnonzero(coef.any(axis=0))
-            scores[:, k, rows] = cache.push(coef[:, support], support)
-        if together:
-            # At once: what takes time is the kernel matrix.
-            shape = len(points), len(together), len(self.points)
-            coef = points[:, together].reshape(shape[0] * shape[1], shape[2])
-            support = np.flatnonzero(coef.any(axis=0))
-            pushed = self.push(coef[:, support], support)
-            scores[:, together] = pushed.reshape(shape)
-        return scores
-
-    def scores_in_double(self, coef: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Scores of some rows, by kernel values in float64 that are not kept.
-
-        Parameters
-        ----------
-        coef : ndarray of shape (n_problems, n)
-        rows : ndarray of int
-            All rows with coefficients, and others.
-
-        Returns
-        -------
-        ndarray of shape (n_problems, len(rows))
-        """
-        # Those with coefficients first: values between two of them serve both.
-        is_support = coef[:, rows].any(axis=0)
-        order = np.argsort(~is_support, kind="stable")
-        rows, support = rows[order], rows[is_support]
-        coef, sums = coef[:, support], np.zeros((len(coef), len(rows)))
-        size = max(1, _IN_DOUBLE // self.points.X.shape[1])
-        for first in range(0, len(rows), size):
-            block = slice(first, first + size)
-            points = self.points.in_double(rows[block])
-            for begin in range(0, len(support), size):
-                part = slice(begin, begin + size)
-                is_first = len(points) == len(rows)
-                some = None if is_first else self.points.in_double(support[part])
-                points.add_scores(some, coef[:, part], sums[:, block], self._n_threads)
-        scores = np.empty_like(sums)
-        scores[:, order] = sums
-        return scores
-
     def rounding(self, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
-        """By how much kernel values of each point may be off, computed in `dtype`, and their sizes.
+        """The sizes of each point's kernel values, and by how much they are off, in `dtype`.
 
         Where nothing is known of the kernel's form, the error is what asymmetry can change.
         """
@@ -320,24 +236,32 @@ class ColumnCache:
             return np.zeros(n), np.zeros(n)
         if not self.points.kernel.is_positive:
             lengths = np.sqrt(np.abs(self.diagonal))
-            return np.full(n, self.skew / 2), lengths * lengths.max(initial=0)
+            return lengths * lengths.max(initial=0), np.full(n, self.skew / 2)
         errors, sizes = self.points.kernel.rounding(self.points, dtype)
-        return np.broadcast_to(errors, sizes.shape).astype(np.float64), sizes
+        return sizes, errors
 
-    def sums(self, points: np.ndarray, scores: np.ndarray, dtype: Any = np.float64) -> Any:
-        """Sums over each of several points, with their scores, computed in `dtype`.
+    def certify(self, problem: Any, coef: np.ndarray, intercept: np.ndarray, a: np.ndarray) -> Any:
+        """Certificates of models over these rows, and of dual variables; see the core.
 
         Returns
         -------
-        structured ndarray of shape (n_sets, n_problems)
-            See ``pegasos_point_sums`` in the core.
+        structured ndarray of shape (n_problems,)
+            See ``pegasos_kernel_proof`` in the core.
         """
-        flat = (-1, points.shape[-1])
-        sums = np.zeros(points.shape[:-1], _SUMS)
-        _core.point_sums(
-            points.reshape(flat), scores.reshape(flat), *self.rounding(dtype), sums.reshape(-1)
-        )
-        return sums
+        points, kernel, settings = self.points, self.points.kernel, problem.settings
+        is_double = points.dtype != np.float32 or not kernel.is_positive or kernel.has_weights
+        cache: ColumnCache = self
+        numbers: Any = None
+        if self.is_small and self.is_divided_by(problem.labels):
+            cache, numbers = self.by_class(problem.labels)
+        return points.compute(
+            cache.core.certify, problem.targets, coef, intercept, a, problem.masses, self.diagonal,
+            *self.rounding(np.float64), None if is_double else self.rounding(np.float32)[1],
+            numbers, n_rows=len(points), n_threads=self._n_threads, lams=problem.lams,
+            intercept_scaling=settings.constant_feature, free_intercept=settings.free_intercept,
+            ridge=self.ridge, is_positive=self.is_positive, by_weights=kernel.has_weights,
+            in_double=None if is_double else lambda rows: points.in_double(rows).core,
+        )  # fmt: skip
 
     def scores_of(self, coef: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
         """Scores of some rows under coefficients (n_problems, n), of as many rows; None: of all."""
@@ -362,73 +286,19 @@ class ColumnCache:
         """
         scores = np.zeros((len(coef), len(self.points)))
         if len(rows):
-            with self.points.work(len(rows), self._n_threads) as work:
-                self.core.add(rows, np.ascontiguousarray(coef, np.float64), scores, *work)
+            self._compute(self.core.add, rows, np.ascontiguousarray(coef, np.float64), scores)
         return scores
 
     def keep(self, rows: np.ndarray) -> None:
         """Compute columns of `rows` that are not here, as many as there is room for."""
-        with self.points.work(len(rows), self._n_threads) as work:
-            self.core.keep(rows, *work)
+        self._compute(self.core.keep, rows)
 
     def among(self, rows: np.ndarray, which: np.ndarray, out: np.ndarray) -> None:
         """Write kernel values between two selections of the points into `out`.
 
         Values from columns in the cache are read if that is faster; others are computed.
         """
-        with self.points.work(len(rows), self._n_threads) as work:
-            self.core.among(rows, which, out, *work)
+        self._compute(self.core.among, rows, which, out)
 
-
-class Parts:
-    """The rows of problems that have few each, as in one-vs-one, and kernel values among them.
-
-    Rows of one class lie together here: what a problem needs of a column are two pieces.
-
-    Attributes
-    ----------
-    cache : ColumnCache
-        All columns of the points in this order.
-    first : ndarray of int64 of shape (n_problems + 1,)
-        Where the rows of each problem begin, and the last ones end,
-    inside, rows : ndarray of int64
-        in these lists of all of them: numbers in `cache`, and in the cache that this is made of,
-        which ascend.
-    """
-
-    def __init__(self, cache: ColumnCache, labels: np.ndarray) -> None:
-        self.labels, n = labels, len(cache.points)
-        order = np.arange(n)
-        if not cache.points.kernel.is_given:
-            # The first problem that a row is in, and its label there, tell its class.
-            problem = (labels != 0).argmax(axis=0)
-            order = np.lexsort((labels[problem, order], problem))
-            cache = ColumnCache(cache.points[order], cache._megabytes, cache._n_threads,
-                                n_problems=len(labels))  # fmt: skip
-        cache.keep(np.arange(n))
-        self.cache = cache
-        self.first = np.zeros(len(labels) + 1, np.int64)
-        np.cumsum(np.count_nonzero(labels, axis=1), out=self.first[1:])
-        places = np.empty(n, np.int64)
-        places[order] = np.arange(n)
-        self.rows = np.flatnonzero(labels) % n
-        self.inside = places[self.rows]
-
-    def columns_of(self, k: int) -> np.ndarray:
-        """The kernel matrix among the rows of problem `k`."""
-        inside = self.inside[self.first[k] : self.first[k + 1]]
-        columns = np.empty((len(inside), len(inside)), self.cache.columns.dtype)
-        self.cache.core.among(inside, inside, columns, _core.Watch())
-        return columns
-
-
-class Inside:
-    """The whole kernel matrix among some rows of a cache."""
-
-    def __init__(self, cache: ColumnCache, rows: np.ndarray, columns: np.ndarray) -> None:
-        self.cache, self.rows = cache, rows
-        self.core = _core.Columns(None, columns, np.arange(len(rows)))
-
-    def factor(self) -> np.ndarray:
-        """As that of the cache."""
-        return np.ascontiguousarray(self.cache.factor()[self.rows])
+    def _compute(self, function: Any, rows: np.ndarray, *more: Any) -> None:
+        self.points.compute(function, rows, *more, n_rows=len(rows), n_threads=self._n_threads)

@@ -1,8 +1,7 @@
 """Rows among which a kernel is evaluated: how they lie in memory. The core computes values."""
 
-import contextlib
 import functools
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -99,7 +98,7 @@ class Points:
     @functools.cached_property
     def core(self) -> _core.Points:
         """These points, for the core."""
-        kernel, rows = self.kernel, self.rows()
+        kernel, rows = self.kernel, self.rows
         if kernel.number == _core.OTHER:
             about = kernel, self.X, self.norms, self.is_far
             return _core.Points(rows, kind=_core.OTHER, write=_write, data=about)
@@ -117,6 +116,7 @@ class Points:
     def __len__(self) -> int:
         return self.X.shape[0]
 
+    @functools.cached_property
     def rows(self) -> Any:
         """The rows, for the core."""
         if _validate.is_sparse(self.X):
@@ -125,7 +125,7 @@ class Points:
 
     def squared_norms(self) -> np.ndarray:
         """|x|^2 of all rows, in float64."""
-        return self.rows().squared_norms() if len(self) else np.empty(0)
+        return self.rows.squared_norms() if len(self) else np.empty(0)
 
     def longest(self) -> int:
         """How many entries are stored of a row, at most."""
@@ -188,10 +188,11 @@ class Points:
 
     def weights(self, coef: np.ndarray) -> np.ndarray:
         """Sums of the rows, in float64, of shape (n_sums, n_features), for `coef` (n_sums, n)."""
-        return self.rows().combine(np.ascontiguousarray(coef, np.float64))
+        weights: np.ndarray = self.rows.combine(np.ascontiguousarray(coef, np.float64))
+        return weights
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "core"}
+        return {k: value for k, value in self.__dict__.items() if k not in ("core", "rows")}
 
     @property
     def dtype(self) -> Any:
@@ -218,38 +219,28 @@ class Points:
         if out is None:
             out = np.empty((len(self), len(other)), dtype=self.dtype)
         if out.size:
-            with other.work(0, 1, tell) as work:
-                _core.kernel_values(self.core, other.core, out, *work)
+            other.compute(_core.kernel_values, self.core, other.core, out, n_rows=0, tell=tell)
         return out
 
-    def add_scores(self, some: Any, coef: np.ndarray, scores: np.ndarray, n_threads: int) -> None:
-        """Add to the scores of these rows what `some` points contribute.
-
-        Parameters
-        ----------
-        some : Points or None
-            None: the first of these rows, as many as there are coefficients.
-        coef : ndarray of float64 of shape (n_problems, len(some))
-        scores : ndarray of float64 of shape (n_problems, len(self))
-        """
-        if not scores.size or not coef.size:
-            return
-        coef = np.ascontiguousarray(coef, np.float64)
-        with self.work(coef.shape[1], n_threads) as work:
-            _core.add_scores(some and some.core, self.core, coef, scores, *work)
-
-    @contextlib.contextmanager
-    def work(
-        self, n_rows: int, n_threads: int, tell: Callable[[], None] | None = None
-    ) -> Generator[tuple[_core.Watch, int]]:
-        """A block in which the core computes values of these and so many rows: its last arguments.
+    def compute(
+        self,
+        function: Callable[..., Any],
+        *arguments: Any,
+        n_rows: int,
+        n_threads: int = 1,
+        tell: Callable[[], None] | None = None,
+        **options: Any,
+    ) -> Any:
+        """Let a function of the core compute values of these and so many rows.
 
         Users' functions may not want threads, and little work is not worth them.
         """
         is_worth = self.kernel.number != _core.OTHER and n_rows * len(self) >= _FEW
-        blas = _threads.blas.one_thread() if self.by_blas else contextlib.nullcontext()
-        with blas:
-            yield _core.Watch(tell), n_threads if is_worth else 1
+        options |= {"watch": _core.Watch(tell), "n_threads": n_threads if is_worth else 1}
+        if not self.by_blas:
+            return function(*arguments, **options)
+        with _threads.blas.one_thread():
+            return function(*arguments, **options)
 
 
 def _write(x: Any, rows: Any, z: Any, others: Any, out: np.ndarray) -> None:

@@ -24,11 +24,6 @@ from pegasos import _core
 from pegasos.problems import _rows, _validate
 from pegasos.problems._problem import Problem
 
-#: What |w|^2 may be below 0, beside the sizes of what it is a sum of, and a dual value above a
-#: primal one.
-BY_ROUNDING = 1e-5
-
-
 #: What returns dual variables, and what returns coefficients and intercepts.
 Dual = Callable[[], np.ndarray]
 Model = Callable[[], tuple[np.ndarray, np.ndarray]]
@@ -146,97 +141,16 @@ def certify_kernel(
 
     The primal is computed in any case: the scores of running sums are not exact enough.
     """
-    cache, labels, settings = problem.rows, problem.labels, problem.settings
-    a, (coef, intercept) = feasible(problem, dual()), model()
-    beta = problem.coefficients(a)
-    # The same point, but for the rounding that the bounds below know of anyway.
-    same = (np.abs(beta - coef) <= 4 * np.finfo(np.float64).eps * np.abs(coef)).all()
-    # Both at once: what takes time is the kernel matrix.
-    points = coef[None] if same else np.stack([coef, beta])
-    if cache.points.kernel.has_weights:
-        scores, sums = _by_weights(cache, points)
-    else:
-        scores = cache.scores(points, labels)
-        _sharpen(problem, points, scores, intercept)
-        sums = cache.sums(points, scores)
-    proof = problem.targets.prove_kernels(
-        coef, intercept, scores[0], a, sums, problem.masses, lams=problem.lams,
-        intercept_scaling=settings.constant_feature, ridge=cache.ridge,
-        is_positive=cache.is_positive,
-    )  # fmt: skip
-    primal, dual_value = proof["objective"], proof["dual_value"]
-    if not np.isfinite(primal).all():
+    cache, settings = problem.rows, problem.settings
+    proof = cache.certify(problem, *model(), np.ascontiguousarray(dual(), np.float64))
+    objective, dual_value = proof["objective"], proof["dual_value"]
+    if not np.isfinite(objective).all():
         raise _validate.overflow(cache.points.dtype, settings.lam)
-    if (
-        is_negative(cache, points, sums["squared_norm"], sums["size"])
-        or (dual_value > primal * (1 + BY_ROUNDING)).any()
-    ):
+    if proof["is_refuted"].any():
         cache.disprove()
-    bound = proof["dual_objective"] if cache.is_positive else np.full_like(primal, np.nan)
-    estimate = np.abs(primal - dual_value) / np.where(primal > 0, primal, 1)
-    return Certificate(primal, bound, estimate, settings.loss.nu)
-
-
-def is_negative(cache: Any, points: np.ndarray, squared_norms: Any, sizes: Any) -> bool:
-    """Whether |w|^2, a sum of numbers of these sizes, is below 0 by more than rounding explains.
-
-    Where scores cancel to 0, the numbers themselves are rounding errors.
-    """
-    if not (squared_norms < -BY_ROUNDING * sizes).any():
-        return False
-    lengths = np.sqrt(np.abs(cache.diagonal))
-    noise = len(lengths) * np.finfo(cache.points.dtype).eps * np.square(np.abs(points) @ lengths)
-    return bool((squared_norms < -BY_ROUNDING * sizes - noise).any())
-
-
-def _by_weights(cache: Any, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Scores of all rows for the linear kernel, computed from w, and sums over each point.
-
-    What is rounded in w itself matters for |w(a)|^2 alone: any w has a primal value.
-
-    Parameters
-    ----------
-    cache : ColumnCache
-    coef : ndarray of shape (n_sets, n_problems, n)
-    """
-    rows, norms = cache.points.rows(), np.sqrt(cache.points.squared_norms())
-    eps, flat = np.finfo(np.float64).eps, coef.reshape(-1, coef.shape[-1])
-    w = cache.points.weights(flat)
-    scores = _rows.decision_function(rows, w, np.zeros(len(w)))
-    scores = np.ascontiguousarray(scores.T).reshape(coef.shape)
-    squares = (w * w).sum(axis=1)
-    longest = cache.points.longest()
-    summed = (np.count_nonzero(flat, axis=1) + 2) * eps * (np.abs(flat) * norms).sum(axis=1)
-    doubt = (longest + 4) * eps * np.sqrt(squares) * norms.max(initial=0)
-    rounding = (2 * np.sqrt(squares) + summed) * summed + (rows.shape[1] + 4) * eps * squares
-    sums = cache.sums(coef, scores)
-    for name, of_points in (("squared_norm", squares), ("doubt", doubt), ("rounding", rounding)):
-        sums[name] = of_points.reshape(coef.shape[:-1])
-    return scores, sums
-
-
-def _sharpen(problem: Problem, points: Any, scores: Any, intercept: np.ndarray) -> None:
-    """Compute scores of float32 rows again in float64, in place, where that matters.
-
-    It does for rows with coefficients, and for those that may be within their margin; of others,
-    rounding leaves no doubt that they are outside, where the loss is 0.
-    """
-    cache, labels = problem.rows, problem.labels
-    if cache.points.dtype == np.float32 and cache.points.kernel.is_positive:
-        doubt = cache.sums(points, scores, np.float32)["doubt"][0]
-        near = labels * (scores[0] + intercept[:, None]) <= 1 + doubt[:, None]
-        near |= not problem.settings.loss.has_margin
-        near = (near & (labels != 0)) | points.any(axis=0)
-        together, support = near.any(axis=0), points.any(axis=0)
-        apart = np.count_nonzero(near, axis=1) @ np.count_nonzero(support, axis=1)
-        if apart < np.count_nonzero(together) * np.count_nonzero(support.any(axis=0)):
-            groups = [(slice(k, k + 1), near[k]) for k in range(len(near))]
-        else:
-            groups = [(slice(None), together)]
-        for which, inside in groups:
-            rows, coef = np.flatnonzero(inside), points[:, which]
-            found = cache.scores_in_double(coef.reshape(-1, coef.shape[-1]), rows)
-            scores[:, which, rows] = found.reshape(*coef.shape[:-1], len(rows))
+    bound = proof["dual_objective"] if cache.is_positive else np.full_like(objective, np.nan)
+    estimate = np.abs(objective - dual_value) / np.where(objective > 0, objective, 1)
+    return Certificate(objective, bound, estimate, settings.loss.nu)
 
 
 def feasible(problem: Problem, a: np.ndarray) -> np.ndarray:

@@ -84,7 +84,7 @@ class KernelAscent(Linear):
     def begin(self, problem: Problem, start: Any = None) -> None:
         check_convex(self.settings, problem.rows)
         if problem.rows is not self.rows:
-            self.norms = problem.rows.points.diagonal()
+            self.norms = problem.rows.diagonal
         self.problem, self.rows = problem, problem.rows
         labels, insides = problem.labels, list[Any]([None])
         if problem.rows.is_divided_by(labels):
@@ -102,7 +102,7 @@ class KernelAscent(Linear):
             if a is not None:
                 own = a[part.problems] if part.inside is None else a[part.problems, part.inside]
                 _core.set_points(memory, np.ascontiguousarray(own, np.float64), None, None)
-            elif (self.fingerprints != problem.fingerprints).any():
+            elif is_same and (self.fingerprints != problem.fingerprints).any():
                 _core.set_pending(memory, *part.shape(self.shape), _core.BEGIN_AT_POINT)
         # Last: what was interrupted before is begun again.
         self.base[:] *= is_same  # memory that is new counts epochs anew
@@ -142,21 +142,26 @@ class KernelAscent(Linear):
             "rank": rows.points.rank,
         }
 
+        table = None
+
         def solve(part: Part, some: slice, tell: Callable[[], None]) -> None:
-            matrix, targets, norms, first = rows, self.problem.targets, self.norms, some.start
+            nonlocal table
+            columns, factorise, first = rows.core, rows.factor, some.start
+            targets, norms = self.problem.targets, self.norms
             if part.inside is not None:
-                labels, first = self.problem.labels, 0
-                matrix = rows.matrix_inside(labels, some.start, part.inside, n_each)
-                own = self.problem.part(some.start, part.inside, matrix)
+                columns, factorise = rows.inside(self.problem.labels, part.inside, n_each)
+                own, first = self.problem.part(some.start, part.inside, rows), 0
                 targets, norms = own.targets, self.norms[part.inside]
             memory = part.memory[some.start - part.problems.start :][: some.stop - some.start]
-            status = _core.kernel_solve(
-                matrix.core, matrix.factor, targets, first, norms, memory, last[some],
-                seeds[some], lams=self.problem.lams[some], n_threads=n_each,
+            found = _core.kernel_solve(
+                columns, factorise, targets, first, norms, memory, last[some], seeds[some],
+                lams=self.problem.lams[some], n_threads=n_each,
                 watch=_core.Watch(tell, by_epochs=self.by_epochs), **options,
             )  # fmt: skip
-            if status == _core.OVERFLOW:
+            if found is None:
                 raise _validate.overflow(np.dtype(np.float64), self.settings.lam)
+            if some == slice(0, n):
+                table = part.take(found)
 
         if is_divided:
             jobs = [functools.partial(solve, part, part.problems) for part in self.parts]
@@ -165,10 +170,12 @@ class KernelAscent(Linear):
             jobs = [functools.partial(solve, self.parts[0], part) for part in some]
         self._found, self._is_running = None, True
         with _threads.blas.one_thread():
-            if rows.is_small and not is_divided:
+            if rows.is_small and is_divided:
+                rows.by_class(self.problem.labels)
+            elif rows.is_small and n_jobs > 1:  # else the core does
                 rows.keep(np.arange(len(rows.points)))
             _core.share(jobs, n_jobs, on_progress)
-        self._is_running = False
+        _core.change(vars(self), {"_found": table, "_is_running": False})
         gaps = _certificate.significant(self.relative_gap, self.primal, self.settings.loss.nu)
         is_left = gaps > (-1 if tol is None else tol)
         self.is_at_rounding[:] = is_left & (self.n_epochs < last)

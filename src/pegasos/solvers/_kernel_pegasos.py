@@ -60,7 +60,7 @@ class KernelPegasos(Pegasos):
 
     def _squared_norms(self, cache: Any) -> np.ndarray:
         check_convex(self.settings, cache)
-        return np.abs(cache.points.diagonal())
+        return np.abs(cache.diagonal)
 
     def _scale(self, factor: np.ndarray) -> None:
         super()._scale(factor)

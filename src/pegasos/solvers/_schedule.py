@@ -60,7 +60,7 @@ LINEAR = Kind(
 KERNEL = Kind(
     KernelPegasos,
     _certificate.certify_kernel,
-    lambda cache: float(np.abs(cache.points.diagonal()).mean()),
+    lambda cache: float(np.abs(cache.diagonal).mean()),
     lambda cache, coef, intercept, which: cache.scores_of(coef, which).T + intercept,
     few=2**17,
     solver=KernelAscent,
