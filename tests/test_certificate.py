@@ -35,6 +35,7 @@ from pegasos import (
     _core,
     kernels,
 )
+from pegasos.problems import _certificate
 from pegasos.problems import _columns as _problems
 from pegasos.problems._losses import LOSSES
 from pegasos.problems._problem import Problem
@@ -700,3 +701,11 @@ def test_rows_that_left_their_pair_count_as_long_as_the_model_has_them(rng, inte
         norm = coef[k] @ f[k] + ((b / 2) ** 2 if intercept == "penalized" else 0)
         loss = np.maximum(0, 1 - sign * (f[k] + b))[inside].mean()
         assert clf.objective_[k] == pytest.approx(0.05 * norm + loss, rel=1e-9)
+
+
+def test_before_the_first_epoch_the_gap_is_infinite():
+    """In words of NumPy, infinity over infinity is nothing, and a warning."""
+    nothing, found = np.array([np.inf, 2.0]), np.array([-np.inf, 1.0])
+    certificate = _certificate.Certificate(nothing, found)
+    np.testing.assert_array_equal(certificate.relative_gap, [np.inf, 0.5])
+    np.testing.assert_array_equal(certificate.proved_gap, [np.inf, 0.5])

@@ -55,12 +55,14 @@ class Certificate:
     def relative_gap(self) -> np.ndarray:
         """The gap as a part of the objective; of one class, of nu - D."""
         size = self.objective if self.nu == 0 else self.nu - self.dual_objective
-        return self.gap / np.where(size > 0, size, 1)
+        # Before the first epoch, both are infinite.
+        return self.gap / np.where((size > 0) & (size < np.inf), size, 1)
 
     @functools.cached_property
     def proved_gap(self) -> np.ndarray:
         """The relative gap, but 0 where all there is is rounding."""
-        of_objective = self.gap / np.where(self.objective > 0, self.objective, 1)
+        is_size = (self.objective > 0) & (self.objective < np.inf)
+        of_objective = self.gap / np.where(is_size, self.objective, 1)
         return significant(of_objective, self.objective, self.nu)
 
     @functools.cached_property
