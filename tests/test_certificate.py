@@ -709,3 +709,15 @@ def test_before_the_first_epoch_the_gap_is_infinite():
     certificate = _certificate.Certificate(nothing, found)
     np.testing.assert_array_equal(certificate.relative_gap, [np.inf, 0.5])
     np.testing.assert_array_equal(certificate.proved_gap, [np.inf, 0.5])
+
+
+@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_linear_kernel_has_the_objectives_of_a_linear_machine(layout, multi_class):
+    X, y = make_rows(np.random.default_rng(0), 300, 6)[0], np.arange(300) % 4
+    options = {"lam": 1e-2, "multi_class": multi_class, "tol": 1e-6, "random_state": 0}
+    X = convert(X, layout, np.float64)
+    linear = PegasosClassifier(**options).fit(X, y)
+    kernel = KernelPegasosClassifier(kernel="linear", **options).fit(X, y)
+    np.testing.assert_allclose(kernel.objective_, linear.objective_, rtol=2e-6)
+    np.testing.assert_allclose(kernel.dual_objective_, linear.dual_objective_, rtol=2e-6)

@@ -252,7 +252,7 @@ class ColumnCache:
         is_double = points.dtype != np.float32 or not kernel.is_positive or kernel.has_weights
         cache: ColumnCache = self
         numbers: Any = None
-        if self.is_small and self.is_divided_by(problem.labels):
+        if self.is_small and self.is_divided_by(problem.labels) and not kernel.has_weights:
             cache, numbers = self.by_class(problem.labels)
         return points.compute(
             cache.core.certify, problem.targets, coef, intercept, a, problem.masses, self.diagonal,
