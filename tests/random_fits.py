@@ -767,6 +767,7 @@ def check_bounds(case, machine, k, converged, value, point, others, size=None, l
     if abs(P - objective) > room + EPS * 64 * abs(objective) or P - dual > gap + 2 * room:
         raise Wrong(f"{said}: the objective or the gap is false")
     size, tol = objective if size is None else size, machine.tol
+    least = max(least, _ROUNDING if 0 <= objective <= _ROUNDING else 0)
     if converged and gap > (1e-3 if tol == "auto" else tol) * size + 2 * room + least:
         raise Wrong(f"{said}: no warning, tol={tol}")
     for name, at in others.items():

@@ -419,3 +419,15 @@ def test_damaged_memory_is_refused(rng):
         Joint.standing_of(broken._state["memory"])[name] = value
         with pytest.raises(ValueError, match="memory is not that of a fit"):
             broken.fit(X, y)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::UserWarning")
+def test_dual_values_are_never_below_that_of_no_dual_variables():
+    """Of rows that costs hardly tell apart, the objective is near 0, and rounding is below."""
+    rng, cost = np.random.default_rng(22), np.array([[0, 3e-3], [1e-4, 0]])
+    X = rng.normal(size=(30, 10))
+    clf = PegasosClassifier(
+        multi_class="crammer_singer", cost=cost, lam=5e-6, solver="newton",
+        penalize_intercept=False, random_state=0, tol=1e-6,
+    ).fit(X, X[:, 0] > 0)  # fmt: skip
+    assert clf.dual_objective_[0] >= 0

@@ -242,7 +242,8 @@ class Joint:
         now = self.standing_of(self._checked())
         if not now["n_steps"]:
             return Certificate.unknown(1)
-        return Certificate(now["primal"][None].copy(), now["dual"][None].copy())
+        # a = 0 is a dual point as well, with the value 0.
+        return Certificate(now["primal"][None].copy(), np.fmax(now["dual"][None], 0))
 
     def standing(self, rows: Any) -> Certificate:
         """The certificate after an epoch."""
@@ -290,8 +291,7 @@ class Joint:
     def progress(self) -> tuple[int, int, str]:
         """Rows visited, 0, and the gap as of the last check."""
         now = self.standing_of(self.memory)
-        with np.errstate(invalid="ignore"):  # infinite before the first certificate
-            gap = Certificate(now["primal"][None], now["dual"][None]).relative_gap[0]
+        gap = Certificate(now["primal"][None], now["dual"][None]).relative_gap[0]
         visited = int(now["n_epochs"] * now["n_inside"] + now["position"] + now["n_steps"])
         return visited, 0, f"gap {gap:.2g}" if np.isfinite(gap) else ""
 
