@@ -848,6 +848,23 @@ def storm_over_blocks(storm, n_storms):
     return n_interrupted
 
 
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_no_handler_of_signals_is_set(n_jobs):
+    before, seen = signal.getsignal(signal.SIGINT), []
+
+    def kernel(X, Z):
+        if threading.current_thread() is threading.main_thread():
+            seen.append(signal.getsignal(signal.SIGINT))
+        return inner_products(X, Z)
+
+    X, y = rows("dense", 300)
+    pegasos.KernelPegasosClassifier(
+        kernel=kernel, assume_psd=True, lam=1e-2, n_jobs=n_jobs, random_state=0
+    ).fit(X, y)
+    assert seen
+    assert all(handler is before for handler in seen)
+
+
 STORMS = {
     "fits": (storm_over_fits, 8), "searches": (storm_over_searches, 3), "pieces": (storm_over_pieces, 3),
     "blocks": (storm_over_blocks, 3),
