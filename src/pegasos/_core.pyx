@@ -1556,7 +1556,8 @@ def kernel_values(Points x not None, Points z not None, value_t[:, :] out not No
     cdef int status
     cdef Work work
     require(sizeof(value_t) == z.c.rows.value_bytes and out.shape[0] == x.c.rows.n_rows
-            and out.shape[1] == z.c.rows.n_rows, "out must be of rows of x and z, and of their type")
+            and out.shape[1] == z.c.rows.n_rows,
+            "out must be of rows of x and z, and of their type")
     work = Work.of(x, z, watch, n_threads)
     with nogil:
         status = pegasos_kernel_values(&some, &others, &work.c, apart, &out[0, 0])
@@ -1603,7 +1604,8 @@ cdef class Columns:
         if points is None:
             return
         require(columns.flags.writeable and points.c.rows.n_rows == self.c.n_rows
-                and points.c.rows.value_bytes == self.c.value_bytes, "columns must be of the points")
+                and points.c.rows.value_bytes == self.c.value_bytes,
+                "columns must be of the points")
         require(not is_all_at_once or (self.c.n_columns == self.c.n_rows
                                        and self.n_kept in (0, self.c.n_rows)),
                 "there must be room for all columns at once")
@@ -1903,7 +1905,7 @@ cdef const pegasos_blas *blas() except? NULL:
 # ---- What Ctrl-C does not cut short --------------------------------------------------------------
 #
 # The interpreter hears of signals between bytecodes, of which there are none here: Ctrl-C comes
-# where a Python function is called, or `PyErr_CheckSignals`. It is a KeyboardInterrupt of that call.
+# where a Python function is called, or `PyErr_CheckSignals`, as a KeyboardInterrupt of that call.
 
 cdef enum:
     # Who presses Ctrl-C more often than that is let go.
@@ -2547,8 +2549,8 @@ def kernel_solve(Columns columns not None, factor not None, Targets targets not 
     """Solve problems of kernel machines as `solve` does; see ``pegasos_kernel_solve_one``.
 
     Columns that are computed all at once are so first.
-    ``factor()`` returns a factor of shape (n_rows, rank), or (n_rows, 0). Each problem has a seed of
-    its own. Threads share kernel values and passes, which changes no bit.
+    ``factor()`` returns a factor of shape (n_rows, rank), or (n_rows, 0). Each problem has its own
+    seed. Threads share kernel values and passes, which changes no bit.
     """
     cdef int64_t n = columns.c.n_rows, first_row = 0, k
     cdef int status = PEGASOS_DONE
