@@ -633,7 +633,7 @@ class Storm:
         moment = (
             self.rng.uniform(-0.1, 1.1) if self.rng.random() < 0.5 else self.rng.normal(1, 0.05)
         )
-        n_threads = threading.active_count()
+        threads = set(threading.enumerate())
         self.burst(max(moment * seconds, 0), self.rng.integers(5))
         if moment < 0:
             time.sleep(-moment * seconds)
@@ -647,9 +647,9 @@ class Storm:
             self.is_under_way = False
         assert self.sender.stdout.readline()  # all were sent
         assert signal.getsignal(signal.SIGINT) == self.hear
-        for thread in threading.enumerate()[n_threads:]:
+        for thread in set(threading.enumerate()) - threads:
             thread.join(timeout=600)
-        assert threading.active_count() == n_threads
+        assert set(threading.enumerate()) <= threads  # others may end meanwhile
         return is_interrupted
 
 
