@@ -26,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pegasos import _core
 from pegasos.estimators import _parameters
-from pegasos.estimators._base import one_at_a_time
+from pegasos.estimators._base import CommonMixin, one_at_a_time
 from pegasos.estimators._linear import PegasosClassifier
 from pegasos.estimators._parameters import Intercept, Labels, Targets, parameters
 from pegasos.estimators._regression import PegasosRegressor
@@ -313,7 +313,7 @@ class _OnCluster(Intercept):
     checkpoint_every: float = 60.0
 
 
-class _DaskMachine(_OnCluster, BaseEstimator):
+class _DaskMachine(CommonMixin, _OnCluster, BaseEstimator):
     """Base of the estimators."""
 
     _local: Any

@@ -158,7 +158,8 @@ class CommonMixin:
         def _doc_link_template(self) -> str:
             urls = importlib.metadata.metadata("pegasos").get_all("Project-URL", [])
             site = dict(url.split(", ") for url in urls)["Documentation"]
-            return f"{site}/api/pegasos.{{estimator_name}}.html"
+            public = type(self).__module__.partition(".estimators")[0]
+            return f"{site}/api/{public}.{{estimator_name}}.html"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]

@@ -373,7 +373,7 @@ FOREIGN = {
     "sklearn.calibration.CalibratedClassifierCV gives probabilities to all losses",
     "penalty": "the penalty is always lam/2 |w|^2, and C= or lam= says how strong it is",
     "alpha": "C= or lam= says how strong the penalty is; lam is the alpha of SGDClassifier",
-    "dual": "solver='auto' chooses the method, and all solvers reach the same model",
+    "dual": "the method is chosen for the data, and all methods reach the same model",
     "learning_rate": "steps have the lengths of the paper, or exact ones, and need no schedule",
     "eta0": "steps have the lengths of the paper, or exact ones, and need no schedule",
     "shrinking": "solvers leave rows out where that saves time, without changing the model",
