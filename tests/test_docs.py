@@ -130,6 +130,12 @@ def test_representations_in_notebooks_link_to_the_reference():
             assert f'href="{URLS["Documentation"]}/api/{name}.html' in estimator._repr_html_()
 
 
+def test_addresses_of_the_repository_are_those_of_the_package():
+    for name in ("CITATION.cff", "conda/recipe/recipe.yaml", ".github/ISSUE_TEMPLATE/config.yml"):
+        found = re.findall(r"https://github\.com/[\w-]+/[\w-]+", (ROOT / name).read_text("utf-8"))
+        assert set(found) == {URLS["Source"]}, name
+
+
 @pytest.mark.parametrize("name", pegasos.__all__)
 def test_absolute_values_are_code(name):
     """Or reStructuredText reads |P - D| as a substitution, and the site cannot be built."""
