@@ -35,6 +35,7 @@ HEAD = """# Published results, reproduced
 - *Reproduced*: our result agrees with the published one, within its uncertainty, or is better and
   leads to the same conclusion.
 - *Corrected*: the published result has a cause that can be removed, which the reason names.
+- *Not comparable*: the rows of the published result are not known, as the reason says.
 
 `python -m experiments` writes this page. Each section tells how its results were measured.
 """

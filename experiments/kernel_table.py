@@ -2,11 +2,12 @@
 error there, on one core of a 2008 machine. Our runs take the paper's γ, λ and ε. The first is plain
 Pegasos, stopped after the first whole number of epochs within ε of the optimum. The second is the
 default solver to a certified gap of 1e-3. Times are those of whole fits on all cores, kernel values
-and certificate included. The paper scales USPS in another way. Our γ for USPS is the one of four
-whose test error at the optimum comes closest to the paper's.
+and certificate included. The paper scales and splits USPS in another way. Our γ for USPS is the one of
+four whose test error at the optimum comes closest to the paper's.
 """
 
 import itertools
+import re
 import time
 
 import numpy as np
@@ -83,6 +84,21 @@ def measure(name, quick):
     ], (name, ours, best_seconds, seconds)
 
 
+def resplit(gamma, quick):
+    """Test errors, in percent, of random splits of USPS as large as the paper's."""
+    label, _, lam, *_ = CASES["usps"]
+    data = report.sets.load("usps")
+    X, y = np.concatenate([data.X, data.X_test]), np.concatenate([data.y, data.y_test]) == label
+    n_train, n_splits = (600, 2) if quick else (7329, 10)
+    errors = []
+    for seed in range(n_splits):
+        order = np.random.default_rng(seed).permutation(len(y))
+        data.X, data.X_test = np.split(X[order], [n_train])
+        data.y, data.y_test = np.split(y[order], [n_train])
+        errors.append(error(fitted(data, lam, gamma, tol=1e-3)[0], data))
+    return report.mean_sd(errors)
+
+
 def verdict(name, ours, best, theirs):
     """How our seconds to ε, and those of the default solver, compare with the published ones."""
     return (
@@ -97,12 +113,15 @@ def claims(section):
     for name, (*_, theirs, at_optimum, _) in CASES.items():
         cells = report.rows(section, name)[0]
         at_epsilon, best = float(cells[5]), float(cells[7])
+        word, reason = "reproduced", "same γ, λ and ε"
+        if name == "usps":
+            errs = re.search(r"random splits .* err on (.* %)", section)[1]
+            word, reason = "not comparable", f"other digits and scaling; random splits: {errs}"
         found.append(
             report.Claim(
                 f"Table 2: test error at ε, and at the optimum, {name}",
                 f"{at_epsilon:.2f} %, {best:.2f} %", f"{theirs:g} %, {at_optimum:g} %",
-                report.verdict(at_epsilon <= 1.1 * best),
-                "other split and scaling" if name == "usps" else "same γ, λ and ε",
+                report.verdict(at_epsilon <= 1.1 * best, word), reason,
             )
         )  # fmt: skip
     ours, theirs = [], []
@@ -132,14 +151,18 @@ def run(output, quick=False):
         "set", "n", "γ", "ε", "ours, to ε", "test error %", "ours, certified 1e-3", "test error %",
         "published s: Pegasos / SDCA / SVM-Light / LASVM", "test error %", "at the optimum %",
     ]  # fmt: skip
+    splits = (
+        f"{report.table(names, rows)}\n\nThe paper's test digits of USPS are not known: ours are the "
+        "official ones. Our optima on random splits as large as the paper's, 7329 and 1969 digits, err "
+        f"on {resplit(rows[2][2], quick)} %."
+    )
     if quick:
-        return f"{report.table(names, rows)}\n\nPublished figures are of all rows: none stand beside these."
+        return f"{splits}\n\nPublished figures are of all rows: none stand beside these."
     return (
-        f"{report.table(names, rows)}\n\nOurs beside the published seconds, machines some fifteen years "
+        f"{splits}\n\nOurs beside the published seconds, machines some fifteen years "
         f"apart: {'; '.join(itertools.starmap(verdict, times))}. The paper concludes that kernel Pegasos is not competitive; with "
         "updates of all scores on each violation, and columns that are computed together, it is. The "
-        "average over the last half of the epochs needs fewer epochs than the last iterate. The test "
-        "digits of USPS are the official ones. The paper splits the digits in another way."
+        "average over the last half of the epochs needs fewer epochs than the last iterate."
     )
 
 
