@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-# cython: freethreading_compatible=True
+# cython: freethreading_compatible=True, auto_pickle=False
 """The C core on NumPy buffers, and the gate before it.
 
 Every function here passes pointers and sizes on to ``csrc/core.h``, where the fields and the
