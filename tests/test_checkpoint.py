@@ -277,9 +277,9 @@ def test_an_intercept_that_is_not_fitted_stays_zero(rng, solver, n_iter, name):
         clf._state["problems"]["constant_weight"] = 3
     else:
         finisher = Schedule.restore(LINEAR, clf._settings(clf.lam_), clf._state).solver
-        memory = finisher.parts[0].memory
-        _core.set_points(memory, finisher.a.copy(), finisher.coef.copy(), -np.ones(1))
-        clf._state["solver.memory"] = memory
+        fits = finisher.parts[0].fits
+        fits.begin_at(finisher.a.copy(), finisher.coef.copy(), -np.ones(1))
+        clf._state["solver.memory"] = fits.memory
     with pytest.raises(ValueError, match=r"state: .* does not fit the rest"):
         clf.fit(X, y)
 
@@ -429,10 +429,9 @@ def edited_memory(state, name):
     memory, (n_rows, n_features) = state[name], state["solver.shape"].tolist()
     if "solver.sizes" in state:
         n_rows, n_features = state["solver.sizes"][-1].tolist()
-    n_words = _core.kept(n_rows, n_features) // 8
+    n_words = _core.Fits.n_bytes(n_rows, n_features) // 8
     last = memory.reshape(-1)[None, -8 * n_words :].copy()
-    _, a, _ = _core.standings(n_rows, n_features, last)
-    before = a.ctypes.data - last.ctypes.data
+    before = _core.Fits(1, n_rows, n_features, last).a.ctypes.data - last.ctypes.data
     for word in [*range(before // 8 + 1), *range(before // 8 + 1, n_words, n_rows // 3)]:
         now = abs(int(memory.reshape(-1).view(np.int64)[word - n_words]))
         # Bits of small integers are those of a count, and other bits those of a number.

@@ -1,5 +1,6 @@
 """The gate before the C core: whatever is wrong above it is an exception, never foreign memory."""
 
+import itertools
 import operator
 
 import numpy as np
@@ -102,24 +103,20 @@ def calls(layout, dtype):
     yield "load_run", [
         rows, targets, 1, one, draws.copy(), np.zeros(N), np.zeros(D), ascents(1), 2, _core.Watch(),
     ]  # fmt: skip
-    memory = np.zeros((K, _core.kept(N, D)), np.uint8)
-    yield "solve", [rows, targets, 0, one, memory, np.full(K, 5)]
-    yield "standings", [N, D, memory]
-    yield "set_pending", [memory, N, D, _core.BEGIN_AT_POINT]
-    yield "set_points", [memory, np.ones((K, N)), np.ones((K, D)), np.ones(K)]
-    yield "are_fits", [memory, N, D, np.dtype(dtype).itemsize]
+    yield "Fits", [K, N, D, _core.Fits(K, N, D).memory]
+    yield "Fits.begin_at", [_core.Fits(K, N, D), np.ones((K, N)), np.ones((K, D)), np.ones(K)]
+    yield "Fits.begin_at", [_core.Fits(K, N, 0), np.ones((K, N))]
+    yield "solve", [rows, targets, 0, one, _core.Fits(K, N, D), np.full(K, 5)]
     # Kernels.
     yield "kernel_fit", [
         columns(layout, dtype), problems(), targets, np.zeros((K, N)), np.zeros((K, N)),
         np.zeros((K, N)), pending, np.zeros((K, N)), np.zeros((K, N)), 0, draws, np.zeros((K, 1)),
         _core.Watch(),
     ]  # fmt: skip
-    of_kernels = np.zeros((K, _core.kept(N, 0)), np.uint8)
     yield "kernel_solve", [
-        columns(layout, dtype), lambda: np.eye(N), targets, 0, one, of_kernels, np.full(K, 5),
+        columns(layout, dtype), lambda: np.eye(N), targets, 0, one, _core.Fits(K, N, 0), np.full(K, 5),
         np.arange(K, dtype=np.uint64),
     ]  # fmt: skip
-    yield "kernel_scores", [N, of_kernels]
     x, watch = points(layout, dtype), _core.Watch()
     yield "kernel_values", [x, x, values(dtype, N, N), watch]
     yield "Columns", [x, values(dtype, 3, N), np.full(N, -1)]
@@ -148,26 +145,23 @@ def calls(layout, dtype):
 # Other lengths that are no mistake: of index arrays and lists of rows the first entries count, and
 # fewer rows, draws, columns or problems may be asked for.
 MAY_BE_LONGER = {
-    ("standings", 2, 0),
     ("decision_function", 4, 0), ("Rows.combine", 1, 0),
     ("csr_rows", 0, 0), ("csr_rows", 1, 0), ("csr_rows", 2, 0), ("fit", 6, 1), ("fit", 8, 0),
     ("kernel_fit", 10, 0), ("Targets", 0, 0), ("Columns", 1, 0), ("Columns.keep", 1, 0),
     ("dense_rows", 0, 0), ("dense_rows", 0, 1), ("Order", 1, 0),
-    ("kernel_scores", 1, 0), ("set_pending", 0, 0), ("are_fits", 0, 0), ("Rows.part", 1, 0),
+    ("Rows.part", 1, 0),
 }  # fmt: skip
 MAY_BE_SHORTER = {
-    ("standings", 2, 0),
     ("decision_function", 4, 0), ("Rows.combine", 1, 0), ("fit", 8, 0), ("csr_rows", 2, 0),
     ("dense_rows", 0, 0), ("dense_rows", 0, 1),
     ("Order", 1, 0), ("Columns", 1, 0), ("Columns.keep", 1, 0),
-    ("kernel_fit", 10, 0), ("set_pending", 0, 0), ("are_fits", 0, 0), ("kernel_scores", 1, 0),
-    ("Targets", 0, 0), ("Rows.part", 1, 0), ("solve", 4, 0), ("solve", 5, 0),
+    ("kernel_fit", 10, 0), ("Targets", 0, 0), ("Rows.part", 1, 0),
 }  # fmt: skip
 
 
 INTERCEPT = {"intercept_scaling": 1.0, "free_intercept": False}
 KEYWORDS = {
-    "are_fits": INTERCEPT | {"loss": 0},
+    "Fits.are_valid": INTERCEPT | {"loss": 0},
     "certify": INTERCEPT | {"lams": np.full(K, 0.1)},
     "solve": INTERCEPT | {"lams": np.full(K, 0.1), "tol": 1e-3, "seed": 0, "solver": _core.AUTO},
     "Columns.certify": INTERCEPT | {"lams": np.full(K, 0.1), "ridge": 0.0, "is_positive": True},
@@ -224,17 +218,44 @@ def test_arrays_of_other_lengths_are_refused(layout, dtype):
                 refused(name, arguments)
 
 
-def test_targets_of_other_sizes_are_refused(layout, dtype):
-    """Of other rows, or of too few problems or too many."""
+def test_targets_and_fits_of_other_sizes_are_refused(layout, dtype):
+    """Of other rows or features, or of too few problems or too many."""
     for name, good in calls(layout, dtype):
         for k, argument in enumerate(good):
-            if not isinstance(argument, _core.Targets):
-                continue
-            for shape in ((K, N - 1), (K, N + 1), (K - 1, N)):
-                if name == "Targets.constants" and shape[0] == K:
-                    continue  # it has no other array of rows
-                other = _core.Targets(np.ones(shape, np.int8), np.ones(shape[1]))
+            others = []
+            if isinstance(argument, _core.Targets):
+                shapes = [(K, N - 1), (K, N + 1), (K - 1, N)]
+                if name == "Targets.constants":  # it has no other array of rows
+                    shapes = shapes[2:]
+                others = [_core.Targets(np.ones(of, np.int8), np.ones(of[1])) for of in shapes]
+            elif isinstance(argument, _core.Fits):
+                shapes = itertools.product((K - 1, K), (N - 1, N, N + 1), (0, D, D + 1))
+                own = (K, argument.n_rows, argument.n_features)
+                others = [_core.Fits(*of) for of in shapes if of != own]
+            for other in others:
                 refused(name, [*good[:k], other, *good[k + 1 :]])
+
+
+def test_fits_are_views_of_their_memory(rng):
+    """A saved copy goes on where they stood, and so does a part of them in the same memory."""
+    fits = _core.Fits(K, N, D)
+    a, coef, intercept = rng.random((K, N)), rng.normal(size=(K, D)), rng.normal(size=K)
+    fits.begin_at(a, coef, intercept)
+    for k, some in ((0, fits), (0, _core.Fits(K, N, D, fits.memory.copy())), (1, fits[1:])):
+        np.testing.assert_array_equal(some.a, a[k:])
+        np.testing.assert_array_equal(some.coef, coef[k:])
+        assert some.standings()["n_epochs"].tolist() == [0] * (K - k)
+    fits[1:].coef[:] = 7
+    assert (fits.coef[1] == 7).all()
+    with pytest.raises(MemoryError, match=f"{K} problems over {2**50} rows of 0 features"):
+        _core.Fits(K, 2**50, 0)
+    for wrong in (misaligned(fits.memory.view(float)).view(np.uint8), fits.memory[:, ::-1]):
+        refused("Fits", [K, N, D, wrong])
+    for some in (slice(0, 0), slice(K, None), slice(None, None, -1)):
+        with pytest.raises(ValueError, match="memory must have|contiguous"):
+            fits[some]
+    with pytest.raises(ValueError, match="only kernel machines"):
+        _ = fits.scores
 
 
 @pytest.mark.parametrize(
@@ -244,8 +265,7 @@ def test_targets_of_other_sizes_are_refused(layout, dtype):
 def test_losses_that_there_are_not_are_refused(loss):
     labels = np.ones((K, N), np.int8)
     refused("Targets", [labels, None, loss, None if np.ravel(loss)[0] < 4 else np.ones((K, N))])
-    memory = np.zeros((K, _core.kept(N, D)), np.uint8)
-    refused("are_fits", [memory, N, D, 8], loss=loss)
+    refused("Fits.are_valid", [_core.Fits(K, N, D), 8], loss=loss)
 
 
 @pytest.mark.parametrize("loss", range(len(_core.LOSSES)))
@@ -260,9 +280,8 @@ def test_targets_are_given_where_a_loss_takes_them(loss):
     call("Targets", [labels, None, loss, values if takes else None, own])
     for wrong in (own[1:], np.append(own, own[:1]), own - 1, own + np.nan):
         refused("Targets", [labels, None, loss, values if takes else None, wrong])
-    memory = np.zeros((K, _core.kept(N, D)), np.uint8)
-    call("are_fits", [memory, N, D, 8], loss=loss, epsilons=own)
-    refused("are_fits", [memory, N, D, 8], loss=loss, epsilons=own[1:])
+    assert call("Fits.are_valid", [_core.Fits(K, N, D), 8], loss=loss, epsilons=own)
+    refused("Fits.are_valid", [_core.Fits(K, N, D), 8], loss=loss, epsilons=own[1:])
 
 
 def test_targets_are_of_problems_and_rows():
@@ -401,12 +420,11 @@ def test_memory_of_another_fit_is_refused(layout, dtype):
     """Sizes that the memory says are not those of its arrays."""
     good = dict(calls(layout, dtype))["solve"]
     call("solve", good)
-    memory = good[4]
     for word, value in [(0, N - 1), (1, D + 1), (2, 12 - np.dtype(dtype).itemsize), (3, 9), (4, 7)]:
-        edited = memory.copy()
-        edited.view(np.int64)[-1, word] = value
+        edited = _core.Fits(K, N, D, good[4].memory.copy())
+        edited.memory.view(np.int64)[-1, word] = value
         refused("solve", [*good[:4], edited, good[5]])
-        assert not call("are_fits", [edited, N, D, np.dtype(dtype).itemsize])
+        assert not call("Fits.are_valid", [edited, np.dtype(dtype).itemsize])
 
 
 @pytest.mark.parametrize(
@@ -428,16 +446,16 @@ def test_memory_of_another_kernel_machine_is_refused(dtype):
     """Its words are sizes, what is pending, counts, truths, what it is at, and rows of the round."""
     good = dict(calls("dense", dtype))["kernel_solve"]
     call("kernel_solve", good)
-    memory, n_words = good[5], _core.kept(N, 0) // 8
+    n_words = _core.Fits.n_bytes(N, 0) // 8
     wrong = [(0, N + 1), (1, 1), (2, 5), (3, 9), (7, -1), (8, 2**62), (10, 2), (11, 4), (12, 6)]
     wrong += [(24, 6), (25, N + 1), (25, -1), (26, 2**40), (33, 2), (36, -1), (n_words - 1, N)]
     for word, value in wrong:
-        edited = memory.copy()
-        edited.view(np.int64)[-1, word] = value
+        edited = _core.Fits(K, N, 0, good[5].memory.copy())
+        edited.memory.view(np.int64)[-1, word] = value
         if word == n_words - 1:
-            edited.view(np.int64)[-1, 25] = N
+            edited.memory.view(np.int64)[-1, 25] = N
         refused("kernel_solve", [*good[:5], edited, *good[6:]])
-        assert not call("are_fits", [edited, N, 0, np.dtype(dtype).itemsize])
+        assert not call("Fits.are_valid", [edited, np.dtype(dtype).itemsize])
 
 
 @pytest.mark.parametrize("wrong", [np.zeros((N - 1, 2)), np.zeros((N, 2), np.float32), None, 1 / 3])

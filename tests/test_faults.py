@@ -237,7 +237,7 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
         rows, sparse = _core.dense_rows(x), _core.csr_rows(ones, indices, indptr, 6)
         points = _core.Points(rows, kind=_core.LINEAR)
         columns = _core.Columns(points, x.copy(), np.full(6, -1))
-        memory = np.zeros((2, _core.kept(6, 6)), np.uint8)
+        fits = _core.Fits(2, 6, 6)
         problem = dict(intercept_scaling=1.0, free_intercept=False)
         options = dict(lams=np.full(2, 0.1), tol=1e-3, seed=0, watch=_core.Watch())
         solve = functools.partial(_core.solve, **problem, **options)
@@ -252,10 +252,10 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
             pending, 0, draws), (_core.model, problems, weights, None, coef, intercept),
             (_core.decision_function, rows, coef, intercept), (sparse.combine, coef),
             (sparse.squared_norms, 2),
-            *((functools.partial(solve, solver=solver), rows, targets, 0, ones, memory, draws[:2])
+            *((functools.partial(solve, solver=solver), rows, targets, 0, ones, fits, draws[:2])
             for solver in (_core.ASCENT, _core.NEWTON)),
-            (functools.partial(_core.are_fits, loss=0, **problem), memory, 6, 6, 8),
-            (_core.set_points, memory, weights, coef, intercept),
+            (functools.partial(fits.are_valid, loss=0, **problem), 8), (fits.standings,),
+            (_core.Fits, 2, 6, 6), (fits.begin_at, weights, coef, intercept),
             (_core.kernel_values, points, points, x.copy(), _core.Watch()),
         ]
         calls[6] = calls[6][:6] + (np.zeros((2, 6), np.int64),) + calls[6][7:]

@@ -59,13 +59,13 @@ class Case:
         self.targets = core_targets(loss, self.y, self.z, self.c)
         self.scaling, self.is_free = INTERCEPTS[intercept]
         self.tol, self.last_epoch, self.is_positive = tol, last_epoch, True
-        self.memory = np.zeros((1, _core.kept(n, 0)), np.uint8)
+        self.fits = _core.Fits(1, n, 0)
 
     def run(self, source=None, watch=None):
         source = Source.whole(self.K) if source is None else source
         return _core.kernel_solve(
             source.core, lambda: np.empty((len(self.y), 0)), self.targets, 0,
-            np.diag(self.K).astype(np.float64), self.memory, np.array([self.last_epoch]),
+            np.diag(self.K).astype(np.float64), self.fits, np.array([self.last_epoch]),
             np.array([3], np.uint64), lams=np.array([LAM]), intercept_scaling=self.scaling,
             free_intercept=self.is_free, tol=self.tol, solver=_core.ASCENT,
             is_positive=self.is_positive, is_narrow=False, rank=np.inf,
@@ -74,21 +74,19 @@ class Case:
 
     @property
     def found(self):
-        return _core.standings(len(self.y), 0, self.memory)[0][0]
+        return self.fits.standings()[0]
 
     @property
     def arrays(self):
         """Dual variables, their scores, and the coefficients of the best model."""
-        n = len(self.y)
-        _, a, coef = _core.standings(n, 0, self.memory)
-        return a[0], _core.kernel_scores(n, self.memory)[0], coef[0]
+        return self.fits.a[0], self.fits.scores[0], self.fits.coef[0]
 
     def stored(self):
         """Its state, as if it had been saved and loaded."""
-        self.memory = self.memory.copy()
+        self.fits = _core.Fits(1, len(self.y), 0, self.fits.memory.copy())
 
     def same_end(self, other):
-        np.testing.assert_array_equal(self.memory, other.memory)
+        np.testing.assert_array_equal(self.fits.memory, other.fits.memory)
 
 
 CASES = [

@@ -183,14 +183,14 @@ def test_a_loss_that_needs_slopes_is_refused_without(rng):
 def test_solvers_climb_to_the_optimum(rng, layout, dtype, intercept, loss, solver):
     X, y = make_rows(rng)
     c, (n, d), (y, z) = rng.uniform(0.2, 2, len(y)), X.shape, make_targets(rng, y, loss)
-    memory = np.zeros((1, _core.kept(n, d)), np.uint8)
-    table, of_a, of_coef = _core.solve(
-        rows_of(X, layout, dtype), core_targets(loss, y, z, c), 0, (X**2).sum(axis=1), memory,
+    fits = _core.Fits(1, n, d)
+    table = _core.solve(
+        rows_of(X, layout, dtype), core_targets(loss, y, z, c), 0, (X**2).sum(axis=1), fits,
         np.full(1, 100_000), lams=np.array([LAM]), tol=1e-9, free_intercept=intercept == "free", seed=0,
         intercept_scaling=float(intercept == "penalized"), solver=solver,
         watch=_core.Watch(),
     )  # fmt: skip
-    found, a, coef = table[0], of_a[0], of_coef[0]
+    found, a, coef = table[0], fits.a[0], fits.coef[0]
     assert found["relative_gap"] <= 1e-9
     b = found["intercept"]
     primal = objective(loss, X, y, z, c, coef, b, intercept == "penalized")
@@ -213,14 +213,14 @@ def test_losses_with_corners_are_solved_as_both_objectives_say(
     """P of the model and D of the dual variables, which SciPy's solvers reach less exactly."""
     X, y = make_rows(rng)
     c, (n, d), (y, z) = rng.uniform(0.2, 2, len(y)), X.shape, make_targets(rng, y, loss)
-    memory = np.zeros((1, _core.kept(n, d)), np.uint8)
-    table, of_a, of_coef = _core.solve(
-        rows_of(X, layout, dtype), core_targets(loss, y, z, c), 0, (X**2).sum(axis=1), memory,
+    fits = _core.Fits(1, n, d)
+    table = _core.solve(
+        rows_of(X, layout, dtype), core_targets(loss, y, z, c), 0, (X**2).sum(axis=1), fits,
         np.full(1, 100_000), lams=np.array([LAM]), tol=1e-7, free_intercept=intercept == "free", seed=0,
         intercept_scaling=float(intercept == "penalized"), solver=solver,
         watch=_core.Watch(),
     )  # fmt: skip
-    found, a, w = table[0], of_a[0].copy(), of_coef[0]
+    found, a, w = table[0], fits.a[0].copy(), fits.coef[0]
     primal = objective(loss, X, y, z, c, w, found["intercept"], intercept == "penalized")
     assert (a >= LEAST[loss] * c).all()
     assert (a <= BOUNDS[loss] * c).all()
@@ -248,7 +248,7 @@ def test_outputs_of_the_squared_error_begin_at_their_optimum(rng, layout, dtype,
     targets = core_targets("squared_error", labels, Z, c)
 
     def fitted(stops):
-        memory, asked = np.zeros((20, _core.kept(n, d)), np.uint8), itertools.count(1)
+        fits, asked = _core.Fits(20, n, d), itertools.count(1)
 
         def tell():
             if next(asked) in stops:
@@ -257,21 +257,21 @@ def test_outputs_of_the_squared_error_begin_at_their_optimum(rng, layout, dtype,
         for _ in range(len(stops) + 1):
             with contextlib.suppress(KeyboardInterrupt):
                 _core.solve(
-                    rows_of(X, layout, dtype), targets, 0, (X**2).sum(axis=1), memory,
+                    rows_of(X, layout, dtype), targets, 0, (X**2).sum(axis=1), fits,
                     np.full(20, 100), lams=np.full(20, LAM), tol=1e-9, seed=0,
                     intercept_scaling=float(intercept == "penalized"), n_bundles=1,
                     free_intercept=intercept == "free", solver=_core.AUTO,
                     watch=_core.Watch(tell, every=1.0),
                 )  # fmt: skip
-        return memory
+        return fits
 
     whole = fitted(())
-    found, _, coef = _core.standings(n, d, whole)
+    found, coef = whole.standings(), whole.coef
     assert (found["n_steps"] == 0).all()
     assert (found["n_epochs"] == 2 + (intercept == "free")).all()
     assert (found["relative_gap"] <= 1e-12).all()
     for stops in ((1,), tuple(range(2, 120, 13))):
-        np.testing.assert_array_equal(fitted(stops), whole)
+        np.testing.assert_array_equal(fitted(stops).memory, whole.memory)
     A = np.column_stack([X, np.full(n, float(intercept != "none"))])
     matrix = (A * c[:, None]).T @ A / c.sum() + LAM * np.eye(d + 1)
     matrix[d, d] -= LAM * (intercept == "free")

@@ -251,7 +251,7 @@ def test_a_fit_that_is_stopped_in_its_sample_draws_it_again(rng, layout, dtype):
     norms = (given.toarray() if layout != "dense" else given).astype(np.float64) ** 2 @ np.ones(d)
 
     def fitted(stops):
-        memory, asked = np.zeros((1, _core.kept(n, d)), np.uint8), itertools.count(1)
+        fits, asked = _core.Fits(1, n, d), itertools.count(1)
         n_stops = 0
 
         def tell():
@@ -261,11 +261,11 @@ def test_a_fit_that_is_stopped_in_its_sample_draws_it_again(rng, layout, dtype):
         while True:
             try:
                 _core.solve(
-                    rows, _core.Targets(y), 0, norms, memory, np.full(1, 500), lams=np.array([1e-3]), tol=1e-5,
+                    rows, _core.Targets(y), 0, norms, fits, np.full(1, 500), lams=np.array([1e-3]), tol=1e-5,
                     intercept_scaling=1.0, free_intercept=False, seed=3, solver=_core.AUTO,
                     watch=_core.Watch(tell, every=3e3),
                 )  # fmt: skip
-                return memory, n_stops
+                return fits.memory, n_stops
             except KeyboardInterrupt:
                 n_stops += 1
 

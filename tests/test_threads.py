@@ -276,22 +276,22 @@ def test_threads_that_are_left_over_share_problems_and_end(rng, monkeypatch, n_j
 
 
 class Solved:
-    """A problem for the core, whose passes threads may share; `memory` has what was found."""
+    """A problem for the core, whose passes threads may share; `fits` has what was found."""
 
     def __init__(self, rng):
         X, y = make_rows(rng, n=3000, d=40)
         self.rows = _core.dense_rows(X)
         self.targets = _core.Targets(y.astype(np.int8)[None])
         self.norms = (X**2).sum(axis=1)
-        self.memory = np.zeros((1, _core.kept(*X.shape)), np.uint8)
+        self.fits = _core.Fits(1, *X.shape)
 
     def solve(self, n_threads):
         _core.solve(
-            self.rows, self.targets, 0, self.norms, self.memory, np.array([500]), lams=np.array([1e-3]),
+            self.rows, self.targets, 0, self.norms, self.fits, np.array([500]), lams=np.array([1e-3]),
             intercept_scaling=1.0, free_intercept=False, tol=1e-3, seed=0, solver=_core.NEWTON,
             watch=_core.Watch(every=1.0), n_threads=n_threads,
         )  # fmt: skip
-        return self.memory
+        return self.fits.memory
 
 
 @pytest.mark.parametrize("n_that_come", [0, 1, 3])

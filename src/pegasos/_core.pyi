@@ -1,5 +1,5 @@
 from collections.abc import Callable, Iterable
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -252,8 +252,6 @@ class Columns:
 AUTO: Final[int]
 ASCENT: Final[int]
 NEWTON: Final[int]
-CHECK_DATA: Final[int]
-BEGIN_AT_POINT: Final[int]
 
 def finish(function: Callable[[], _T]) -> _T: ...
 def change(
@@ -298,38 +296,51 @@ def share(
     n_threads: int,
     tell: Callable[[], None] | None = ...,
 ) -> None: ...
-def kept(n_rows: int, n_features: int) -> int: ...
 
 STANDING: Final[Any]
 
-def standings(
-    n_rows: int, n_features: int, memory: NDArray[np.uint8]
-) -> tuple[NDArray[np.void], NDArray[np.float64], NDArray[np.float64]]: ...
-def set_pending(memory: NDArray[np.uint8], n_rows: int, n_features: int, pending: int) -> None: ...
-def set_points(
-    memory: NDArray[np.uint8],
-    a: NDArray[np.float64],
-    coef: NDArray[np.float64] | None,
-    intercept: NDArray[np.float64] | None,
-) -> None: ...
-def are_fits(
-    memory: NDArray[np.uint8],
-    n_rows: int,
-    n_features: int,
-    value_bytes: int,
-    *,
-    loss: int | tuple[int, float] | tuple[int, float, float],
-    epsilons: NDArray[np.float64] | None = ...,
-    intercept_scaling: float,
-    free_intercept: bool,
-    with_numbers: bool = ...,
-) -> bool: ...
+@disjoint_base
+class Fits:
+    memory: NDArray[np.uint8]
+    n_rows: int
+    n_features: int
+    a: NDArray[np.float64]
+    coef: NDArray[np.float64]
+    scores: NDArray[np.float64]
+    def __new__(
+        cls,
+        n_problems: int,
+        n_rows: int,
+        n_features: int,
+        memory: NDArray[np.uint8] | None = ...,
+    ) -> Self: ...
+    @staticmethod
+    def n_bytes(n_rows: int, n_features: int) -> int: ...
+    def __getitem__(self, some: slice, /) -> Fits: ...
+    def standings(self) -> NDArray[np.void]: ...
+    def begin_at(
+        self,
+        a: NDArray[np.float64],
+        coef: NDArray[np.float64] | None = ...,
+        intercept: NDArray[np.float64] | None = ...,
+    ) -> None: ...
+    def expect_data(self, are_other: bool) -> None: ...
+    def are_valid(
+        self,
+        value_bytes: int,
+        *,
+        loss: int | tuple[int, float] | tuple[int, float, float],
+        epsilons: NDArray[np.float64] | None = ...,
+        intercept_scaling: float,
+        free_intercept: bool,
+    ) -> bool: ...
+
 def solve(
     rows: Rows,
     targets: Targets,
     first: int,
     norms: NDArray[np.float64],
-    memory: NDArray[np.uint8],
+    fits: Fits,
     max_epochs: NDArray[np.int64],
     *,
     lams: NDArray[np.float64],
@@ -342,7 +353,7 @@ def solve(
     to_the_end: bool = ...,
     watch: Watch,
     n_threads: int = ...,
-) -> tuple[NDArray[np.void], NDArray[np.float64], NDArray[np.float64]] | None: ...
+) -> NDArray[np.void] | None: ...
 
 NEWTON_MOST: Final[int]
 ROUNDING: Final[float]
@@ -372,14 +383,13 @@ def kernel_fit(
     watch: Watch,
     n_threads: int = ...,
 ) -> None: ...
-def kernel_scores(n_rows: int, memory: NDArray[np.uint8]) -> NDArray[np.float64]: ...
 def kernel_solve(
     columns: Columns,
     factor: Callable[[], NDArray[np.float64]],
     targets: Targets,
     first: int,
     norms: NDArray[np.float64],
-    memory: NDArray[np.uint8],
+    fits: Fits,
     max_epochs: NDArray[np.int64],
     seeds: NDArray[np.uint64],
     *,
@@ -393,7 +403,7 @@ def kernel_solve(
     rank: float,
     watch: Watch,
     n_threads: int,
-) -> tuple[NDArray[np.void], NDArray[np.float64], NDArray[np.float64]] | None: ...
+) -> NDArray[np.void] | None: ...
 
 BLANK_JOINT: Final[Any]
 

@@ -2299,15 +2299,13 @@ def share(jobs not None, int64_t n_threads, tell=None):
 
 #: Solvers, as `solve` takes them.
 AUTO, ASCENT, NEWTON = PEGASOS_AUTO, PEGASOS_ASCENT, PEGASOS_NEWTON
-#: What `set_pending` may say.
-CHECK_DATA, BEGIN_AT_POINT = PEGASOS_CHECK_DATA, PEGASOS_BEGIN_AT_POINT
 
 cdef packed struct standing_t:
     double objective, relative_gap, intercept
     int64_t n_epochs, n_steps, pegasos, ascent, newton, first_solver, solver, value_bytes
 
 cdef standing_t _blank_standing
-#: Layout of what `standings` returns.
+#: Layout of what `Fits.standings` returns.
 STANDING = np.asarray(<standing_t[:1]> &_blank_standing).dtype
 
 
@@ -2316,68 +2314,130 @@ cdef int require_size(int64_t n_rows, int64_t n_features) except -1:
                    "n_rows must be in [1, 2**52), and n_features in [0, 2**52)")
 
 
-def kept(int64_t n_rows, int64_t n_features):
-    """How many bytes the memory of a fit has; that of a kernel machine has no features."""
-    require_size(n_rows, n_features)
-    return pegasos_kept(n_rows, n_features)
+cdef class Fits:
+    """Fits over the same rows: a piece of memory for each, which has all that it goes on from.
 
+    Without `memory`, they begin at 0. Those of kernel machines have no features, and n_rows
+    coefficients.
+    """
+    cdef readonly object memory
+    """Of shape (n_problems, n_bytes). Copying it is saving it."""
 
-cdef int require_memory(const uint8_t[:, ::1] memory, int64_t n_rows, int64_t n_features) except -1:
-    """Raise a ValueError unless there is a piece of memory of the right size for each problem."""
-    require_size(n_rows, n_features)
-    require(memory.shape[0] >= 1 and memory.shape[1] == pegasos_kept(n_rows, n_features),
-            "memory must have shape (n_problems, kept(n_rows, n_features))")
-    return require_aligned(&memory[0, 0], sizeof(double), "memory must be aligned")
+    cdef readonly int64_t n_rows, n_features
+    cdef uint8_t[:, ::1] c
 
+    def __cinit__(self, int64_t n_problems, int64_t n_rows, int64_t n_features, memory=None):
+        if memory is None:
+            try:
+                memory = np.zeros((n_problems, Fits.n_bytes(n_rows, n_features)), np.uint8)
+            except (MemoryError, ValueError):
+                raise MemoryError(f"{n_problems} problems over {n_rows} rows of {n_features} "
+                                  "features are more than memory has room for") from None
+        self.memory, self.n_rows, self.n_features = memory, n_rows, n_features
+        self.c = memory
+        require(self.c.shape[0] == n_problems >= 1
+                and self.c.shape[1] == Fits.n_bytes(n_rows, n_features),
+                "memory must have shape (n_problems, n_bytes)")
+        require_aligned(&self.c[0, 0], sizeof(double), "memory must be aligned")
 
-def standings(int64_t n_rows, int64_t n_features, uint8_t[:, ::1] memory not None):
-    """What fits have found so far: a table, and their `a` and `coef` where they lie in memory."""
-    require_memory(memory, n_rows, n_features)
-    return found_of(memory, n_rows, n_features)
+    @staticmethod
+    def n_bytes(int64_t n_rows, int64_t n_features):
+        """How many bytes of memory a fit has."""
+        require_size(n_rows, n_features)
+        return pegasos_kept(n_rows, n_features)
 
+    def __getitem__(self, slice some):
+        """Some of them, in the same memory."""
+        part = self.memory[some]
+        return Fits(len(part), self.n_rows, self.n_features, part)
 
-cdef tuple found_of(uint8_t[:, ::1] memory, int64_t n_rows, int64_t n_features):
-    cdef pegasos_solution found
-    cdef int64_t k, a, coef
-    table = np.empty(memory.shape[0], STANDING)
-    cdef standing_t[::1] out = table
-    for k in range(memory.shape[0]):
-        pegasos_found(n_rows, n_features, &memory[k, 0], &found)
-        out[k].objective, out[k].relative_gap = found.objective, found.relative_gap
-        out[k].intercept, out[k].n_epochs = found.intercept, found.n_epochs
-        out[k].n_steps, out[k].first_solver = found.n_steps, found.first_solver
-        out[k].pegasos, out[k].ascent = found.epochs[0], found.epochs[1]
-        out[k].newton, out[k].solver = found.epochs[2], found.solver
-        out[k].value_bytes = pegasos_value_bytes(&memory[k, 0])
-    k, whole = memory.shape[0] - 1, memory.base
-    a = <const uint8_t *> found.dual_variables - &memory[k, 0]
-    coef = <const uint8_t *> found.coef - &memory[k, 0]
-    return (table, whole[:, a:a + 8 * n_rows].view(np.float64),
-            whole[:, coef:coef + 8 * (n_features or n_rows)].view(np.float64))
+    # ---- What they have found so far ----
 
+    def standings(self):
+        """A table of the best models so far, and of the work that was done."""
+        cdef pegasos_solution found
+        cdef int64_t k
+        table = np.empty(self.c.shape[0], STANDING)
+        cdef standing_t[::1] out = table
+        for k in range(self.c.shape[0]):
+            pegasos_found(self.n_rows, self.n_features, &self.c[k, 0], &found)
+            out[k].objective, out[k].relative_gap = found.objective, found.relative_gap
+            out[k].intercept, out[k].n_epochs = found.intercept, found.n_epochs
+            out[k].n_steps, out[k].first_solver = found.n_steps, found.first_solver
+            out[k].pegasos, out[k].ascent = found.epochs[0], found.epochs[1]
+            out[k].newton, out[k].solver = found.epochs[2], found.solver
+            out[k].value_bytes = pegasos_value_bytes(&self.c[k, 0])
+        return table
 
-def set_pending(uint8_t[:, ::1] memory not None, int64_t n_rows, int64_t n_features,
-                int64_t pending):
-    """Say what comes before fits go on, if they have begun."""
-    cdef int64_t k
-    require_memory(memory, n_rows, n_features)
-    require(pending == PEGASOS_CHECK_DATA or pending == PEGASOS_BEGIN_AT_POINT,
-            "pending must be CHECK_DATA or BEGIN_AT_POINT")
-    for k in range(memory.shape[0]):
-        pegasos_set_pending(n_features, &memory[k, 0], pending)
+    cdef object numbers(self, const double *of_first, int64_t count):
+        """So many numbers of each fit, given where the first one has them."""
+        cdef int64_t start = <const uint8_t *> of_first - &self.c[0, 0]
+        return self.memory[:, start:start + 8 * count].view(np.float64)
 
+    @property
+    def a(self):
+        """Dual variables, of shape (n_problems, n_rows), where they lie in memory."""
+        cdef pegasos_solution found
+        pegasos_found(self.n_rows, self.n_features, &self.c[0, 0], &found)
+        return self.numbers(found.dual_variables, self.n_rows)
 
-def set_points(uint8_t[:, ::1] memory not None, const double[:, ::1] a not None,
-               const double[:, ::1] coef, const double[::1] intercept):
-    """Let fits begin at dual points and models; those of kernel machines have the former only."""
-    cdef int64_t k, n = a.shape[1], d = 0 if coef is None else coef.shape[1]
-    require_memory(memory, n, d)
-    require((coef is None) == (intercept is None) and memory.shape[0] == a.shape[0]
-            and (coef is None or memory.shape[0] == coef.shape[0] == intercept.shape[0]),
-            "a, coef and intercept must have an entry for each problem")
-    for k in range(memory.shape[0]):
-        pegasos_set_point(n, d, &memory[k, 0], &a[k, 0], NULL if coef is None else &coef[k, 0],
-                          0 if coef is None else intercept[k])
+    @property
+    def coef(self):
+        """Coefficients of the best models, of shape (n_problems, n_features), where they lie."""
+        cdef pegasos_solution found
+        pegasos_found(self.n_rows, self.n_features, &self.c[0, 0], &found)
+        return self.numbers(found.coef, self.n_features or self.n_rows)
+
+    @property
+    def scores(self):
+        """Scores of the rows of kernel machines under the dual variables last checked.
+
+        Without intercepts, where they lie in memory.
+        """
+        require(self.n_features == 0, "only kernel machines have scores")
+        return self.numbers(pegasos_kernel_arrays_in(self.n_rows, &self.c[0, 0]).scores,
+                            self.n_rows)
+
+    # ---- Before they go on ----
+
+    def begin_at(self, const double[:, ::1] a not None, const double[:, ::1] coef=None,
+                 const double[::1] intercept=None):
+        """Begin at dual points and models; kernel machines at the former alone."""
+        cdef int64_t k, n = self.c.shape[0], n_coef = 0 if coef is None else coef.shape[1]
+        require((coef is None) == (intercept is None) and n == a.shape[0]
+                and self.n_rows == a.shape[1] and self.n_features == n_coef
+                and (coef is None or n == coef.shape[0] == intercept.shape[0]),
+                "a, coef and intercept must have an entry for each problem")
+        for k in range(n):
+            pegasos_set_point(self.n_rows, self.n_features, &self.c[k, 0], &a[k, 0],
+                              NULL if coef is None else &coef[k, 0],
+                              0 if coef is None else intercept[k])
+
+    def expect_data(self, bint are_other):
+        """Begin again where they stand, on data that are others; else look whether they are."""
+        cdef int64_t k
+        for k in range(self.c.shape[0]):
+            pegasos_set_pending(self.n_features, &self.c[k, 0],
+                                PEGASOS_BEGIN_AT_POINT if are_other else PEGASOS_CHECK_DATA)
+
+    def are_valid(self, int64_t value_bytes, *, loss, const double[::1] epsilons=None,
+                  double intercept_scaling, bint free_intercept):
+        """Whether these are fits which can go on; see ``pegasos_memory_is_valid``."""
+        cdef pegasos_problem problem = problem_of(loss_of(loss), intercept_scaling, free_intercept)
+        return bool(self.can_go_on(
+            problem, require_epsilons(epsilons, self.c.shape[0], &problem.loss), value_bytes, True
+        ))
+
+    cdef bint can_go_on(self, pegasos_problem problem, const double *epsilons, int64_t value_bytes,
+                        bint with_numbers) noexcept:
+        cdef int64_t k
+        for k in range(self.c.shape[0]):
+            if epsilons != NULL:
+                problem.loss.epsilon = epsilons[k]
+            if not pegasos_memory_is_valid(&problem, self.n_rows, self.n_features, value_bytes,
+                                           &self.c[k, 0], with_numbers):
+                return False
+        return True
 
 
 cdef pegasos_problem problem_of(pegasos_loss loss, double intercept_scaling, bint free_intercept):
@@ -2389,53 +2449,26 @@ cdef pegasos_problem problem_of(pegasos_loss loss, double intercept_scaling, bin
     return problem
 
 
-cdef bint are_valid(uint8_t[:, ::1] memory, pegasos_problem problem, const double *epsilons,
-                    int64_t n_rows, int64_t n_features, int64_t value_bytes,
-                    bint with_numbers) noexcept:
-    cdef int64_t k
-    for k in range(memory.shape[0]):
-        if epsilons != NULL:
-            problem.loss.epsilon = epsilons[k]
-        if not pegasos_memory_is_valid(&problem, n_rows, n_features, value_bytes, &memory[k, 0],
-                                       with_numbers):
-            return False
-    return True
-
-
-def kernel_scores(int64_t n_rows, uint8_t[:, ::1] memory not None):
-    """Scores of the rows of kernel machines under the dual variables last checked.
-
-    Without intercepts.
-    """
-    cdef int64_t k, i
-    cdef const double *scores
-    require_memory(memory, n_rows, 0)
-    out = np.empty((memory.shape[0], n_rows))
-    cdef double[:, ::1] to = out
-    for k in range(memory.shape[0]):
-        scores = pegasos_kernel_arrays_in(n_rows, &memory[k, 0]).scores
-        for i in range(n_rows):
-            to[k, i] = scores[i]
-    return out
-
-
 cdef int require_problem(const pegasos_problem *problem, Targets targets, int64_t n, int64_t d,
-                         int64_t first, const uint8_t[:, ::1] memory,
+                         int64_t value_bytes, int64_t first, Fits fits,
                          const int64_t[::1] max_epochs, const double[::1] lams,
                          const double[::1] norms) except -1:
     """Raise a ValueError unless arguments say what to solve, and where."""
-    require_memory(memory, n, d)
-    require_positive(lams, memory.shape[0], "lams")
+    cdef int64_t n_problems = fits.c.shape[0]
+    require(fits.n_rows == n and fits.n_features == d, "fits must be of n_rows and n_features")
+    require_positive(lams, n_problems, "lams")
     require(0 <= problem.intercept_scaling <= 1e150, "intercept_scaling must be in [0, 1e150]")
     require(not (problem.free_intercept and problem.intercept_scaling),
             "a free intercept has no scaling")
     require(problem.free_intercept or problem.loss.nu == 0, "one class has a free intercept")
-    require(0 <= first <= targets.n_problems - memory.shape[0] and targets.c.n == n
-            and memory.shape[0] == max_epochs.shape[0],
-            "targets must be of n_rows, and memory and max_epochs of problems that they have")
+    require(0 <= first <= targets.n_problems - n_problems and targets.c.n == n
+            and n_problems == max_epochs.shape[0],
+            "targets must be of n_rows, and fits and max_epochs of problems that they have")
     require(norms.shape[0] == n, "norms must have n_rows entries")
-    return require_indices(max_epochs, 0, LARGEST // n - 1,
-                           "max_epochs must be in [0, 2**62/n_rows - 1)")
+    require_indices(max_epochs, 0, LARGEST // n - 1, "max_epochs must be in [0, 2**62/n_rows - 1)")
+    return require(fits.can_go_on(problem[0], NULL if targets.epsilons == NULL
+                                  else targets.epsilons + first, value_bytes, False),
+                   "fits must be some which can go on")
 
 
 cdef pegasos_options options_of(double tol, int64_t solver, Watch watch) except *:
@@ -2448,30 +2481,19 @@ cdef pegasos_options options_of(double tol, int64_t solver, Watch watch) except 
     return options
 
 
-def are_fits(uint8_t[:, ::1] memory not None, int64_t n_rows, int64_t n_features,
-             int64_t value_bytes, *, loss, const double[::1] epsilons=None,
-             double intercept_scaling, bint free_intercept, bint with_numbers=True):
-    """Whether memory is that of fits which can go on; see ``pegasos_memory_is_valid``."""
-    cdef pegasos_problem problem = problem_of(loss_of(loss), intercept_scaling, free_intercept)
-    require_memory(memory, n_rows, n_features)
-    return bool(are_valid(memory, problem,
-                          require_epsilons(epsilons, memory.shape[0], &problem.loss),
-                          n_rows, n_features, value_bytes, with_numbers))
-
-
 def solve(Rows rows not None, Targets targets not None, int64_t first,
-          const double[::1] norms not None, uint8_t[:, ::1] memory not None,
+          const double[::1] norms not None, Fits fits not None,
           const int64_t[::1] max_epochs not None, *, const double[::1] lams not None,
           double intercept_scaling, bint free_intercept, double tol, uint64_t seed, int64_t solver,
           int64_t n_bundles=0, bint to_the_end=True, Watch watch not None, int64_t n_threads=1):
-    """Solve problems `first`, `first` + 1, ..., one after the other; returns their `standings`.
+    """Solve problems `first`, `first` + 1, ..., one after the other; returns `fits.standings()`.
 
-    None: numbers overflow. There is a row of `memory` for each. See ``pegasos_solve_one``. Before,
+    None: numbers overflow. There is one of `fits` for each. See ``pegasos_solve_one``. Before,
     they make their first epochs in `n_bundles` bundles, see ``pegasos_solve_together``, or in one
     of any size, see ``pegasos_solve_squares``; unless `to_the_end`, that is all.
     Threads share the passes of Newton's method, which changes no bit.
     """
-    cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, n_problems = memory.shape[0]
+    cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, n_problems = fits.c.shape[0]
     cdef int64_t k, last, b, together_room = 0
     cdef int status = PEGASOS_DONE
     cdef bint are_squares = n_bundles == 1 and targets.c.loss.kind == PEGASOS_SQUARED_ERROR
@@ -2480,16 +2502,14 @@ def solve(Rows rows not None, Targets targets not None, int64_t first,
     cdef pegasos_targets own
     cdef Pool pool = None
     cdef void *room
-    cdef const double *epsilons = NULL if targets.epsilons == NULL else targets.epsilons + first
     problem = problem_of(targets.c.loss, intercept_scaling, free_intercept)
-    require_problem(&problem, targets, n, d, first, memory, max_epochs, lams, norms)
+    require_problem(&problem, targets, n, d, rows.c.value_bytes, first, fits, max_epochs, lams,
+                    norms)
     require(0 <= n_bundles <= n_problems, "n_bundles must be in [0, n_problems]")
     require(are_squares or n_bundles == 0 or (n_problems + n_bundles - 1) // n_bundles
             <= PEGASOS_BUNDLE_BYTES // rows.c.value_bytes,
             "there is no room for so many problems in a bundle")
     require(are_squares or n_bundles == 0 or targets.c.values == NULL, "a bundle has labels")
-    require(are_valid(memory, problem, epsilons, n, d, rows.c.value_bytes, False),
-            "memory is not that of fits which can go on")
     for k in range(n_problems if are_squares else 0):
         require(lams[k] == lams[0] and max_epochs[k] == max_epochs[0],
                 "problems that begin together must have the same lam and max_epochs")
@@ -2520,28 +2540,28 @@ def solve(Rows rows not None, Targets targets not None, int64_t first,
             problem.targets = own.values
             if are_squares:
                 status = pegasos_solve_squares(n_problems, &problem, &options, own.labels,
-                                               &norms[0], &memory[0, 0], room)
+                                               &norms[0], &fits.c[0, 0], room)
             else:
                 status = pegasos_solve_together(last - k, &problem, &options, own.labels,
-                                                &norms[0], &memory[k, 0], room)
+                                                &norms[0], &fits.c[k, 0], room)
             if status != PEGASOS_DONE:
                 break
         for k in range(n_problems if to_the_end and status == PEGASOS_DONE else 0):
             options.max_epochs, problem.lam = max_epochs[k], lams[k]
             own = targets.of(first + k)
             problem.targets, problem.loss = own.values, own.loss
-            status = pegasos_solve_one(&problem, &options, own.labels, &norms[0], &memory[k, 0],
+            status = pegasos_solve_one(&problem, &options, own.labels, &norms[0], &fits.c[k, 0],
                                        room)
             if status != PEGASOS_DONE:
                 break
         free(room)
     if pool is not None:
         pool.close()
-    return None if watch.answer(status) == PEGASOS_OVERFLOW else found_of(memory, n, d)
+    return None if watch.answer(status) == PEGASOS_OVERFLOW else fits.standings()
 
 
 def kernel_solve(Columns columns not None, factor not None, Targets targets not None, int64_t first,
-                 const double[::1] norms not None, uint8_t[:, ::1] memory not None,
+                 const double[::1] norms not None, Fits fits not None,
                  const int64_t[::1] max_epochs not None, const uint64_t[::1] seeds not None, *,
                  const double[::1] lams not None, double intercept_scaling, bint free_intercept,
                  double tol, int64_t solver, bint is_positive, bint is_narrow, double rank,
@@ -2558,15 +2578,13 @@ def kernel_solve(Columns columns not None, factor not None, Targets targets not 
     cdef Work work
     cdef pegasos_matrix matrix
     cdef pegasos_problem problem = problem_of(targets.c.loss, intercept_scaling, free_intercept)
-    cdef const double *epsilons = NULL if targets.epsilons == NULL else targets.epsilons + first
     cdef pegasos_options options
     cdef pegasos_targets own
     cdef void *room
-    require_problem(&problem, targets, n, 0, first, memory, max_epochs, lams, norms)
-    require(seeds.shape[0] == memory.shape[0], "seeds must be of all problems")
+    require_problem(&problem, targets, n, 0, columns.c.value_bytes, first, fits, max_epochs, lams,
+                    norms)
+    require(seeds.shape[0] == fits.c.shape[0], "seeds must be of all problems")
     require(rank >= 0, "rank must not be negative")
-    require(are_valid(memory, problem, epsilons, n, 0, columns.c.value_bytes, False),
-            "memory is not that of fits which can go on")
     require(columns.c.place != NULL, "there must be places")
     options = options_of(tol, solver, watch)
     if solver != PEGASOS_ASCENT:
@@ -2587,16 +2605,16 @@ def kernel_solve(Columns columns not None, factor not None, Targets targets not 
         if work.columns.is_all_at_once:
             if pegasos_columns_keep(&work.columns, 1, &first_row):
                 status = PEGASOS_STOPPED
-        for k in range(memory.shape[0] if status == PEGASOS_DONE else 0):
+        for k in range(fits.c.shape[0] if status == PEGASOS_DONE else 0):
             options.max_epochs, options.seed = max_epochs[k], seeds[k]
             own = targets.of(first + k)
             problem.lam, problem.targets, problem.loss = lams[k], own.values, own.loss
             status = pegasos_kernel_solve_one(&matrix, &problem, &options, own.labels, &norms[0],
-                                              &memory[k, 0], room)
+                                              &fits.c[k, 0], room)
             if status != PEGASOS_DONE:
                 break
         free(room)
-    return None if work.end(status) == PEGASOS_OVERFLOW else found_of(memory, n, 0)
+    return None if work.end(status) == PEGASOS_OVERFLOW else fits.standings()
 
 
 # ---- One problem over all classes --------------------------------------------------------------

@@ -35,13 +35,9 @@ class KernelAscent(Linear):
 
     # ---- What the memory says --------------------------------------------------------------------
 
-    def _whole(self, which: int) -> np.ndarray:
-        if len(self.parts) == 1 and self.parts[0].inside is None:
-            return self.parts[0].point(self.shape)[which]
-        out = np.zeros((len(self.base), self.shape[0]))
-        for part in self.parts:
-            out[part.problems, part.inside] = part.point(self.shape)[which]
-        return out
+    @property
+    def coef(self) -> Any:
+        return self._of_all("coef", self.shape[0], "inside")
 
     @property
     def value_bytes(self) -> int:
@@ -59,12 +55,11 @@ class KernelAscent(Linear):
 
     def scores_of_model(self) -> np.ndarray | None:
         """Those of w(a), where that is the best point so far."""
-        if self.parts[0].inside is not None:
+        if self._whole is None:
             return None
         if not np.array_equal(self.problem.coefficients(self.a), self.coef):
             return None
-        scores = _core.kernel_scores(self.shape[0], self.parts[0].memory)
-        return scores + np.array(self.intercept)[:, None]
+        return self._whole.scores + np.array(self.intercept)[:, None]
 
     # ---- Fits ------------------------------------------------------------------------------------
 
@@ -98,12 +93,12 @@ class KernelAscent(Linear):
             for k, inside in enumerate(insides)
         ]  # fmt: skip
         for part in parts:
-            memory = part.begin(self.shape) if part.memory is None else part.memory
+            fits = part.begin(self.shape) if part.fits is None else part.fits
             if a is not None:
                 own = a[part.problems] if part.inside is None else a[part.problems, part.inside]
-                _core.set_points(memory, np.ascontiguousarray(own, np.float64), None, None)
+                fits.begin_at(np.ascontiguousarray(own, np.float64))
             elif is_same and (self.fingerprints != problem.fingerprints).any():
-                _core.set_pending(memory, *part.shape(self.shape), _core.BEGIN_AT_POINT)
+                fits.expect_data(True)
         # Last: what was interrupted before is begun again.
         self.base[:] *= is_same  # memory that is new counts epochs anew
         self.parts = parts
@@ -152,16 +147,16 @@ class KernelAscent(Linear):
                 columns, factorise = rows.inside(self.problem.labels, part.inside, n_each)
                 own, first = self.problem.part(some.start, part.inside, rows), 0
                 targets, norms = own.targets, self.norms[part.inside]
-            memory = part.memory[some.start - part.problems.start :][: some.stop - some.start]
+            fits = part.fits[some.start - part.problems.start : some.stop - part.problems.start]
             found = _core.kernel_solve(
-                columns, factorise, targets, first, norms, memory, last[some], seeds[some],
+                columns, factorise, targets, first, norms, fits, last[some], seeds[some],
                 lams=self.problem.lams[some], n_threads=n_each,
                 watch=_core.Watch(tell, by_epochs=self.by_epochs), **options,
             )  # fmt: skip
             if found is None:
                 raise _validate.overflow(np.dtype(np.float64), self.settings.lam)
             if some == slice(0, n):
-                table = part.take(found)
+                table = found
 
         if is_divided:
             jobs = [functools.partial(solve, part, part.problems) for part in self.parts]

@@ -41,20 +41,18 @@ class Part:
     problems : slice
     inside, columns : ndarray of int64 or None
         The rows and features, None: all of them. `columns` is None before the first run, too.
-    memory : ndarray of uint8 of shape (n_problems, n_bytes) or None
-        The states of the fits, as the core has them. Copying it is saving them. None before the
-        first run.
+    fits : Fits or None
+        None before the first run.
     start : tuple or None
-        Where fits begin that have no memory yet: dual variables of `inside`, coefficients of all
+        Where fits begin that are not there yet: dual variables of `inside`, coefficients of all
         features, and intercepts. None: at 0.
     """
 
     problems: slice
     inside: Any = None
     columns: Any = None
-    memory: Any = None
+    fits: Any = None
     start: Any = None
-    _point: Any = dataclasses.field(default=None, repr=False)
 
     def shape(self, of_all: tuple[int, int]) -> tuple[int, int]:
         """How many rows and features it has, of how many there are."""
@@ -63,35 +61,15 @@ class Part:
         return n, d
 
     def begin(self, of_all: tuple[int, int]) -> Any:
-        """Make memory for its fits, which begin at `start`, and return it."""
-        n_problems, size = self.problems.stop - self.problems.start, self.shape(of_all)
-        try:
-            memory = np.zeros((n_problems, _core.kept(*size)), np.uint8)
-        except (MemoryError, ValueError):
-            raise MemoryError(
-                f"{n_problems} problems over {size[0]} rows of {size[1]} features are more than "
-                "memory has room for"
-            ) from None
+        """Make its fits, which begin at `start`, and return them."""
+        fits = _core.Fits(self.problems.stop - self.problems.start, *self.shape(of_all))
         if self.start is not None:
             a, coef, intercept = self.start
             coef = coef if self.columns is None else coef[:, self.columns]
             start = (np.ascontiguousarray(part, np.float64) for part in (a, coef, intercept))
-            _core.set_points(memory, *start)
-        _core.change(vars(self), {"memory": memory, "start": None, "_point": None})
-        return memory
-
-    def point(self, of_all: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-        """Dual variables and coefficients of its fits, where they lie in memory."""
-        if self._point is None:
-            self.take(_core.standings(*self.shape(of_all), self.memory))
-        point: Any = self._point
-        return point
-
-    def take(self, found: tuple[np.ndarray, np.ndarray, np.ndarray]) -> np.ndarray:
-        """Note where the core says that its points lie; returns what fits have found."""
-        table, a, coef = found
-        self._point = a, coef
-        return table
+            fits.begin_at(*start)
+        self.fits, self.start = fits, None
+        return fits
 
 
 class Linear(Solver):
@@ -131,34 +109,37 @@ class Linear(Solver):
             table: Any = np.zeros(len(self.base), _core.STANDING)
             table["objective"] = table["relative_gap"] = np.inf
             for part in self._begun():
-                found = _core.standings(*part.shape(self.shape), part.memory)
-                table[part.problems] = part.take(found)
+                table[part.problems] = part.fits.standings()
             if self._is_running:
                 return table
             self._found = table
         return self._found
 
-    def _begun(self) -> list[Part]:
-        return [part for part in self.parts if part.memory is not None]
+    @property
+    def _whole(self) -> Any:
+        """The fits of all problems, if they are over all rows."""
+        return self.parts[0].fits if self.parts and self.parts[0].inside is None else None
 
-    def _whole(self, which: int) -> np.ndarray:
-        """Dual variables (0) or coefficients (1) of all problems, of all rows and features."""
-        if len(self.parts) == 1 and self.parts[0].inside is None:
-            return self.parts[0].point(self.shape)[which]
-        out = np.zeros((len(self.base), self.shape[which]))
+    def _begun(self) -> list[Part]:
+        return [part for part in self.parts if part.fits is not None]
+
+    def _of_all(self, name: str, size: int, places: str) -> Any:
+        """An array of the fits, for all problems and all of `size` rows or features."""
+        if self._whole is not None:
+            return getattr(self._whole, name)
+        out = np.zeros((len(self.base), size))
         for part in self._begun():
-            own = part.columns if which else part.inside
-            values = part.point(self.shape)[which]
-            out[part.problems, slice(None) if own is None else own] = values
+            own = getattr(part, places)
+            out[part.problems, slice(None) if own is None else own] = getattr(part.fits, name)
         return out
 
     @property
     def a(self) -> Any:
-        return self._whole(0)
+        return self._of_all("a", self.shape[0], "inside")
 
     @property
     def coef(self) -> Any:
-        return self._whole(1)
+        return self._of_all("coef", self.shape[1], "columns")
 
     @property
     def primal(self) -> Any:
@@ -187,7 +168,7 @@ class Linear(Solver):
         for part in self._begun():
             own = is_seen[part.problems]
             if own.any():
-                own &= part.point(self.shape)[1].any(axis=1)
+                own &= part.fits.coef.any(axis=1)
         return is_seen
 
     def progress(self) -> tuple[int, int, str]:
@@ -233,18 +214,17 @@ class Linear(Solver):
         if not is_same:
             self.norms = problem.rows.squared_norms()
             is_other = bool((self.fingerprints != problem.fingerprints).any())
-            pending = _core.BEGIN_AT_POINT if is_other else _core.CHECK_DATA
-            for part in self._begun():  # CHECK_DATA: the rows may be others
-                _core.set_pending(part.memory, *part.shape(self.shape), pending)
+            for part in self._begun():  # the rows may be others in any case
+                part.fits.expect_data(is_other)
         parts = self.parts
         if not is_same and (is_other or not parts):
             parts, start = self._divide(problem, start)
         if start is not None:
-            parts = [dataclasses.replace(part, memory=None, _point=None) for part in parts]
+            parts = [dataclasses.replace(part, fits=None) for part in parts]
             for part in parts:
                 a, coef, intercept = (of_all[part.problems] for of_all in start[:3])
                 part.start = (a if part.inside is None else a[:, part.inside]), coef, intercept
-        if parts[0].inside is None and parts[0].memory is None:
+        if parts[0].inside is None and parts[0].fits is None:
             parts[0].begin(self.shape)
         _core.change(
             vars(self),
@@ -271,7 +251,7 @@ class Linear(Solver):
         ], start
 
     def _open(self, part: Part, places: np.ndarray) -> tuple[_core.Rows, _core.Targets, np.ndarray]:
-        """The rows, targets and norms of a part, whose fits have memory from here on.
+        """The rows, targets and norms of a part, whose fits are there from here on.
 
         `places` is -1 for each feature, before and after the call.
         """
@@ -281,13 +261,11 @@ class Linear(Solver):
         rows, columns = _rows.part(self.rows, part.inside, places)
         is_same = columns is part.columns or np.array_equal(part.columns, columns)
         new = dataclasses.replace(part, columns=columns)
-        if part.memory is not None and not is_same:
-            found = part.take(_core.standings(*part.shape(self.shape), part.memory))
-            a, coef = part.point(self.shape)
+        if part.fits is not None and not is_same:
             whole = np.zeros((1, self.shape[1]))
-            whole[:, slice(None) if part.columns is None else part.columns] = coef
-            new.memory, new.start = None, (a.copy(), whole, found["intercept"])
-        if new.memory is None:
+            whole[:, slice(None) if part.columns is None else part.columns] = part.fits.coef
+            new.fits, new.start = None, (part.fits.a, whole, part.fits.standings()["intercept"])
+        if new.fits is None:
             new.begin(self.shape)
         _core.change(vars(part), vars(new))
         own = self.problem.part(part.problems.start, part.inside, rows)
@@ -357,7 +335,7 @@ class Linear(Solver):
         first = part.problems.start
         found = _core.solve(
             own, targets, some.start if part.inside is None else 0, norms,
-            part.memory[some.start - first : some.stop - first], last[some],
+            part.fits[some.start - first : some.stop - first], last[some],
             lams=self.problem.lams[some], intercept_scaling=settings.constant_feature,
             free_intercept=settings.free_intercept, tol=tol, seed=self.seed,
             solver=METHODS[self.method], n_bundles=n_bundles, to_the_end=to_the_end,
@@ -365,7 +343,7 @@ class Linear(Solver):
         )  # fmt: skip
         if found is None:
             raise _validate.overflow(np.dtype(np.float64), settings.lam)
-        return part.take(found) if some == part.problems else None
+        return found if some == part.problems else None
 
     def _are_squares(self, last: np.ndarray) -> bool:
         """Whether problems begin together, at the optimum of the squared error."""
@@ -391,17 +369,17 @@ class Linear(Solver):
         if not self.parts:
             return arrays
         if self.parts[0].inside is None:
-            return arrays | {"memory": self.parts[0].memory}
+            return arrays | {"memory": self.parts[0].fits.memory}
         for part in self.parts:
-            if part.memory is None and part.start is not None:  # which has no columns yet
+            if part.fits is None and part.start is not None:  # which has no columns yet
                 part.columns = np.arange(self.shape[1])
                 part.begin(self.shape)
-        begun = [part.memory is not None for part in self.parts]
+        begun = [part.fits is not None for part in self.parts]
         columns = [
             np.zeros(0, np.int64),
             *(p.columns for p in self._begun() if p.columns is not None),
         ]
-        memory = [np.zeros(0, np.uint8), *(part.memory[0] for part in self._begun())]
+        memory = [np.zeros(0, np.uint8), *(part.fits.memory[0] for part in self._begun())]
         return arrays | {
             "inside": np.concatenate([part.inside for part in self.parts]),
             "columns": np.concatenate(columns),
@@ -421,19 +399,22 @@ class Linear(Solver):
         solver = cls(settings, len(state["base"]), n_rows, n_features, seed)
         for name in cls._ARRAYS:
             getattr(solver, name)[...] = state[name]
-        if "sizes" in state:
-            solver.parts = parts_of(state)
-        elif "memory" in state:
-            solver.parts = [Part(slice(0, len(solver.base)), memory=state["memory"].copy())]
+        solver.parts = parts_of(state)
         return solver
 
 
 def parts_of(state: dict[str, np.ndarray]) -> list[Part]:
-    """The parts of a state that is divided."""
+    """The parts of a state."""
+    if "memory" not in state:
+        return []
+    if "sizes" not in state:
+        n_problems, (n, d) = len(state["base"]), state["shape"].tolist()
+        fits = _core.Fits(n_problems, n, d, state["memory"].copy())
+        return [Part(slice(0, n_problems), fits=fits)]
     parts, at, has_columns = list[Part](), [0, 0, 0], len(state["columns"]) > 0
     is_kernel = state["shape"][1] == 0
     for k, (n, d) in enumerate(state["sizes"].tolist()):
-        counts = n, d if has_columns else 0, _core.kept(n, d) if d or is_kernel else 0
+        counts = n, d if has_columns else 0, _core.Fits.n_bytes(n, d) if d or is_kernel else 0
         arrays = [state[name] for name in ("inside", "columns", "memory")]
         inside, columns, memory = (
             array[i : i + count].copy() for array, i, count in zip(arrays, at, counts, strict=True)
@@ -441,7 +422,8 @@ def parts_of(state: dict[str, np.ndarray]) -> list[Part]:
         at = [i + count for i, count in zip(at, counts, strict=True)]
         part = Part(slice(k, k + 1), inside)
         if d or is_kernel:
-            part.columns, part.memory = columns if has_columns else None, memory[None]
+            part.columns = columns if has_columns else None
+            part.fits = _core.Fits(1, n, d, memory[None])
         parts.append(part)
     return parts
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from pegasos import _core
 from pegasos.solvers._joint import Joint
-from pegasos.solvers._linear import Part, parts_of
+from pegasos.solvers._linear import parts_of
 from pegasos.solvers._pegasos import Pegasos
 from pegasos.solvers._schedule import SOLVERS, Schedule
 
@@ -155,27 +155,24 @@ def _relations_of_memory(
     settings, (n_rows, n_features) = pegasos.settings, of_all
     yield "solver.shape", np.array_equal(state["solver.shape"], np.array(of_all))
     yield "solver.n_inside", state["solver.n_inside"] <= n_rows
-    parts = [Part(slice(0, len(state["solver.base"])), memory=state["solver.memory"].copy())]
     if "solver.sizes" in state:
         for name, size in (("inside", n_rows), ("columns", n_features)):
             yield f"solver.{name}", state[f"solver.{name}"] < size
-        own = {k.removeprefix("solver."): v for k, v in state.items() if k.startswith("solver.")}
-        parts = parts_of(own)
-        for part in parts:
-            yield "solver.inside", np.diff(part.inside) > 0
-            if part.columns is not None:
-                yield "solver.columns", len(np.unique(part.columns)) == len(part.columns)
+    own = {k.removeprefix("solver."): v for k, v in state.items() if k.startswith("solver.")}
     most, epsilons = 0, settings.epsilons_of(len(pegasos.problems))
-    for part in parts:
-        if part.memory is None:
+    for part in parts_of(own):
+        if part.inside is not None:
+            yield "solver.inside", np.diff(part.inside) > 0
+        if part.columns is not None:
+            yield "solver.columns", len(np.unique(part.columns)) == len(part.columns)
+        if part.fits is None:
             continue
-        yield "solver.memory", _core.are_fits(
-            part.memory, *part.shape(of_all), pegasos.weights.itemsize,
-            loss=settings.loss_of(0).form, epsilons=epsilons[part.problems],
-            intercept_scaling=settings.constant_feature, free_intercept=settings.free_intercept,
+        yield "solver.memory", part.fits.are_valid(
+            pegasos.weights.itemsize, loss=settings.loss_of(0).form,
+            epsilons=epsilons[part.problems], intercept_scaling=settings.constant_feature,
+            free_intercept=settings.free_intercept,
         )  # fmt: skip
-        table, _, _ = _core.standings(*part.shape(of_all), part.memory)
-        most = max(most, table["n_epochs"].max())
+        most = max(most, part.fits.standings()["n_epochs"].max())
     yield "solver.base", state["solver.base"] <= most
 
 
@@ -183,13 +180,13 @@ def _memory_of(state: dict[str, np.ndarray], shape: tuple[int, int, int]) -> dic
     """Arrays of the kinds that the memory of fits must have: of problems, rows, features."""
     n_problems, n_rows, n_features = shape
     if "solver.sizes" not in state:
-        size = n_problems, _core.kept(n_rows, n_features)
+        size = n_problems, _core.Fits.n_bytes(n_rows, n_features)
         return {"solver.memory": np.broadcast_to(np.uint8(0), size)}
     sizes = state["solver.sizes"]
     _same_kind("solver.sizes", sizes, np.zeros((n_problems, 2), np.int64))
     if not ((sizes >= [1, 0]) & (sizes <= [n_rows, n_features])).all():
         raise ValueError("state: solver.sizes does not fit the rest")
-    n_bytes = sum(_core.kept(n, d) for n, d in sizes.tolist() if d or not n_features)
+    n_bytes = sum(_core.Fits.n_bytes(n, d) for n, d in sizes.tolist() if d or not n_features)
     n_columns = int(sizes[:, 1].sum())
     is_dense = len(state.get("solver.columns", ())) == 0
     is_dense &= n_features == 0 or bool((sizes[:, 1] % n_features == 0).all())
