@@ -8,7 +8,6 @@ from rows import convert, make_rows
 from sklearn.base import clone
 
 from pegasos import KernelPegasosClassifier, kernels
-from pegasos.estimators import _kernel
 
 KERNELS = {"rbf": {"gamma": 0.3}, "poly": {"gamma": 0.3, "coef0": 1.0}}
 
@@ -16,13 +15,13 @@ KERNELS = {"rbf": {"gamma": 0.3}, "poly": {"gamma": 0.3, "coef0": 1.0}}
 @pytest.fixture
 def made(monkeypatch):
     """The types of the kernel values that fits ask for."""
-    types, real = [], _kernel.ColumnCache
+    types, hold = [], kernels.ColumnCache._hold
 
-    def make(points, **options):
+    def note(cache, points):
         types.append(points.dtype.name)
-        return real(points, **options)
+        hold(cache, points)
 
-    monkeypatch.setattr(_kernel, "ColumnCache", make)
+    monkeypatch.setattr(kernels.ColumnCache, "_hold", note)
     return types
 
 

@@ -453,6 +453,10 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
             twin._take(self._so_far(schedule, data))
             self._checkpoints.write(twin, (schedule.n_iter, schedule.progress()[0]))
 
+    def _open(self, schedule: Schedule, data: Data) -> bool:
+        """Have rows as the schedule takes them; False if a few draws were all that it needed."""
+        return True
+
     def _train(
         self,
         schedule: Schedule,
@@ -476,6 +480,8 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
                 lambda: self._attributes(schedule, data),
                 lambda: self._standing(schedule, data),
             )
+        if not self._open(schedule, data):
+            return None, True
         plan |= {"n_threads": self._n_threads(), "on_progress": on_progress}
         with Progress(type(self).__name__, self.verbose) as progress:
             while True:

@@ -57,7 +57,9 @@ class KernelMachine(PegasosEstimator):
         """‖w‖ of each problem, without the intercept."""
         check_is_fitted(self, "dual_coef_")
         squared = self._squared_norms
-        if squared is None:
+        if len(self._support) == 0:
+            squared = np.zeros(len(self.dual_coef_))
+        elif squared is None:
             cache = ColumnCache(self._support, 0, self._n_threads())
             scores = cache.push(self.dual_coef_, np.arange(len(self._support)))
             squared = np.einsum("ij,ij->i", self.dual_coef_, scores)
@@ -84,9 +86,7 @@ class KernelMachine(PegasosEstimator):
             "_support": support, "_squared_norms": None,
         }  # fmt: skip
 
-    def _train(
-        self, schedule: Schedule, data: Data, watch: Any = None, **plan: Any
-    ) -> tuple[Any, bool]:
+    def _open(self, schedule: Schedule, data: Data) -> bool:
         X, kernel = data.X, data.kernel
         make_cache = functools.partial(
             ColumnCache,
@@ -97,20 +97,13 @@ class KernelMachine(PegasosEstimator):
         draws = self._few_draws(schedule, X.shape[0])
         if draws is not None:
             schedule.pegasos.run_among(draws, lambda few: make_cache(kernel.subset(X, few)))
-            return None, True
-        # Other solvers have been over all columns when the problems part.
-        divides = self.solver != "pegasos" and kernel.is_positive
-        points = wide = kernel.points_among_themselves(X)
+            return False
+        points = kernel.points_among_themselves(X)
         if schedule.may_be_narrow(self.solver, self.tol, len(points)):
-            points = wide.narrowed()
-        data.rows = make_cache(points, divides=divides)
-        certificate: Any
-        certificate, is_over = super()._train(schedule, data, watch, **plan)
-        is_narrow = points is not wide
-        if is_narrow and is_over and schedule.is_short(certificate, self.tol, plan["max_iter"]):
-            data.rows = make_cache(wide, divides=divides)
-            certificate, is_over = super()._train(schedule, data, watch, **plan)
-        return certificate, is_over
+            points = points.narrowed()
+        # Other solvers have been over all columns when the problems part.
+        data.rows = make_cache(points, divides=self.solver != "pegasos" and kernel.is_positive)
+        return True
 
     def _problem_scores(self, X: Any) -> np.ndarray:
         model = self.to_model()

@@ -49,6 +49,12 @@ class ColumnCache:
     columns : ndarray of shape (room, n)
     place : ndarray of int64 of shape (n,)
         Which of `columns` belongs to each point; -1: none.
+    shape : tuple of int
+        Of the kernel matrix.
+    is_small : bool
+        Whether `keep` computes all columns at once, column i in place i.
+    core : pegasos._core.Columns
+        These columns, for the core, which fills them.
     """
 
     def __init__(
@@ -59,39 +65,39 @@ class ColumnCache:
         divides: bool = False,
         n_problems: int = 1,
     ) -> None:
-        n = len(points)
         self._small = _SMALL_IF_SHARED if n_problems >= _SHARED else _SMALL
-        self.points, self._megabytes, self._n_threads = points, megabytes, n_threads
-        self._divides = divides
+        self._megabytes, self._n_threads, self._divides = megabytes, n_threads, divides
+        self._lock = threading.Lock()
+        self._hold(points)
+
+    def _hold(self, points: Any) -> None:
+        """Have room for columns of these points."""
+        n, is_given = len(points), points.kernel.is_given
+        if is_given:
+            columns, place = points.X, np.arange(n)
+        else:
+            capacity = int(min(n, self.room / (max(n, 1) * points.dtype.itemsize)))
+            try:  # pages are taken when written
+                columns = np.empty((capacity, n), dtype=points.dtype)
+            except MemoryError:
+                raise MemoryError(
+                    f"cache_size={self._megabytes:g} MB is more than memory has room for, with "
+                    f"{capacity} columns of {n} numbers"
+                ) from None
+            place = np.full(n, -1, dtype=np.int64)
+        self.points, self.columns, self.place, self.shape = points, columns, place, (n, n)
         self._by_class: Any = None
         self._factor: np.ndarray | None = None
-        self._lock = threading.Lock()
-        if points.kernel.is_given:
-            self.columns, self.place = points.X, np.arange(n)
-            return
-        capacity = int(min(n, megabytes * 2**20 / (max(n, 1) * points.dtype.itemsize)))
-        try:  # pages are taken when written
-            self.columns = np.empty((capacity, n), dtype=points.dtype)
-        except MemoryError:
-            raise MemoryError(
-                f"cache_size={megabytes:g} MB is more than memory has room for, with {capacity} "
-                f"columns of {n} numbers"
-            ) from None
-        self.place = np.full(n, -1, dtype=np.int64)
-
-    @functools.cached_property
-    def core(self) -> _core.Columns:
-        """These columns, for the core, which fills them."""
-        points = None if self.points.kernel.is_given else self.points.core
-        return _core.Columns(
-            points, self.columns, self.place, is_cheap=self.points.is_cheap,
-            is_all_at_once=self.is_small,
+        self.is_small = n <= self._small and self.holds_all
+        self.core = _core.Columns(
+            None if is_given else points.core, self.columns, self.place,
+            is_cheap=points.is_cheap, is_all_at_once=self.is_small,
         )  # fmt: skip
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Of the kernel matrix."""
-        return len(self.points), len(self.points)
+    def widen(self) -> None:
+        """Let the points be as they were before they were `narrowed`, without columns."""
+        vars(self).pop("diagonal", None)
+        self._hold(self.points.wide)
 
     @property
     def size(self) -> int:
@@ -158,11 +164,6 @@ class ColumnCache:
     def holds_all(self) -> bool:
         """Whether there is room for all columns."""
         return len(self.columns) == len(self.points)
-
-    @property
-    def is_small(self) -> bool:
-        """Whether `keep` computes all columns at once, column i in place i."""
-        return len(self.points) <= self._small and self.holds_all
 
     def inside(self, labels: np.ndarray, rows: np.ndarray, n_threads: int) -> tuple[Any, Any]:
         """The kernel matrix among the rows of one of several problems, and who factorises it.

@@ -41,8 +41,8 @@ class Points:
         self, kernel: Any, X: Any, norms: np.ndarray | None = None, is_far: bool = False
     ) -> None:
         self.kernel, self.X = kernel, X
-        # The rows in double precision, if these are not, and which of them these are.
-        self._wide: Points | None = None
+        #: The rows in double precision, if these are `narrowed`, and which of them these are.
+        self.wide: Points | None = None
         self._which: Any = slice(None)
         if norms is not None or not kernel.needs_norms:
             self.norms, self.is_far = norms, is_far
@@ -155,18 +155,18 @@ class Points:
             kernel.refuse_overflow(narrow.X)
         except ValueError:
             return self
-        narrow._wide = self
+        narrow.wide = self
         return self if narrow.is_far else narrow
 
     @property
     def is_narrow(self) -> bool:
         """Whether these are `narrowed`."""
-        return self._wide is not None
+        return self.wide is not None
 
     def in_double(self, rows: np.ndarray) -> Any:
         """Some of the rows as float64."""
-        if self._wide is not None:
-            return self._wide[np.arange(len(self._wide))[self._which][rows]]
+        if self.wide is not None:
+            return self.wide[np.arange(len(self.wide))[self._which][rows]]
         points = Points(self.kernel, self.X[rows].astype(np.float64))
         points.is_far = self.norms is not None and self.is_far_in(np.float64)
         return points
@@ -202,8 +202,8 @@ class Points:
         """Some of the rows; of a precomputed matrix, its rows."""
         norms = None if self.norms is None else self.norms[rows]
         some = Points(self.kernel, self.X[rows], norms, self.is_far)
-        if self._wide is not None:
-            some._wide, some._which = self._wide, np.arange(len(self._wide))[self._which][rows]
+        if self.wide is not None:
+            some.wide, some._which = self.wide, np.arange(len(self.wide))[self._which][rows]
         return some
 
     def against(

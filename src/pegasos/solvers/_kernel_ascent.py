@@ -78,9 +78,7 @@ class KernelAscent(Linear):
 
     def begin(self, problem: Problem, start: Any = None) -> None:
         check_convex(self.settings, problem.rows)
-        if problem.rows is not self.rows:
-            self.norms = problem.rows.diagonal
-        self.problem, self.rows = problem, problem.rows
+        self.problem, self.rows, self.norms = problem, problem.rows, problem.rows.diagonal
         labels, insides = problem.labels, list[Any]([None])
         if problem.rows.is_divided_by(labels):
             # A problem without rows has one that is in none.
@@ -104,6 +102,12 @@ class KernelAscent(Linear):
         self.parts = parts
         self.fingerprints[:], self.n_inside[:] = problem.fingerprints, problem.n_inside
         self._found = None
+
+    def widen(self) -> bool:
+        if not self.rows.points.is_narrow:
+            return False
+        self.rows.widen()
+        return True
 
     def change_lam(self, settings: Settings, problem: Problem) -> None:
         """Go on with another λ, over the same rows; the core counts epochs from here."""

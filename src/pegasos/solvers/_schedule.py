@@ -179,10 +179,13 @@ class Schedule:
                 if wanted is None or is_fixed:
                     break
                 excess = certificate.spoiled(wanted)
-                if not excess:
+                is_short = (certificate.proved_gap > gap) & (self.epochs_of_plan() < most)
+                if excess:  # of rounding, which solvers do not count: go on for it
+                    wanted -= 2 * excess
+                elif is_short.any() and self.solver.widen():
+                    wanted = gap
+                else:
                     break
-                # Rounding, which solvers do not count, spoils a little of the gap: go on for it.
-                wanted -= 2 * excess
             if certificate.stopping_gap.max() <= GAP:
                 break
         return certificate
@@ -197,11 +200,6 @@ class Schedule:
         if self.solver is not self.pegasos and self.solver.value_bytes == 8:
             return False
         return not self._has_few(n_rows**2) if tol == "auto" else tol >= _LEAST_NARROW
-
-    def is_short(self, certificate: _certificate.Certificate, tol: Any, max_iter: int) -> bool:
-        """Whether `train` has ended above the gap though it had epochs left."""
-        is_above = certificate.proved_gap > (GAP if tol == "auto" else tol)
-        return bool((is_above & (self.epochs_of_plan() < max_iter)).any())
 
     def _has_few(self, n_numbers: int) -> bool:
         """Whether rows or a kernel matrix of so many numbers are few, of all problems together."""

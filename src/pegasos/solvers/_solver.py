@@ -113,6 +113,10 @@ class Solver:
         """
         raise NotImplementedError
 
+    def widen(self) -> bool:
+        """Let rows be in double precision; False if they are, or may not be."""
+        return False
+
     def end_plan(self) -> None:
         """Count the epochs of the next run from here."""
         self.base = np.array(self.n_epochs)
