@@ -364,7 +364,12 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
 
     def _noting(self, *, continuing: bool) -> Self:
         """What notes the columns of X that `_validate_rows` sees: a copy if a fit begins anew."""
-        return self if continuing else copy.copy(self)
+        if continuing:
+            return self
+        # `copy.copy` takes a fiftieth of a small fit.
+        twin: Any = type(self).__new__(type(self))
+        twin.__dict__.update(vars(self))
+        return twin
 
     def _seen(self) -> dict[str, Any]:
         """What the last check of rows has noted of their columns."""

@@ -70,16 +70,14 @@ def label_columns(
     zeros, of shape (n_samples, n_classes).
     """
     columns = np.empty((count(n_classes, multi_class), codes.shape[0]), dtype=np.int8)
-    if multi_class == "multilabel":
-        columns[:] = np.where(codes.T == 1, 1, -1)
-    elif n_classes == 2:
-        columns[0] = np.where(codes == 1, 1, -1)
-    elif multi_class != "ovo":
-        for k in range(n_classes):
-            columns[k] = np.where(codes == k, 1, -1)
-    else:
+    if len(columns) > 1 and multi_class == "ovo":
         for k, (i, j) in enumerate(pairs(n_classes)):
             columns[k] = (codes == j).astype(np.int8) - (codes == i)
+    else:
+        own = np.arange(n_classes)[:, None] if codes.ndim == 1 and len(columns) > 1 else 1
+        columns[:] = own == codes.T
+        columns *= 2
+        columns -= 1
     if row_weights is not None:
         columns[:, row_weights == 0] = 0
     return columns
