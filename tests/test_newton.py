@@ -13,7 +13,7 @@ from sklearn.datasets import load_wine
 from sklearn.exceptions import ConvergenceWarning
 
 from pegasos import KernelPegasosClassifier, PegasosClassifier, _core, _threads, kernels
-from pegasos.problems import _certificate, _problem, _validate
+from pegasos.problems import _problem, _validate
 from pegasos.problems._settings import Settings
 from pegasos.solvers._kernel_ascent import KernelAscent
 
@@ -164,7 +164,7 @@ def test_kernel_machines_reach_their_gap(rng, dtype, loss, intercept):
     assert loss == "log_loss" or 0 < solver.epochs()["newton"] <= 500
     a, b = problem.targets.feasible(solver.a, settings.free_intercept), solver.intercept
     beta = a * labels / (settings.lam * problem.masses)[:, None]
-    seen = _certificate.certify_kernel(problem, lambda: a, lambda: (beta, b))
+    seen = cache.certify(problem, beta, b, a)
     assert seen.estimate[0] <= 1e-5
 
 

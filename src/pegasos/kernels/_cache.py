@@ -9,6 +9,8 @@ import numpy as np
 from pegasos import _core, _threads
 from pegasos.kernels._factor import factor
 from pegasos.kernels._positive import asymmetry, ridge
+from pegasos.problems import _validate
+from pegasos.problems._certificate import Certificate
 
 # A problem that has no more than this part of all rows gets a kernel matrix of its own.
 _MOST = 1 / 2
@@ -241,13 +243,20 @@ class ColumnCache:
         errors, sizes = self.points.kernel.rounding(self.points, dtype)
         return sizes, errors
 
-    def certify(self, problem: Any, coef: np.ndarray, intercept: np.ndarray, a: np.ndarray) -> Any:
-        """Certificates of models over these rows, and of dual variables; see the core.
+    def certify(
+        self,
+        problem: Any,
+        coef: np.ndarray,
+        intercept: np.ndarray,
+        a: np.ndarray,
+        gap: np.ndarray | None = None,
+    ) -> Certificate:
+        """The certificate of w_k = sum_j coef_kj phi(x_j) over these rows, and of dual variables.
 
-        Returns
-        -------
-        structured ndarray of shape (n_problems,)
-            See ``pegasos_kernel_proof`` in the core.
+        The dual objective leaves room for what rounding of kernel values does to it and to the
+        primal one. `gap` is that by which a fit stopped; None: that of these objectives, without
+        rounding. The objective is computed in any case: the scores of running sums are not exact
+        enough.
         """
         points, kernel, settings = self.points, self.points.kernel, problem.settings
         is_double = points.dtype != np.float32 or not kernel.is_positive or kernel.has_weights
@@ -255,14 +264,24 @@ class ColumnCache:
         numbers: Any = None
         if self.is_small and self.is_divided_by(problem.labels) and not kernel.has_weights:
             cache, numbers = self.by_class(problem.labels)
-        return points.compute(
-            cache.core.certify, problem.targets, coef, intercept, a, problem.masses, self.diagonal,
+        proof = points.compute(
+            cache.core.certify, problem.targets, coef, intercept,
+            np.ascontiguousarray(a, np.float64), problem.masses, self.diagonal,
             *self.rounding(np.float64), None if is_double else self.rounding(np.float32)[1],
             numbers, n_rows=len(points), n_threads=self._n_threads, lams=problem.lams,
             intercept_scaling=settings.constant_feature, free_intercept=settings.free_intercept,
             ridge=self.ridge, is_positive=self.is_positive, by_weights=kernel.has_weights,
             in_double=None if is_double else lambda rows: points.in_double(rows).core,
         )  # fmt: skip
+        objective = proof["objective"]
+        if not np.isfinite(objective).all():
+            raise _validate.overflow(points.dtype, settings.lam)
+        if proof["is_refuted"].any():
+            self.disprove()
+        bound = proof["dual_objective"] if self.is_positive else np.full_like(objective, np.nan)
+        if gap is None:
+            gap = np.abs(objective - proof["dual_value"]) / np.where(objective > 0, objective, 1)
+        return Certificate(objective, bound, gap, settings.loss.nu)
 
     def scores_of(self, coef: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
         """Scores of some rows under coefficients (n_problems, n), of as many rows; None: of all."""

@@ -61,6 +61,8 @@ class Certificate:
     @functools.cached_property
     def proved_gap(self) -> np.ndarray:
         """The relative gap, but 0 where all there is is rounding."""
+        if self.nu == 0:
+            return significant(self.relative_gap, self.objective)
         is_size = (self.objective > 0) & (self.objective < np.inf)
         of_objective = self.gap / np.where(is_size, self.objective, 1)
         return significant(of_objective, self.objective, self.nu)
@@ -131,28 +133,6 @@ def certify(
     # a = 0 is a dual point as well, with the value 0: a bound where others overflow. (Not of one
     # class, where 0 is a bound as well: see `pegasos_loss`.)
     return Certificate(primal, np.fmax(best, 0), nu=settings.loss.nu)
-
-
-def certify_kernel(
-    problem: Problem, dual: Dual, model: Model, primal: np.ndarray | None = None
-) -> Certificate:
-    """The certificate of w_k = sum_j coef_kj phi(x_j) over the points of a `ColumnCache`.
-
-    The dual value leaves room for what rounding of kernel values does to it and to the primal
-    value.
-
-    The primal is computed in any case: the scores of running sums are not exact enough.
-    """
-    cache, settings = problem.rows, problem.settings
-    proof = cache.certify(problem, *model(), np.ascontiguousarray(dual(), np.float64))
-    objective, dual_value = proof["objective"], proof["dual_value"]
-    if not np.isfinite(objective).all():
-        raise _validate.overflow(cache.points.dtype, settings.lam)
-    if proof["is_refuted"].any():
-        cache.disprove()
-    bound = proof["dual_objective"] if cache.is_positive else np.full_like(objective, np.nan)
-    estimate = np.abs(objective - dual_value) / np.where(objective > 0, objective, 1)
-    return Certificate(objective, bound, estimate, settings.loss.nu)
 
 
 def feasible(problem: Problem, a: np.ndarray) -> np.ndarray:

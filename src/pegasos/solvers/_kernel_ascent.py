@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pegasos import _core, _threads
-from pegasos.problems import _certificate, _validate
+from pegasos.problems import _validate
 from pegasos.problems._problem import Problem
 from pegasos.problems._settings import Settings
 from pegasos.solvers._kernel_pegasos import check_convex
@@ -44,10 +44,9 @@ class KernelAscent(Linear):
         """The size of the kernel values that problems were solved with; 0: none were yet."""
         return int(self.standings()["value_bytes"].max())
 
-    @property
-    def is_seen(self) -> Any:
-        """Running sums are not what a certificate is made of."""
-        return np.zeros(len(self.base), bool)
+    def seen(self) -> np.ndarray | None:
+        """A fit stops by these; without a dual, they are of its last point, not of its best."""
+        return np.array(self.relative_gap)
 
     @property
     def has_dual(self) -> bool:
@@ -78,13 +77,15 @@ class KernelAscent(Linear):
 
     def begin(self, problem: Problem, start: Any = None) -> None:
         check_convex(self.settings, problem.rows)
-        self.problem, self.rows, self.norms = problem, problem.rows, problem.rows.diagonal
+        rows, is_other = problem.rows, False
         labels, insides = problem.labels, list[Any]([None])
-        if problem.rows.is_divided_by(labels):
+        if rows.is_divided_by(labels):
             # A problem without rows has one that is in none.
             insides = [np.flatnonzero(y) if y.any() else np.zeros(1, np.int64) for y in labels]
         known = [part.inside for part in self.parts]
         is_same = len(known) == len(insides) and all(map(np.array_equal, known, insides))
+        if is_same and self.problem is not problem:
+            is_other = bool((self.fingerprints != problem.fingerprints).any())
         a = start[0] if start is not None else self.a if self.parts and not is_same else None
         parts = self.parts if is_same else [
             Part(slice(0, len(problem)) if inside is None else slice(k, k + 1), inside)
@@ -95,13 +96,12 @@ class KernelAscent(Linear):
             if a is not None:
                 own = a[part.problems] if part.inside is None else a[part.problems, part.inside]
                 fits.begin_at(np.ascontiguousarray(own, np.float64))
-            elif is_same and (self.fingerprints != problem.fingerprints).any():
+            elif is_other:
                 fits.expect_data(True)
         # Last: what was interrupted before is begun again.
         self.base[:] *= is_same  # memory that is new counts epochs anew
-        self.parts = parts
-        self.fingerprints[:], self.n_inside[:] = problem.fingerprints, problem.n_inside
-        self._found = None
+        self.rows, self.norms, self.n_inside = rows, rows.diagonal, problem.n_inside
+        self.parts, self._found, self.problem = parts, None, problem
 
     def widen(self) -> bool:
         if not self.rows.points.is_narrow:
@@ -143,7 +143,7 @@ class KernelAscent(Linear):
 
         table = None
 
-        def solve(part: Part, some: slice, tell: Callable[[], None]) -> None:
+        def solve(part: Part, some: slice, tell: Callable[[], None] | None) -> None:
             nonlocal table
             columns, factorise, first = rows.core, rows.factor, some.start
             targets, norms = self.problem.targets, self.norms
@@ -167,14 +167,14 @@ class KernelAscent(Linear):
         else:
             some = [slice(0, n)] if n_jobs == 1 else [slice(k, k + 1) for k in range(n)]
             jobs = [functools.partial(solve, self.parts[0], part) for part in some]
-        self._found, self._is_running = None, True
+        self._found = None
         with _threads.blas.one_thread():
             if rows.is_small and is_divided:
                 rows.by_class(self.problem.labels)
             elif rows.is_small and n_jobs > 1:  # else the core does
                 rows.keep(np.arange(len(rows.points)))
-            _core.share(jobs, n_jobs, on_progress)
-        _core.change(vars(self), {"_found": table, "_is_running": False})
-        gaps = _certificate.significant(self.relative_gap, self.primal, self.settings.loss.nu)
-        is_left = gaps > (-1 if tol is None else tol)
-        self.is_at_rounding[:] = is_left & (self.n_epochs < last)
+            if len(jobs) == 1:
+                jobs[0](on_progress)
+            else:
+                _core.share(jobs, n_jobs, on_progress)
+        self._found = self.standings() if table is None else table

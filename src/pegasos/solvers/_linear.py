@@ -92,28 +92,28 @@ class Linear(Solver):
         self.shape = n_rows, n_features
         self.parts = list[Part]()
         self.base = np.zeros(n_problems, np.int64)
-        self.fingerprints = np.zeros(n_problems, np.int64)
+        self._fingerprints = np.zeros(n_problems, np.int64)
         self.n_inside = np.zeros(n_problems, np.int64)
-        self.is_at_rounding = np.zeros(n_problems, bool)
         # Epochs at other λ, which do not count.
         self._earlier = np.zeros(n_problems, np.int64)
-        # The last `standings`, which a run changes at any time; one that was stopped may have.
+        # What the last run found. A run changes it at any time; one that was stopped may have.
         self._found: Any = None
-        self._is_running = False
+
+    @property
+    def fingerprints(self) -> Any:
+        return self._fingerprints if self.problem is None else np.array(self.problem.fingerprints)
 
     # ---- What the memory says --------------------------------------------------------------------
 
     def standings(self) -> np.ndarray:
         """What fits have found so far, one entry of `standing_t` each; of this moment of a run."""
-        if self._found is None:
-            table: Any = np.zeros(len(self.base), _core.STANDING)
-            table["objective"] = table["relative_gap"] = np.inf
-            for part in self._begun():
-                table[part.problems] = part.fits.standings()
-            if self._is_running:
-                return table
-            self._found = table
-        return self._found
+        if self._found is not None:
+            return self._found
+        table: Any = np.zeros(len(self.base), _core.STANDING)
+        table["objective"] = table["relative_gap"] = np.inf
+        for part in self._begun():
+            table[part.problems] = part.fits.standings()
+        return table
 
     @property
     def _whole(self) -> Any:
@@ -161,15 +161,15 @@ class Linear(Solver):
     def n_steps(self) -> Any:
         return self.standings()["n_steps"]
 
-    @property
-    def is_seen(self) -> Any:
+    def seen(self) -> np.ndarray | None:
         """Dual ascent computes objectives from the model itself, and not from running sums."""
-        is_seen = self.standings()["solver"] == _core.ASCENT
+        table = self.standings()
+        is_seen = table["solver"] == _core.ASCENT
         for part in self._begun():
             own = is_seen[part.problems]
             if own.any():
                 own &= part.fits.coef.any(axis=1)
-        return is_seen
+        return table["objective"].copy() if is_seen.all() else None
 
     def progress(self) -> tuple[int, int, str]:
         """Rows visited, 0, and the largest gap."""
@@ -213,7 +213,7 @@ class Linear(Solver):
         is_other = False
         if not is_same:
             self.norms = problem.rows.squared_norms()
-            is_other = bool((self.fingerprints != problem.fingerprints).any())
+            is_other = bool(self.parts) and bool((self.fingerprints != problem.fingerprints).any())
             for part in self._begun():  # the rows may be others in any case
                 part.fits.expect_data(is_other)
         parts = self.parts
@@ -230,7 +230,6 @@ class Linear(Solver):
             vars(self),
             {
                 "parts": parts, "problem": problem, "rows": problem.rows, "_found": None,
-                "fingerprints": np.array(problem.fingerprints, np.int64),
                 "n_inside": np.array(problem.n_inside, np.int64),
             },
         )  # fmt: skip
@@ -303,7 +302,7 @@ class Linear(Solver):
 
         found, whole, is_divided = None, self.parts[0], self.parts[0].inside is not None
         has_blas = self.method != "sdca" and (is_divided or rows.gains_by_blas)
-        self._found, self._is_running = None, True
+        self._found = None
         with _threads.blas.one_thread() if has_blas else contextlib.nullcontext():
             if is_divided:
                 table = np.zeros(n, _core.STANDING)
@@ -323,7 +322,7 @@ class Linear(Solver):
                         functools.partial(job, part=whole, some=some) for some in _parts(n, n_jobs)
                     ]
                     _core.share(jobs, n_threads, on_progress)
-        _core.change(vars(self), {"_found": found, "_is_running": False})
+        self._found = self.standings() if found is None else found
 
     def _solve(
         self, tell: Callable[[], None] | None, part: Part, some: slice, *, tol: float,

@@ -542,6 +542,9 @@ class Pegasos:
     def scores_of_model(self) -> None:
         """Not at hand."""
 
+    def seen(self) -> None:
+        """Nothing."""
+
     def dual(self) -> np.ndarray:
         """The dual variables that Pegasos carries for free.
 

@@ -41,6 +41,7 @@ class Kind:
     """A kind of machines, linear or kernel: what the schedule must know of it."""
 
     pegasos: type[Pegasos]
+    # Of a problem, dual variables and a model, as functions, and what a solver has `seen`.
     certify: Callable[..., _certificate.Certificate]
     squared_norm: Callable[[Any], float]  # of the rows: the mean of |x_i|^2
     # Of (rows, coef, intercept, which): scores (n, n_problems) of rows `which`, or of all if None.
@@ -59,7 +60,7 @@ LINEAR = Kind(
 )
 KERNEL = Kind(
     KernelPegasos,
-    _certificate.certify_kernel,
+    lambda problem, dual, model, seen: problem.rows.certify(problem, *model(), dual(), seen),
     lambda cache: float(np.abs(cache.diagonal).mean()),
     lambda cache, coef, intercept, which: cache.scores_of(coef, which).T + intercept,
     few=2**17,
@@ -176,7 +177,7 @@ class Schedule:
                 if check != "none":
                     is_known = self.solver is not self.pegasos and check == "last"
                     certificate = self.solver.certificate() if is_known else self.certify(rows)
-                if wanted is None or is_fixed:
+                if wanted is None or is_fixed or certificate.proved_gap.max() <= wanted:
                     break
                 excess = certificate.spoiled(wanted)
                 is_short = (certificate.proved_gap > gap) & (self.epochs_of_plan() < most)
@@ -405,21 +406,10 @@ class Schedule:
         return self.solver.progress()
 
     def certify(self, rows: Any) -> _certificate.Certificate:
-        """The certificate of the present model, computed from it and from the dual variables.
-
-        Of a pass over the rows that a solver made with this very model, the result is kept.
-        """
-        pegasos, solver = self.pegasos, self.solver
-        is_other = solver is not pegasos
-        is_seen = is_other and solver.is_seen.all()
-        certificate = self.kind.certify(
-            pegasos.problem(rows), solver.dual, solver.model,
-            solver.primal.copy() if is_seen else None,
-        )  # fmt: skip
-        if certificate.estimate is not None and is_other:
-            # It stops by what it sees; without a dual, that is at its last point, not at its best.
-            return dataclasses.replace(certificate, estimate=solver.relative_gap.copy())
-        return certificate
+        """The certificate of the present model, computed from it and from the dual variables."""
+        solver = self.solver
+        problem = self.pegasos.problem(rows)
+        return self.kind.certify(problem, solver.dual, solver.model, solver.seen())
 
     def standing(self, rows: Any) -> _certificate.Certificate:
         """The certificate: what a solver saw last, else computed now."""

@@ -25,8 +25,6 @@ class Solver:
         The best primal point at the last gap check, with `intercept`, and its objective `primal`.
     relative_gap : ndarray of shape (n_problems,)
         As of the last gap check.
-    is_seen : ndarray of bool of shape (n_problems,)
-        Whether `primal` was computed on the present rows.
     n_epochs, base : ndarray of int64 of shape (n_problems,)
         Passes over the rows at this λ; and from where on the present plan counts them.
     n_steps : ndarray of int64 of shape (n_problems,)
@@ -35,19 +33,16 @@ class Solver:
         Of the labels and row weights of each problem.
     n_inside : ndarray of int64 of shape (n_problems,)
         Rows that each problem has.
-    is_at_rounding : ndarray of bool of shape (n_problems,)
-        Whether the last run of a problem has ended above `tol` because rounding allows no smaller
-        gap.
     """
 
-    rows: Any = None  # until `begin`
+    rows: Any = None  # until `begin`, as `problem`
     #: What `run` uses: "auto", "sdca" or "newton".
     method = "auto"
     #: Whether somebody wants to hear of every epoch: pieces of work must then end with it.
     by_epochs = False
 
     settings: Settings
-    problem: Problem
+    problem: Any = None
     shape: tuple[int, int]
     base: np.ndarray
     # Attributes of one, properties of the other.
@@ -58,7 +53,6 @@ class Solver:
     relative_gap: Any
     n_epochs: Any
     n_steps: Any
-    is_seen: Any
 
     @staticmethod
     def exact(rows: Any, name: str, n_problems: int) -> str | None:
@@ -151,6 +145,13 @@ class Solver:
     def scores_of_model(self) -> np.ndarray | None:
         """Scores of all rows under the model, (n_problems, n_rows), if they are at hand."""
         return None
+
+    def seen(self) -> np.ndarray | None:
+        """What certificates take from the last gap check: objectives, or gaps of kernel machines.
+
+        None: nothing.
+        """
+        raise NotImplementedError
 
     def dual(self) -> np.ndarray:
         """Dual variables that belong to the present state."""
