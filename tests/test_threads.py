@@ -294,8 +294,9 @@ class Solved:
         return self.fits.memory
 
 
+@pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), MemoryError()])
 @pytest.mark.parametrize("n_that_come", [0, 1, 3])
-def test_threads_that_come_late_or_never_change_nothing(rng, monkeypatch, n_that_come):
+def test_threads_that_come_late_or_never_change_nothing(monkeypatch, n_that_come, error):
     """There may be no more of them; then fewer do what there is to do."""
     real, n_asked = _thread.start_new_thread, 0
 
@@ -303,7 +304,7 @@ def test_threads_that_come_late_or_never_change_nothing(rng, monkeypatch, n_that
         nonlocal n_asked
         n_asked += 1
         if n_asked > n_that_come:
-            raise RuntimeError("can't start new thread")
+            raise error
 
         def late(*arguments):
             time.sleep(0.005 * n_asked)
@@ -311,12 +312,36 @@ def test_threads_that_come_late_or_never_change_nothing(rng, monkeypatch, n_that
 
         return real(late, arguments)
 
-    alone = Solved(np.random.default_rng(0)).solve(1)
+    def fits():
+        return [learn(kind, *shared("dense", 100), 0) for kind in ("function", "kernel")]
+
+    alone, learned = Solved(np.random.default_rng(0)).solve(1), fits()
     monkeypatch.setattr(_thread, "start_new_thread", start)
     np.testing.assert_array_equal(Solved(np.random.default_rng(0)).solve(4), alone)
+    for arrays, others in zip(learned, fits(), strict=True):
+        for one, other in zip(arrays, others, strict=True):
+            np.testing.assert_array_equal(one, other)
     done = []
     _core.share([lambda tell, k=k: done.append(k) for k in range(9)], 4)
     assert sorted(done) == list(range(9))
+
+
+def test_threads_that_may_not_start_are_not_waited_for(monkeypatch):
+    """Where an audit hook forbids them, a frame keeps what they were to be given."""
+
+    def start(function, arguments):
+        nonlocal n_asked
+        n_asked += 1
+        if n_asked % 2:
+            return real(function, arguments)
+        raise PermissionError("no threads here")
+
+    real, n_asked = _thread.start_new_thread, 0
+    monkeypatch.setattr(_thread, "start_new_thread", start)
+    with pytest.raises(PermissionError, match="no threads here"):
+        Solved(np.random.default_rng(0)).solve(4)
+    with pytest.raises(PermissionError, match="no threads here"):
+        _core.share([lambda tell: None] * 9, 4)
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 5])

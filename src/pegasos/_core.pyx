@@ -12,7 +12,6 @@ The checks take constant time, except that index arrays are read in full: a frac
 call does with them.
 """
 import _thread
-import collections
 import contextvars
 import re
 import threading
@@ -23,12 +22,16 @@ cimport cython
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.pycapsule cimport PyCapsule_GetName, PyCapsule_GetPointer
 from cpython.pythread cimport (
-    NOWAIT_LOCK, WAIT_LOCK, PyThread_acquire_lock, PyThread_allocate_lock, PyThread_free_lock,
-    PyThread_release_lock, PyThread_type_lock,
+    NOWAIT_LOCK, PY_LOCK_ACQUIRED, WAIT_LOCK, PyLockStatus, PyThread_acquire_lock,
+    PyThread_allocate_lock, PyThread_free_lock, PyThread_release_lock, PyThread_type_lock,
 )
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
+
+cdef extern from "pythread.h" nogil:
+    PyLockStatus PyThread_acquire_lock_timed(PyThread_type_lock, long long microseconds,
+                                             int is_interruptible)
 
 cdef extern from "core.h" nogil:
     ctypedef struct pegasos_rows:
@@ -623,10 +626,11 @@ cdef class Watch:
             PyErr_CheckSignals()
             if self.tell is not None:
                 self.tell()
+            return 0
+        # No return, nor `with`: Cython would want a traceback, for which there may be no memory.
         except BaseException as error:
             self.error = error
-            return 1
-        return 0
+        return 1
 
     cdef object answer(self, int64_t status):
         """A status for the caller; a run that was stopped raises what stopped it."""
@@ -1432,10 +1436,10 @@ cdef class Points:
             else:
                 room = np.asarray(<double[:x.count, :stride]> <double *> out)
             self.write(others.data, rows_in(x), self.data, rows_in(z), room[:, :z.count])
+            return 0
         except BaseException as error:
             self.error = error
-            return 1
-        return 0
+        return 1
 
     cdef int invert(self) except -1:
         """Have the transpose of thin rows."""
@@ -1758,10 +1762,10 @@ cdef class Exact:
             self.outer.inner = self.work = Work.of(self.columns.x, of_z, self.outer.watch, 1,
                                                    self.columns, self.outer)
             columns[0] = &self.work.columns
+            return 0
         except BaseException as error:
             self.outer.watch.error = error
-            return 1
-        return 0
+        return 1
 
 
 cdef int write_exact(void *context, int64_t n_x, const int64_t *x, int64_t n_z, const int64_t *z,
@@ -1795,10 +1799,10 @@ cdef class Factor:
             self.memory = of_core, norms, memory, room
             factor.rows, factor.norms = of_core.c, &norms[0]
             factor.memory, factor.room = &memory[0], &room[0]
+            return 0
         except BaseException as error:
             self.watch.error = error
-            return 1
-        return 0
+        return 1
 
 
 cdef int write_factor(void *context, pegasos_factor *factor) noexcept nogil:
@@ -1912,16 +1916,15 @@ cdef enum:
     MOST_BEGINNINGS = 100
 
 
-cdef object to_the_end(function):
-    """Call a function, once more if Ctrl-C stops it: what it returned, and the Ctrl-C, or None."""
+cdef object to_the_end(function, list stopped):
+    """Call a function, once more if Ctrl-C stops it, which `stopped[0]` then is."""
     cdef int k
-    error = None
     for k in range(MOST_BEGINNINGS):
         try:
-            return function(), error
+            return function()
         except KeyboardInterrupt as now:
-            error = now
-    raise error
+            stopped[0] = now
+    raise stopped[0]
 
 
 def finish(function):
@@ -1929,9 +1932,10 @@ def finish(function):
 
     Then Ctrl-C is raised, else the result returned.
     """
-    result, error = to_the_end(function)
-    if error is not None:
-        raise error
+    cdef list stopped = [None]
+    result = to_the_end(function, stopped)
+    if stopped[0] is not None:
+        raise stopped[0]
     return result
 
 
@@ -1978,7 +1982,7 @@ def keep(dict attributes not None, optional, work, so_far):
     try:
         new = work()
     except KeyboardInterrupt:
-        new, _ = to_the_end(so_far)
+        new = to_the_end(so_far, [None])
         if new:
             change(attributes, new, optional)
         raise
@@ -1986,6 +1990,8 @@ def keep(dict attributes not None, optional, work, so_far):
 
 
 cdef object _blocks_lock = threading.RLock()
+# Made here: where memory has run out, the lock must yet be given back.
+cdef object _lock_blocks = _blocks_lock.acquire, _unlock_blocks = _blocks_lock.release
 cdef int64_t _n_blocks = 0
 
 
@@ -2002,37 +2008,39 @@ cdef class Block:
     def __init__(self, begin, end):
         self.begin, self.end = begin, end
 
-    cdef object locked(self, int64_t more):
-        """Count, and call `begin` or `end`; returns the Ctrl-C that came meanwhile, or None."""
+    cdef int count(self, int64_t more) except -1:
+        """Count, and call `begin` or `end`; then Ctrl-C is heard."""
         global _n_blocks
-        _, first = to_the_end(_blocks_lock.acquire)
+        cdef list stopped = [None]
+        to_the_end(_lock_blocks, stopped)
         try:
             self.is_open = more > 0
             _n_blocks += more
-            _, second = (to_the_end(self.begin) if more > 0 else
-                         to_the_end(self.end) if _n_blocks == 0 else (None, None))
+            if more > 0:
+                to_the_end(self.begin, stopped)
+            elif _n_blocks == 0:
+                to_the_end(self.end, stopped)
         finally:
-            _blocks_lock.release()
-        return first or second
+            _unlock_blocks()
+        if stopped[0] is not None:
+            raise stopped[0]
+        return 0
+
+    cdef int close(self) except -1:
+        return self.count(-1) if self.is_open else 0
 
     def __enter__(self):
         try:
-            error = self.locked(1)
-            if error is not None:
-                raise error
+            self.count(1)
         except BaseException:
-            self.__exit__()
+            self.close()
             raise
 
     def __exit__(self, *_):
-        if self.is_open:
-            error = self.locked(-1)
-            if error is not None:
-                raise error
+        self.close()
 
     def __dealloc__(self):
-        if self.is_open:
-            self.locked(-1)
+        self.close()
 
 
 # ---- Threads ------------------------------------------------------------------------------------
@@ -2041,46 +2049,99 @@ cdef class Block:
 cdef int64_t MOST_THREADS = 2**16
 
 
-cdef class Alive:
-    """What a thread refers to until it ends, whatever ends it."""
-    cdef object release  # of a lock: made before, as there may be no memory then
+cdef PyThread_type_lock new_lock(bint is_held) except NULL:
+    lock = PyThread_allocate_lock()
+    if lock == NULL:
+        raise MemoryError("there is no lock for threads")
+    if is_held:
+        PyThread_acquire_lock(lock, WAIT_LOCK)
+    return lock
+
+
+cdef void free_lock(PyThread_type_lock lock) noexcept:
+    if lock != NULL:
+        PyThread_acquire_lock(lock, NOWAIT_LOCK)
+        PyThread_release_lock(lock)
+        PyThread_free_lock(lock)
+
+
+cdef class Helpers:
+    """Threads that help with one call, in which they begin and end.
+
+    Where memory has run out, they end all the same: to wait for them, and to end, takes none.
+    """
+    cdef PyThread_type_lock lock  # guards `n_alive`, and what a subclass has
+    cdef PyThread_type_lock are_alive  # held while there are some
+    cdef int64_t n_alive
+
+    def __cinit__(self):
+        self.lock, self.are_alive = new_lock(False), new_lock(False)
 
     def __dealloc__(self):
-        if self.release is not None:
-            self.release()
+        free_lock(self.lock)
+        free_lock(self.are_alive)
 
+    cdef void count(self, int64_t more) noexcept:
+        PyThread_acquire_lock(self.lock, WAIT_LOCK)
+        if self.n_alive == 0:
+            PyThread_acquire_lock(self.are_alive, WAIT_LOCK)
+        self.n_alive += more
+        if self.n_alive == 0:
+            PyThread_release_lock(self.are_alive)
+        PyThread_release_lock(self.lock)
 
-cdef bint start(function, tuple arguments, list ends) except -1:
-    """Start a thread, at whose end a lock among `ends` is released. False: there can be no more."""
-    cdef Alive alive = Alive()
-    cdef Py_ssize_t before = len(ends)
-    arguments = (*arguments, alive)
-    try:
-        end = _thread.allocate_lock()
-        end.acquire()
-        alive.release = end.release
-        ends.append(end)
-        _thread.start_new_thread(function, arguments)
-    except BaseException as error:
-        del ends[before:]
-        if isinstance(error, RuntimeError):
-            return False
-        raise
-    return True
-
-
-cdef int wait_for(list ends) except -1:
-    """Wait until threads have ended; then Ctrl-C is heard."""
-    error = None
-    while ends:
+    cdef bint start(self, function, argument) except -1:
+        """Start a thread. False: there can be no more, for which there may be too little memory."""
+        cdef Alive alive = Alive()
+        alive.helpers = self
+        self.count(1)
         try:
-            ends[len(ends) - 1].acquire()
-            ends.pop()
-        except BaseException as now:  # of a handler
-            error = now
-    if error is not None:
-        raise error
-    return 0
+            _thread.start_new_thread(function, (argument, alive))
+            return True
+        except BaseException as error:
+            alive.end()
+            if not isinstance(error, (MemoryError, RuntimeError)):
+                raise
+        return False
+
+    cdef int wait(self, tell=None) except -1:
+        """Wait until all have ended.
+
+        What `tell`, which is called now and then, raises is raised at once, as Ctrl-C is. Without
+        it, Ctrl-C is raised at the end.
+        """
+        cdef PyLockStatus status = PyLockStatus.PY_LOCK_FAILURE
+        error = None
+        while True:
+            with nogil:
+                status = PyThread_acquire_lock_timed(self.are_alive, 50_000, True)
+            if status == PY_LOCK_ACQUIRED:
+                break
+            try:
+                PyErr_CheckSignals()
+                if tell is not None:
+                    tell()
+            except BaseException as now:
+                if tell is not None:
+                    raise
+                error = now
+        PyThread_release_lock(self.are_alive)
+        if error is not None:
+            raise error
+        return 0
+
+
+cdef class Alive:
+    """What a thread refers to until it ends, whatever ends it."""
+    cdef Helpers helpers
+
+    cdef void end(self) noexcept:
+        if self.helpers is not None:
+            self.helpers.count(-1)
+            self.helpers = None
+
+    def __dealloc__(self):
+        self.end()
 
 
 cdef struct helper_t:
@@ -2154,27 +2215,10 @@ cdef void help_out(pool_t *p, helper_t *own) noexcept nogil:
     PyThread_release_lock(p.lock)
 
 
-cdef PyThread_type_lock new_lock(bint is_held) except NULL:
-    lock = PyThread_allocate_lock()
-    if lock == NULL:
-        raise MemoryError("there is no lock for threads")
-    if is_held:
-        PyThread_acquire_lock(lock, WAIT_LOCK)
-    return lock
-
-
-cdef void free_lock(PyThread_type_lock lock) noexcept:
-    if lock != NULL:
-        PyThread_acquire_lock(lock, NOWAIT_LOCK)
-        PyThread_release_lock(lock)
-        PyThread_free_lock(lock)
-
-
-cdef class Pool:
-    """Threads that share the work of one call, in which they begin and end."""
+cdef class Pool(Helpers):
+    """Threads that share the work of one call."""
     cdef pool_t c
     cdef pegasos_threads threads
-    cdef list ends
 
     def __cinit__(self, int64_t n_helpers):
         cdef int64_t k
@@ -2182,10 +2226,10 @@ cdef class Pool:
         if self.c.helpers == NULL:
             raise MemoryError(f"there is no room for {n_helpers} threads")
         self.c.n_helpers = n_helpers
-        self.c.lock, self.c.is_done = new_lock(False), new_lock(True)
+        self.c.lock, self.c.is_done = self.lock, new_lock(True)
         for k in range(n_helpers):
             self.c.helpers[k].wake = new_lock(True)
-        self.threads.run, self.threads.context, self.ends = do_tasks, &self.c, []
+        self.threads.run, self.threads.context = do_tasks, &self.c
 
     def __dealloc__(self):
         cdef int64_t k
@@ -2193,7 +2237,6 @@ cdef class Pool:
             for k in range(self.c.n_helpers):
                 free_lock(self.c.helpers[k].wake)
         free(self.c.helpers)
-        free_lock(self.c.lock)
         free_lock(self.c.is_done)
 
     @staticmethod
@@ -2203,7 +2246,7 @@ cdef class Pool:
         cdef Pool pool = Pool(min(n_threads, MOST_THREADS) - 1)
         try:
             for k in range(pool.c.n_helpers):
-                if not start(pool._help, (k,), pool.ends):
+                if not pool.start(pool._help, k):
                     break
         except BaseException:
             pool.close()
@@ -2221,25 +2264,26 @@ cdef class Pool:
             self.c.is_closed = True
             wake_helpers(&self.c, self.c.n_helpers)
             PyThread_release_lock(self.c.lock)
-        return wait_for(self.ends)
+        return self.wait()
 
 
 class OverError(Exception):
     """What a thread has to do is over: another one failed, or was interrupted."""
 
 
-cdef class Sharing:
+cdef class Sharing(Helpers):
     """Jobs that threads take one by one, and what stops them."""
-    cdef object jobs, tell
-    cdef list errors
+    cdef object tell, error
+    cdef list jobs
+    cdef int64_t n_begun
     cdef bint is_over
 
     def _tell(self):
         """What jobs of the calling thread call now and then."""
         if self.tell is not None:
             self.tell()
-        if self.errors:
-            raise self.errors[0]
+        if self.error is not None:
+            raise self.error
 
     def _check(self):
         """What those of other threads call."""
@@ -2247,13 +2291,16 @@ cdef class Sharing:
             raise OverError
 
     cdef int work(self, tell) except -1:
-        """Do jobs that nobody has taken yet."""
+        """Do jobs that nobody has begun yet."""
+        cdef int64_t k
         while True:
-            try:
-                job = self.jobs.popleft()
-            except IndexError:
+            PyThread_acquire_lock(self.lock, WAIT_LOCK)
+            k = self.n_begun
+            self.n_begun += 1
+            PyThread_release_lock(self.lock)
+            if k >= len(self.jobs):
                 return 0
-            job(tell)
+            self.jobs[k](tell)
 
     def _work(self):
         self.work(self._check)
@@ -2262,7 +2309,10 @@ cdef class Sharing:
         try:
             context.run(self._work)  # NumPy's errstate is that of the calling thread
         except BaseException as error:
-            self.errors.append(error)
+            PyThread_acquire_lock(self.lock, WAIT_LOCK)
+            if self.error is None:
+                self.error = error
+            PyThread_release_lock(self.lock)
             self.is_over = True
 
 
@@ -2274,25 +2324,19 @@ def share(jobs not None, int64_t n_threads, tell=None):
     stops all jobs, and so does Ctrl-C. No thread is at work when this returns or raises.
     """
     cdef Sharing sharing = Sharing()
-    cdef list ends = []
     cdef int64_t k
-    jobs = list(jobs)
-    sharing.jobs, sharing.tell, sharing.errors = collections.deque(jobs), tell, []
+    sharing.jobs, sharing.tell = list(jobs), tell
     try:
-        for k in range(min(n_threads, MOST_THREADS, len(jobs)) - 1):
-            if not start(sharing._help, (contextvars.copy_context(),), ends):
+        for k in range(min(n_threads, MOST_THREADS, len(sharing.jobs)) - 1):
+            if not sharing.start(sharing._help, contextvars.copy_context()):
                 break
         sharing.work(sharing._tell)
-        while ends:
-            if ends[len(ends) - 1].acquire(True, 0.05):
-                ends.pop()
-            else:
-                sharing._tell()
+        sharing.wait(sharing._tell)
     finally:
         sharing.is_over = True
-        wait_for(ends)
-    if sharing.errors:
-        raise sharing.errors[0]
+        sharing.wait()
+    if sharing.error is not None:
+        raise sharing.error
 
 
 # ---- Whole fits ---------------------------------------------------------------------------------
