@@ -256,6 +256,8 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
             (functools.partial(fits.are_valid, loss=0, **problem), 8), (fits.standings,),
             (_core.Fits, 2, 6, 6), (fits.begin_at, weights, coef, intercept),
             (_core.kernel_values, points, points, x.copy(), _core.Watch()),
+            (lambda: _core.kernel_values(
+            *[_core.Points(sparse, kind=_core.LINEAR, is_thin=True)] * 2, x, _core.Watch()),),
             (functools.partial(solve, solver=_core.NEWTON, n_threads=3), rows, targets, 0, ones,
             memory, draws[:2]),
             (_core.share, [functools.partial(done.__setitem__, k) for k in range(4)], 3),

@@ -1394,8 +1394,15 @@ cdef class Points:
     """
     cdef pegasos_points c
     cdef readonly Rows rows
-    cdef object norms, inverted, write, data, error, lock
+    cdef object norms, inverted, write, data, error
+    cdef PyThread_type_lock lock
     cdef bint is_thin, by_blas
+
+    def __cinit__(self):
+        self.lock = new_lock(False)
+
+    def __dealloc__(self):
+        free_lock(self.lock)
 
     def __init__(self, Rows rows not None, *, int64_t kind, double gamma=1, double coef0=0,
                  int64_t degree=0, norms=None, bint by_differences=False, bint is_thick=False,
@@ -1413,7 +1420,7 @@ cdef class Points:
         self.c.kernel.gamma, self.c.kernel.coef0 = gamma, coef0
         self.c.by_differences, self.c.is_thick, self.is_thin = by_differences, is_thick, is_thin
         self.by_blas = by_blas
-        self.write, self.data, self.lock = write, data, threading.Lock()
+        self.write, self.data = write, data
         if norms is not None:
             require(len(norms) == rows.c.n_rows, "norms must have n_rows entries")
             if rows.c.value_bytes == 4:
@@ -1442,29 +1449,35 @@ cdef class Points:
         return 1
 
     cdef int invert(self) except -1:
-        """Have the transpose of thin rows."""
+        """Have the transpose of thin rows; one of several threads makes it."""
+        if not self.is_thin:
+            return 0
+        with nogil:
+            PyThread_acquire_lock(self.lock, WAIT_LOCK)
+        try:
+            if self.inverted is None:
+                self.transpose()
+        finally:
+            PyThread_release_lock(self.lock)
+        return 0
+
+    cdef int transpose(self) except -1:
         cdef int64_t size = max(1, self.rows.size), bytes = self.c.rows.value_bytes
         cdef uint8_t[::1] values
         cdef int64_t[::1] indices, indptr
-        cdef pegasos_some all_of_them
+        cdef pegasos_some all_of_them = self.all()
         cdef pegasos_rows out
-        if not self.is_thin:
-            return 0
-        with self.lock:  # one of several threads does it
-            if self.inverted is not None:
-                return 0
-            try:
-                values, indices = np.empty(size * bytes, np.uint8), np.empty(size, np.int64)
-                indptr = np.empty(self.c.rows.n_features + 1, np.int64)
-            except (MemoryError, ValueError):
-                raise MemoryError(f"X has {self.c.rows.n_features} features, more than memory has "
-                                  "room for when X is transposed") from None
-            out.index_bytes = 8
-            out.values, out.indices, out.indptr = &values[0], &indices[0], &indptr[0]
-            all_of_them = self.all()
-            with nogil:
-                pegasos_invert(&all_of_them, &out)
-            self.c.inverted, self.inverted = out, (values, indices, indptr)
+        try:
+            values, indices = np.empty(size * bytes, np.uint8), np.empty(size, np.int64)
+            indptr = np.empty(self.c.rows.n_features + 1, np.int64)
+        except (MemoryError, ValueError):
+            raise MemoryError(f"X has {self.c.rows.n_features} features, more than memory has "
+                              "room for when X is transposed") from None
+        out.index_bytes = 8
+        out.values, out.indices, out.indptr = &values[0], &indices[0], &indptr[0]
+        with nogil:
+            pegasos_invert(&all_of_them, &out)
+        self.c.inverted, self.inverted = out, (values, indices, indptr)
         return 0
 
     cdef uint8_t[::1] scratch(self, Points x, int64_t n_threads):
