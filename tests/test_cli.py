@@ -697,16 +697,17 @@ def test_a_missing_value_is_named(tmp_path, table, capsys):
     assert "a.csv, line 8: column 5 ('deep') is empty" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("kernel", [(), ("--kernel", "rbf", "--gamma", "0.1")])
+@pytest.mark.parametrize("options", [(), ("--kernel", "rbf", "--gamma", "0.1"), ("--memory", "1G")])
 @pytest.mark.parametrize("name", ["a.csv", "sparse.npz"])
-def test_scaled_features_are_those_of_a_standard_scaler(tmp_path, data, name, kernel, capsys):
+def test_scaled_features_are_those_of_a_standard_scaler(tmp_path, data, name, options, capsys):
     X, y = data
     X = np.exp(3 * X) * (np.abs(X) > 0.3)
     file, model = write(tmp_path / name, X, y), str(tmp_path / "m.npz")
-    assert cli.main(["train", str(file), "-o", model, "--scale", *kernel]) == 0
+    assert cli.main(["train", str(file), "-o", model, "--scale", *options]) == 0
     report = capsys.readouterr().err
     is_sparse = name != "a.csv"
     rows = sparse.csr_array(X) if is_sparse else X
+    kernel = "--kernel" in options
     make = pegasos.KernelPegasosClassifier if kernel else pegasos.PegasosClassifier
     clf = make(random_state=0, **({"gamma": 0.1} if kernel else {}))
     pipe = make_pipeline(StandardScaler(with_mean=not is_sparse), clf).fit(rows, y)

@@ -12,7 +12,7 @@ import stat
 import sys
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any, TextIO
 
 import numpy as np
@@ -267,7 +267,8 @@ def _add_kernel_options(add: Callable[..., Any]) -> None:
 def _add_run_options(add: Callable[..., Any]) -> None:
     add("--scale", action="store_true",
         help="standardise features: subtract the mean and divide by the standard deviation of all "
-             "rows of DATA; sparse rows are divided only. The model keeps both")  # fmt: skip
+             "rows of DATA; sparse rows are divided only. The model keeps both. With --memory, "
+             "scaled rows are written to --cache as well")  # fmt: skip
     add("--n-features", type=int, metavar="D", help="columns of X, where the file cannot tell")
     add("--float32", action="store_true", help="store and train in single precision")
     add("--memory", metavar="SIZE",
@@ -416,11 +417,31 @@ def _training_rows(args: argparse.Namespace, say: Callable[..., None]) -> Any:
     return rows
 
 
-def _train(args: argparse.Namespace) -> int:
+def _scaled(X: Any) -> tuple[Any, dict[str, Any]]:
+    """Standardised rows, or `Blocks` of them, with the mean and deviation of their features."""
     from scipy import sparse
     from sklearn.preprocessing import StandardScaler
 
-    from pegasos.io import _model, _readers
+    from pegasos.io._model import standardized
+
+    is_on_disk = isinstance(X, pegasos.Blocks)
+    scaler = StandardScaler(with_mean=not (X.is_sparse if is_on_disk else sparse.issparse(X)))
+    for rows, *_ in X if is_on_disk else [(X,)]:
+        scaler.partial_fit(rows)
+    scaling = {"center": scaler.mean_ if scaler.with_mean else None, "scale": scaler.scale_}
+    if not is_on_disk:
+        return standardized(X, **scaling), scaling
+
+    def pieces() -> Iterator[tuple[Any, ...]]:
+        for rows, *others in X:
+            yield standardized(rows, **scaling), *others
+
+    folder = os.path.join(X.cache, "scaled")
+    return pegasos.Blocks(pieces, cache=folder, memory=X.memory, dtype=X.dtype), scaling
+
+
+def _train(args: argparse.Namespace) -> int:
+    from pegasos.io import _readers
 
     say: Callable[..., None] = (lambda *_: None) if args.quiet else _say
     if args.output == "-":
@@ -429,8 +450,6 @@ def _train(args: argparse.Namespace) -> int:
     _check_output(args.output, args.data, *([] if args.resume is None else [args.resume]))
     _check_output(args.checkpoint, args.data)
     machine, search = _machines(args)  # checked before files are read or written
-    if args.scale and args.memory is not None:
-        raise ValueError("--scale does not go with --memory: scale the features of DATA before")
     say(f"reading {args.data}")
     X, y, zero_based, names = _training_rows(args, say)
     held_out = None
@@ -444,11 +463,7 @@ def _train(args: argparse.Namespace) -> int:
     of_file: dict[str, Any] = {
         "zero_based": zero_based, "feature_names": None if names is None else np.array(names),
     }  # fmt: skip
-    scaling: dict[str, Any] = {"center": None, "scale": None}
-    if args.scale:
-        scaler = StandardScaler(with_mean=not sparse.issparse(X)).fit(X)
-        scaling = {"center": scaler.mean_ if scaler.with_mean else None, "scale": scaler.scale_}
-        X = _model.standardized(X, **scaling)
+    X, scaling = _scaled(X) if args.scale else (X, {"center": None, "scale": None})
     began = time.perf_counter()
     if search is not None:
         search.fit(X, y)
