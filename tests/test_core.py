@@ -252,7 +252,7 @@ def test_fits_are_views_of_their_memory(rng):
     for wrong in (misaligned(fits.memory.view(float)).view(np.uint8), fits.memory[:, ::-1]):
         refused("Fits", [K, N, D, wrong])
     for some in (slice(0, 0), slice(K, None), slice(None, None, -1)):
-        with pytest.raises(ValueError, match="memory must have|contiguous"):
+        with pytest.raises(ValueError, match=r"memory must have|contiguous"):
             fits[some]
     with pytest.raises(ValueError, match="only kernel machines"):
         _ = fits.scores
