@@ -209,15 +209,14 @@ class Linear(Solver):
 
     def begin(self, problem: Problem, start: Any = None) -> None:
         """Say what is minimised, and where to start; see `Solver.begin`."""
-        is_same = self.rows is problem.rows and self.problem is problem
-        is_other = False
-        if not is_same:
-            self.norms = problem.rows.squared_norms()
-            is_other = bool(self.parts) and bool((self.fingerprints != problem.fingerprints).any())
-            for part in self._begun():  # the rows may be others in any case
-                part.fits.expect_data(is_other)
+        if self.rows is problem.rows and self.problem is problem:
+            return  # goes on where it stands
+        self.norms = problem.rows.squared_norms()
+        is_other = bool(self.parts) and bool((self.fingerprints != problem.fingerprints).any())
+        for part in self._begun():  # the rows may be others in any case
+            part.fits.expect_data(is_other)
         parts = self.parts
-        if not is_same and (is_other or not parts):
+        if is_other or not parts:
             parts, start = self._divide(problem, start)
         if start is not None:
             parts = [dataclasses.replace(part, fits=None) for part in parts]

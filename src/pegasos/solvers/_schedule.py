@@ -271,10 +271,11 @@ class Schedule:
         """Let a solver go on, and remember what ran before."""
         if solver is self.solver:
             return
-        ran = tuple(self.solver_epochs.items()) if self.n_iter else ()
-        is_after_epoch = not solver.begins_with_pegasos(solver.rows)
-        changes = {"_ran": ran, "solver": solver}
-        if is_after_epoch:
+        if not self.n_iter:
+            self.solver = solver
+            return
+        changes = {"_ran": tuple(self.solver_epochs.items()), "solver": solver}
+        if not solver.begins_with_pegasos(solver.rows):
             changes |= {"pegasos": self._ended_pegasos(), "epochs_begun": self.epochs_begun + 1}
         _core.change(vars(self), changes)
 
