@@ -16,43 +16,56 @@ def _entries(X: Any, weights: Any) -> Any:
     if not _validate.is_sparse(X):
         size = max(1, _NUMBERS // X.shape[1])
         for k in range(0, X.shape[0], size):
-            yield X[k : k + size].astype(np.float64), weights[k : k + size]
+            c = None if weights is None else weights[k : k + size]
+            yield X[k : k + size].astype(np.float64), c
         return
     for begin in range(0, int(X.indptr[-1]), _NUMBERS):
         end = min(begin + _NUMBERS, int(X.indptr[-1]))
-        first, last = np.searchsorted(X.indptr, begin, "right") - 1, np.searchsorted(X.indptr, end)
-        counts = np.diff(np.clip(X.indptr[first : last + 1], begin, end))
-        yield X.data[begin:end].astype(np.float64), np.repeat(weights[first:last], counts)
+        part, c = X.data[begin:end].astype(np.float64), None
+        if weights is not None:
+            first = np.searchsorted(X.indptr, begin, "right") - 1
+            last = np.searchsorted(X.indptr, end)
+            counts = np.diff(np.clip(X.indptr[first : last + 1], begin, end))
+            c = np.repeat(weights[first:last], counts)
+        yield part, c
+
+
+def _sum(numbers: Any, weights: Any) -> float:
+    return numbers.sum() if weights is None else inner(weights, numbers)
 
 
 @np.errstate(over="ignore", under="ignore", invalid="ignore")
 def scale(X: Any, weights: Any) -> float:
     """1 / (n_features * X.var()), rows weighted, with temporaries of bounded size."""
-    weights = np.ones(X.shape[0]) if weights is None else weights / weights.max()
-    if _validate.is_sparse(X) and not X.has_canonical_format:
+    (n, d), is_sparse, missing = X.shape, _validate.is_sparse(X), 0.0
+    if is_sparse and not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
-    axis = () if _validate.is_sparse(X) else 1
-    total, mean, squares, spread = weights.sum() * X.shape[1], 0.0, 0.0, 0.0
+    if weights is not None:
+        weights = weights / weights.max()
+    if is_sparse:
+        missing = _sum(d - np.diff(X.indptr), weights)
+    axis = () if is_sparse else 1
+    total, mean, squares = d * (n if weights is None else weights.sum()), 0.0, 0.0
     for part, c in _entries(X, weights):
-        mean += inner(c, part.sum(axis=axis)) / total
+        mean += _sum(part.sum(axis=axis), c) / total
     for part, c in _entries(X, weights):
         part -= mean
-        part[c == 0] = 0
-        spread = max(spread, part.max(), -part.min())
+        if c is not None:
+            part[c == 0] = 0
         part *= part
-        squares += inner(c, part.sum(axis=axis))
-    if _validate.is_sparse(X):
-        missing = inner(weights, X.shape[1] - np.diff(X.indptr))
-        squares += missing * mean**2
-        spread = max(spread, abs(mean) * (missing > 0))
+        squares += _sum(part.sum(axis=axis), c)
+    variance = (squares + missing * mean**2) / total
+    gamma = 1 / (d * variance) if variance > 0 else np.inf
+    if 0 < gamma < np.inf:
+        return gamma
+    spread = abs(mean) * (missing > 0)
+    for part, c in _entries(X, weights):
+        inside = part if c is None else part[c > 0]
+        spread = max(spread, np.abs(inside - mean).max(initial=0))
     if spread == 0:
         return 1.0
-    variance = squares / total
-    gamma = 1 / (X.shape[1] * variance) if variance > 0 else np.inf
-    if not 0 < gamma < np.inf:
-        raise ValueError(
-            "gamma='scale' is 1 / (n_features * X.var()), which float64 cannot hold: entries of X "
-            f"are up to {spread:.3g} from their mean. Scale X, or give gamma a number"
-        )
-    return gamma
+    raise ValueError(
+        "gamma='scale' is 1 / (n_features * X.var()), which float64 cannot hold: entries of X "
+        f"are up to {spread:.3g} from their mean. Scale X, or give gamma a number"
+    )

@@ -178,7 +178,7 @@ class Schedule:
                     is_known = self.solver is not self.pegasos and check == "last"
                     certificate = self.solver.certificate() if is_known else self.certify(rows)
                 if wanted is None or is_fixed or certificate.proved_gap.max() <= wanted:
-                    break
+                    return certificate
                 excess = certificate.spoiled(wanted)
                 is_short = (certificate.proved_gap > gap) & (self.epochs_of_plan() < most)
                 if excess:  # of rounding, which solvers do not count: go on for it
