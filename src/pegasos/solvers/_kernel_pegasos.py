@@ -40,12 +40,17 @@ class KernelPegasos(Pegasos):
 
     _ARRAYS = (*Pegasos._ARRAYS, "scores", "unpushed")
 
+    scores: np.ndarray
+    unpushed: np.ndarray
+
     def __init__(
         self, settings: Settings, n_problems: int, n_rows: int, dtype: Any, seed: int
     ) -> None:
         super().__init__(settings, n_problems, n_rows, np.float64, seed)
-        self.scores = np.zeros((n_problems, n_rows))
-        self.unpushed = np.zeros((n_problems, n_rows))
+
+    def _blank(self) -> dict[str, Any]:
+        scores, unpushed = np.zeros((2, *self.shape))
+        return {"scores": scores, "unpushed": unpushed, **super()._blank()}
 
     def go_on_from(
         self,
@@ -122,7 +127,7 @@ class KernelPegasos(Pegasos):
         what the steps cost. The scores of other rows are left unknown, so the session cannot go on.
         """
         rows, order = np.unique(draws, return_inverse=True)
-        few = KernelPegasos(self.settings, len(self.problems), len(rows), np.float64, self.seed)
+        few = KernelPegasos(self.settings, self.shape[0], len(rows), np.float64, self.seed)
         few.set_rows(
             np.ascontiguousarray(self.labels[:, rows]),
             None if self.row_weights is None else self.row_weights[rows],

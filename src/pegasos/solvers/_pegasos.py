@@ -72,51 +72,81 @@ def next_draw(problems: np.ndarray) -> int:
 class Pegasos:
     """Linear problems over the same features, and where Pegasos stands on them.
 
-    `dtype`, float32 or float64, is the type of the rows; `seed` names the order of draws.
+    `dtype`, float32 or float64, is the type of the rows; `seed` names the order of draws. Arrays
+    are made when they are first asked for: problems that another solver begins need none.
     """
 
     #: Its name, as `solver=` has it.
     name = "pegasos"
 
+    problems: np.ndarray
+    weights: np.ndarray
+    sums: Any  # an array, where averages are wanted
+    # Of a suffix that goes on: the mean of its earlier steps, its intercept, and their number.
+    earlier: np.ndarray | None
+    pending: np.ndarray
+    slopes: Any  # l'(u) of pending rows, where that is not always 1
+    counts: np.ndarray | None
+    # Where the last plan that was carried out ended; where epochs are counted from.
+    finished: np.ndarray
+    base: np.ndarray
+
     def __init__(
         self, settings: Settings, n_problems: int, n_features: int, dtype: Any, seed: int
     ) -> None:
-        self.seed = seed
+        self.seed, self.shape, self.dtype = seed, (n_problems, n_features), np.dtype(dtype)
         #: What is minimised; without labels until `set_rows` tells them.
         self._problem = Problem(None, np.zeros((0, 0), np.int8), None, settings)
-        self.problems = np.zeros(n_problems, PROBLEM)
-        self.problems["lam"] = settings.lams
-        self.problems["intercept_scaling"] = settings.constant_feature
-        self.problems["free_intercept"] = settings.free_intercept
-        self.problems["ball"] = settings.loss.ball if settings.project else 0
-        self.problems["q"] = 1
+        self._count = self._normalize = True
+        self.stream = 0
+        self.n_epochs = 0
+        self._planned_epochs: int | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there are arrays."""
+        return "problems" in vars(self)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self._ARRAYS or self.has_begun:
+            raise AttributeError(f"{type(self).__name__} has no {name!r}")
+        new = copy.copy(self)
+        vars(new).update(self._blank())
+        if len(self.labels):
+            new._begin_rows()
+        _core.change(vars(self), vars(new))  # all or nothing, if Ctrl-C comes
+        return vars(self)[name]
+
+    def _blank(self) -> dict[str, Any]:
+        """The arrays of problems that have made no step."""
+        settings, n_problems = self.settings, self.shape[0]
+        problems = np.zeros(n_problems, PROBLEM)
+        problems["lam"] = settings.lams
+        problems["intercept_scaling"] = settings.constant_feature
+        problems["free_intercept"] = settings.free_intercept
+        problems["ball"] = settings.loss.ball if settings.project else 0
+        problems["q"] = 1
         try:
-            self.weights = aligned_zeros((n_problems, n_features), dtype)
+            weights = aligned_zeros(self.shape, self.dtype)
         except (MemoryError, ValueError):
             raise MemoryError(
-                f"{n_features} weights for each of {n_problems} problems are more than memory has "
-                "room for"
+                f"{self.shape[1]} weights for each of {n_problems} problems are more than memory "
+                "has room for"
             ) from None
-        self.sums: Any = None  # an array, where averages are wanted
-        # Of a suffix that goes on: the mean of its earlier steps, its intercept, and their number.
-        self.earlier: np.ndarray | None = None
-        self.set_averaging(bool(settings.average))
         try:
-            self.pending = np.zeros((n_problems, settings.batch_size), np.int64)
-            # l'(u) of pending rows, where that is not always 1.
-            self.slopes = None if settings.loss.has_counts else np.zeros(self.pending.shape)
+            pending = np.zeros((n_problems, settings.batch_size), np.int64)
+            slopes = None if settings.loss.has_counts else np.zeros(pending.shape)
         except (MemoryError, ValueError):
             raise MemoryError(
                 f"batch_size={settings.batch_size} is more rows than memory has room for"
             ) from None
-        self.counts: np.ndarray | None = None
-        self.stream = 0
-        # Where the last plan that was carried out ended; where epochs are counted from, and how
-        # many.
-        self.finished = np.zeros(n_problems, np.int64)
-        self.base = np.zeros(n_problems, np.int64)
-        self.n_epochs = 0
-        self._planned_epochs: int | None = None
+        sums = aligned_zeros(self.shape, self.dtype) if settings.average else None
+        finished, base = np.zeros((2, n_problems), np.int64)
+        return {
+            "weights": weights, "sums": sums, "earlier": None, "pending": pending,
+            "slopes": slopes, "counts": None, "finished": finished, "base": base,
+            "problems": problems,
+        }  # fmt: skip
 
     @property
     def settings(self) -> Settings:
@@ -156,7 +186,8 @@ class Pegasos:
     def change_lam(self, settings: Settings) -> None:
         """Let the problems have the λ of `settings`, which are the same but for that."""
         self._problem = dataclasses.replace(self._problem, settings=settings)
-        self.problems["lam"] = settings.lams
+        if self.has_begun:
+            self.problems["lam"] = settings.lams
 
     @property
     def average(self) -> bool | str:
@@ -235,29 +266,35 @@ class Pegasos:
         that take targets. `count`: whether to keep alpha counts. `normalize`: whether weights count
         relative to their mean, as in the objective, or as they are.
         """
-        n_rows = labels.shape[1]
-        if n_rows != self.n_rows:
+        if self.has_begun and labels.shape[1] != self.n_rows:
             self.forget_rows()
-        problems = self.problems
+        if row_weights is not None and normalize:
+            # Their sum must neither be 0 nor overflow. By a power of two, which rounds nothing:
+            # rows of other problems, or left out of this one, must not change a bit.
+            row_weights = np.ldexp(row_weights, -np.frexp(row_weights.max())[1])
+        self._problem = Problem(None, labels, row_weights, self.settings, values)
+        self._count, self._normalize = count, normalize
+        if self.has_begun:
+            self._begin_rows()
+
+    def _begin_rows(self) -> None:
+        """Let arrays be of the present rows."""
+        problems, labels, row_weights = self.problems, self.labels, self.row_weights
         inside = np.count_nonzero(labels, axis=1)
         steps = -(-self.n_epochs * inside // self.settings.batch_size)
         if (self.finished - self.base != steps).any():
             # Rows have come into problems, or left them: past epochs were of other lengths.
             self.base, self.n_epochs = self.finished.copy(), 0
-        if count and self.counts is None:
-            self.counts = np.zeros(labels.shape)
-        elif not count:
+        if not self._count:
             self.counts = None
+        elif self.counts is None:
+            self.counts = np.zeros(labels.shape)
         problems["weight_factor"] = 1
-        if row_weights is not None and normalize:
-            # Their sum must neither be 0 nor overflow. By a power of two, which rounds nothing:
-            # rows of other problems, or left out of this one, must not change a bit.
-            row_weights = np.ldexp(row_weights, -np.frexp(row_weights.max())[1])
+        if row_weights is not None and self._normalize:
             for k, column in enumerate(labels):
                 inside = column != 0
                 mass = row_weights[inside].sum()
                 problems["weight_factor"][k] = np.count_nonzero(inside) / mass if mass > 0 else 1
-        self._problem = Problem(None, labels, row_weights, self.settings, values)
         if self.settings.project and self.settings.loss.has_targets:
             # At the optimum, lam/2 |w|^2 <= P(w) <= P(0).
             problems["ball"] = 2 * self._problem.at_zero
@@ -371,8 +408,16 @@ class Pegasos:
         return sum(p["n_steps"].tolist()), sum(p["last_step"].tolist()), ""
 
     @property
+    def n_steps(self) -> np.ndarray:
+        """Steps taken by each problem."""
+        done: np.ndarray = self.problems["n_steps"] if self.has_begun else np.zeros(self.shape[0])
+        return done.astype(np.int64)
+
+    @property
     def n_iter(self) -> int:
         """Passes over the present rows: those planned if the plan was one of epochs, else begun."""
+        if not self.has_begun:
+            return 0
         p = self.problems
         if self._planned_epochs and (p["n_steps"] >= p["last_step"]).all():
             return self._planned_epochs

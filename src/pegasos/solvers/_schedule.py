@@ -158,7 +158,7 @@ class Schedule:
             "on_progress": on_progress,
             "on_epoch": on_epoch,
         }
-        certificate = _certificate.Certificate.unknown(len(self.pegasos.problems))
+        certificate = _certificate.Certificate.unknown(self.pegasos.shape[0])
         for name, gap, most in stages:
             wanted: Any = gap
             while True:
@@ -204,13 +204,13 @@ class Schedule:
 
     def _has_few(self, n_numbers: int) -> bool:
         """Whether rows or a kernel matrix of so many numbers are few, of all problems together."""
-        return n_numbers * len(self.pegasos.problems) <= self.kind.few
+        return n_numbers * self.pegasos.shape[0] <= self.kind.few
 
     def _exact(self, name: str, rows: Any) -> str | None:
         """A solver that leaves nothing but rounding, where that costs little; None: none does."""
         if not self._has_few(rows.size):
             return None
-        return self.kind.solver.exact(rows, name, len(self.pegasos.problems))
+        return self.kind.solver.exact(rows, name, self.pegasos.shape[0])
 
     def _run_pegasos(
         self,
@@ -260,11 +260,11 @@ class Schedule:
             pegasos.set_averaging(True)
             pegasos.plan(n_epochs=1)
             pegasos.carry_out(rows, **threads)
-        if pegasos.problems["n_steps"].any():
+        if pegasos.n_steps.any():
             coef, intercept = pegasos.model()
             a = _certificate.feasible(pegasos.problem(rows), pegasos.dual())
             start = a, coef, intercept
-        n_problems, (n_rows, n_features) = len(pegasos.problems), rows.shape
+        n_problems, (n_rows, n_features) = pegasos.shape[0], rows.shape
         return kind.solver(self.settings, n_problems, n_rows, n_features, self.seed), start
 
     def _put_to_work(self, solver: Any) -> None:
@@ -282,7 +282,7 @@ class Schedule:
     def epochs_of_plan(self) -> np.ndarray:
         """Epochs that `train` has made of its plan, of each problem; of Pegasos, all."""
         if self.solver is self.pegasos:
-            return np.full(len(self.pegasos.problems), np.inf)
+            return np.full(self.pegasos.shape[0], np.inf)
         return self.epochs_begun + self.solver.n_epochs - self.solver.base
 
     def ended(self) -> "Schedule":
@@ -309,8 +309,8 @@ class Schedule:
             self.epochs_begun = 0
             last.change_lam(settings, pegasos.problem(rows))
             return self
-        (n_problems, n_features), dtype = pegasos.weights.shape, pegasos.weights.dtype
-        new = Schedule(self.kind, settings, n_problems, n_features, dtype, self.seed)
+        n_problems, n_features = pegasos.shape
+        new = Schedule(self.kind, settings, n_problems, n_features, pegasos.dtype, self.seed)
         new.set_rows(pegasos.labels, pegasos.row_weights, pegasos.values)
         return new
 
@@ -382,7 +382,7 @@ class Schedule:
     @property
     def n_steps(self) -> np.ndarray:
         """Steps of Pegasos by each problem, those of another solver's first epoch included."""
-        steps = self.pegasos.problems["n_steps"].copy()
+        steps: np.ndarray = self.pegasos.n_steps
         return steps if self.solver is self.pegasos else steps + self.solver.n_steps
 
     @property
@@ -437,7 +437,8 @@ class Schedule:
         """What Pegasos needs beside the model to go on with other rows, for `of_remains`."""
         solver, pegasos = self.solver, self.pegasos
         norm, numbers = float(solver.norms.mean()), (self.seed, pegasos.stream)
-        return _remains(self, numbers, pegasos.weights[:0], solver.n_inside, norm)
+        weights = np.zeros((0, pegasos.shape[1]), pegasos.dtype)
+        return _remains(self, numbers, weights, solver.n_inside, norm)
 
     @classmethod
     def of_remains(
