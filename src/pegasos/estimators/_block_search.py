@@ -62,16 +62,14 @@ class BlockFolds:
         that returns the progress.
         """
         began, shape = time.perf_counter(), (len(lams), self.n_folds, self.n_problems)
-        settings = [machine._settings_for(lam, self.data) for lam in lams]
-        units = settings[0].units
-        if len(units) > 1:
-            units *= len(lams) * self.n_folds
-        of_problems = np.array([of.lams_of(self.n_problems) for of in settings])[:, None]
+        settings, n_each = machine._settings_for(lams[0], self.data), self.masses.size
+        of_each = {"lam_of_each": tuple(np.repeat(lams, n_each).tolist())}
+        if len(settings.units) > 1:
+            of_each["units"] = settings.units * (len(lams) * self.n_folds)
         schedule = BlockSchedule(
-            dataclasses.replace(settings[0], units=units), self.blocks, self._all(len(lams)),
+            dataclasses.replace(settings, **of_each), self.blocks, self._all(len(lams)),
             np.broadcast_to(self.masses, shape).ravel(),
-            np.broadcast_to(self.n_inside, shape).ravel(),
-            machine._seed(), np.broadcast_to(of_problems, shape).ravel(),
+            np.broadcast_to(self.n_inside, shape).ravel(), machine._seed(),
         )  # fmt: skip
         by_epochs = isinstance(effort, Integral)
         max_iter = int(min(effort, machine.max_iter)) if by_epochs else int(machine.max_iter)

@@ -45,13 +45,14 @@ class Settings:
     penalize_intercept: bool = True
     intercept_scaling: float = 1.0
     units: tuple[float, ...] = (1.0,)  # s of each problem, or one for all
+    lam_of_each: tuple[float, ...] = ()  # λ of each problem; empty: `lam` is that of all
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "lam", _validate.lam("lam", self.lam))
         object.__setattr__(self, "loss", _losses.named(self.loss))
         for name, check in CHECKS.items():
             object.__setattr__(self, name, check(name, getattr(self, name)))
-        for unit, lam in zip(self.units, self.lams, strict=True):
+        for unit, lam in np.broadcast(self.units, self.lams):
             if not _LEAST_LAM <= lam <= _LARGEST_LAM:
                 raise ValueError(
                     f"lam must be in [{_LEAST_LAM:g}, {_LARGEST_LAM:g}] times one over the spread "
@@ -62,7 +63,8 @@ class Settings:
     def lams(self) -> np.ndarray:
         """λ of training, of each problem or one for all."""
         units = np.array(self.units)
-        return self.lam * (units if self.loss.degree == 1 else np.ones_like(units))
+        lams = np.array(self.lam_of_each or [self.lam])
+        return lams * (units if self.loss.degree == 1 else np.ones_like(units))
 
     @property
     def objective_units(self) -> np.ndarray:
@@ -72,7 +74,7 @@ class Settings:
 
     def lams_of(self, n_problems: int) -> np.ndarray:
         """λ of training, of each of so many problems."""
-        return np.repeat(self.lams, n_problems // len(self.units))
+        return np.repeat(self.lams, n_problems // len(self.lams))
 
     def loss_of(self, k: int) -> _losses.Loss:
         """The loss of problem `k` in training."""
@@ -86,9 +88,12 @@ class Settings:
 
     def some(self, which: Any) -> Self:
         """The settings of problems number `which`."""
-        if len(self.units) == 1:
-            return self
-        return replace(self, units=tuple(np.atleast_1d(np.array(self.units)[which]).tolist()))
+        own = {
+            name: tuple(np.atleast_1d(np.array(each)[which]).tolist())
+            for name in ("units", "lam_of_each")
+            if len(each := getattr(self, name)) > 1
+        }
+        return replace(self, **own) if own else self
 
     # Of one class, b of users is s (b - 1) and P is s (P - nu): see `OneClass`.
 

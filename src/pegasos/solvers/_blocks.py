@@ -212,8 +212,6 @@ class BlockSchedule(Passes):
         See `Targets`.
     masses, n_inside, seed
         As of `Passes`.
-    lams : ndarray of shape (n_problems,), optional
-        The λ of each problem; None: that of `settings`.
 
     Attributes
     ----------
@@ -245,7 +243,6 @@ class BlockSchedule(Passes):
         masses: np.ndarray,
         n_inside: np.ndarray,
         seed: int,
-        lams: np.ndarray | None = None,
     ) -> None:
         super().__init__(settings, blocks, masses, n_inside, seed)
         self.targets, self.n_loads, self.checked_at = targets, 0, 0
@@ -261,7 +258,7 @@ class BlockSchedule(Passes):
                 f"{k} problems of {d} features are more than there is room for"
             ) from None
         self.problems: Any = np.zeros(k, _PROBLEM)
-        self.problems["lam"] = settings.lams if lams is None else lams
+        self.problems["lam"] = settings.lams
         self.problems["objective"], self.problems["bound"] = np.inf, -np.inf
         self.dual: Any = np.zeros(k, _DUAL)
         self.dual["scale"] = 1 / (self.problems["lam"] * self.masses)
