@@ -1,6 +1,8 @@
 """Newton's method by rounds over blocks in this process; tests/test_dask.py has those of a cluster."""
 
 import contextlib
+import dataclasses
+import itertools
 import pickle
 from types import SimpleNamespace
 
@@ -83,7 +85,7 @@ def rounds_of(engine, c, n, d, problems=1):
 
 def run(blocks, c, n, d, tol=1e-4, problems=1, with_matrix=True, monkeypatch=None, max_rounds=500):
     if not with_matrix:
-        monkeypatch.setattr(_rounds, "_MOST_FEATURES", 0)
+        monkeypatch.setattr(_rounds, "MOST_FEATURES", 0)
     engine = Recorded(blocks)
     rounds = rounds_of(engine, c, n, d, problems)
     rounds.train(tol=tol, max_iter=max_rounds)
@@ -113,6 +115,42 @@ def test_rounds_reach_the_optimum_with_a_true_certificate(
     local.fit(X.astype(float), y[0] if loss in LOSSES else z[0], c)
     assert local.objective_[0] <= rounds.certify().objective[0] * (1 + 1e-7)
     assert rounds.certify().dual_objective[0] <= local.objective_[0] * (1 + 1e-12)
+
+
+class Few(Recorded):
+    """Blocks that make centres anew, as those on disk do, and have room for two problems."""
+
+    keeps_centres, n_at_once = False, 2
+
+
+@pytest.mark.parametrize("loss", ["hinge", "epsilon_insensitive", "log_loss"])
+def test_problems_have_a_lam_each_and_go_as_many_at_once_as_there_is_room_for(rng, loss):
+    X, y, z, c = problem_of(rng, loss)
+    c, lams = c + 0.5, [1.0, 0.1, 0.01, 1e-3, 0.3]
+    own = dataclasses.replace(settings_of(loss, "free"), lam_of_each=tuple(lams))
+    blocks = make_blocks(X, *(np.repeat(of, 5, axis=0) for of in (y, z)), c, own)
+    engine = Few(blocks)
+    rounds = rounds_of(engine, c, *X.shape, 5)
+    rounds.n_passes = 0
+    certificate = rounds.train(tol=1e-4, max_iter=300)
+    assert (certificate.relative_gap <= 1e-4).all()
+    (coef, _), exact = rounds.model(), local_of(loss, "free", tol=1e-9, max_iter=10**5)
+    for k, lam in enumerate(lams):
+        exact.set_params(lam=lam).fit(X.astype(float), (y if loss in LOSSES else z)[0], c)
+        assert exact.objective_[0] <= certificate.objective[k] * (1 + 1e-7)
+        assert certificate.dual_objective[k] <= exact.objective_[0] * (1 + 1e-12)
+        # lam/2 |w - w*|^2 is at most the gap, also with a free intercept.
+        apart = np.sum((coef[k] - exact.coef_) ** 2) * lam / 2
+        assert apart <= certificate.gap[k] + 1e-7 * exact.objective_[0]
+    # A round takes each problem that is left once: in two or three passes at first.
+    which = [message.which.tolist() for message in engine.messages]
+    assert which[:6] == [[0, 1], [2, 3], [4]] * 2
+    assert rounds.n_passes < len(which)
+    begun = [k for k in range(len(which)) if not k or which[k][0] <= which[k - 1][-1]]
+    assert rounds.n_passes == len(begun)
+    for first, end in itertools.pairwise([*begun, len(which)]):
+        assert all(len(some) == 2 for some in which[first : end - 1])
+    assert rounds.blocks.centres == [None] * len(blocks)
 
 
 def test_the_bound_counts_the_last_dual_point_by_itself(rng):
@@ -231,10 +269,9 @@ def test_a_block_from_elsewhere_gives_the_same_bits(rng, layout, dtype, with_mat
     pickled = pickle.dumps((block, message), protocol=5, buffer_callback=buffers.append)
     shifted = [memoryview(bytearray(b"x") + buffer.raw())[1:] for buffer in buffers]
     again = pickle.loads(pickled, buffers=shifted)
-    for function, sent in ((_rounds.see, 0), (_rounds.begin, 7)):
-        one, other = (
-            function(each, None, 0, sent or what) for each, what in ((block, message), again)
-        )
+    message.seed = again[1].seed = 7
+    for function in (_rounds.see, _rounds.begin):
+        one, other = (function(each, None, 0, what) for each, what in ((block, message), again))
         for name in one:
             np.testing.assert_array_equal(one[name], other[name])
 
@@ -258,7 +295,8 @@ def test_a_fit_begins_at_the_mean_of_the_blocks_own_solutions(rng, kind):
     X, y, z, _ = problem_of(rng, loss)
     sizes = (64, 30, 1)
     blocks = make_blocks(X, y, z, None, settings_of(loss, "penalised"), sizes)
-    found = [_rounds.begin(block, None, k, 5) for k, block in enumerate(blocks)]
+    message = _rounds.Message(which=np.array([0]), seed=5)
+    found = [_rounds.begin(block, None, k, message) for k, block in enumerate(blocks)]
     weights = [64, 30, 0] if kind == "classes" else [64, 30, 1]
     assert [of["weight"].tolist() for of in found] == [[weight] for weight in weights]
     local, first = local_of(loss, "penalised"), 0
@@ -293,7 +331,7 @@ def test_a_state_goes_on_with_the_same_bits(rng, loss, with_matrix, monkeypatch)
     """Blocks lose their centres with their process."""
     X, y, z, c = problem_of(rng, loss)
     if not with_matrix:
-        monkeypatch.setattr(_rounds, "_MOST_FEATURES", 0)
+        monkeypatch.setattr(_rounds, "MOST_FEATURES", 0)
     y, z = np.concatenate([y, -y]), np.concatenate([z, z + 1 if loss not in LOSSES else z])
     blocks = make_blocks(X, y, z, c, settings_of(loss, "free"))
 

@@ -12,8 +12,8 @@ import numpy as np
 from pegasos.estimators._base import Data
 from pegasos.estimators._folds import Fold
 from pegasos.io._blocks import Blocks
-from pegasos.problems import _validate
-from pegasos.solvers._blocks import BlockSchedule
+from pegasos.problems import _rows, _validate
+from pegasos.solvers import _blocks
 
 
 class BlockFolds:
@@ -62,32 +62,56 @@ class BlockFolds:
         that returns the progress.
         """
         began, shape = time.perf_counter(), (len(lams), self.n_folds, self.n_problems)
+        by_epochs = isinstance(effort, Integral)
+        certificate, n_iter, coef, intercept = self._trained(
+            machine, lams, tell,
+            max_iter=int(min(effort, machine.max_iter)) if by_epochs else int(machine.max_iter),
+            tol=None if by_epochs else gap if isinstance(effort, str) else float(effort),
+        )  # fmt: skip
+        coef, intercept = coef.reshape(*shape, -1), intercept.reshape(shape)
+        kept = self._scores(coef, intercept)
+        scores = kept.array.reshape(len(lams), self.n_problems, -1)
+        for place, k in itertools.product(range(len(lams)), range(self.n_folds)):
+            own = np.ascontiguousarray(scores[place, :, k :: self.n_folds].T)
+            if not np.isfinite(own).all():
+                raise _validate.overflow(np.dtype(np.float64), lams[place])
+            kept.let_go()
+            grid.add((*where, place), k, range(self.n_problems), own)
+        grid.gaps[where] = certificate.proved_gap.reshape(len(lams), -1).max(axis=1)
+        grid.epochs[where] = n_iter
+        grid.seconds[where] += (time.perf_counter() - began) / len(lams)
+
+    def _trained(
+        self, machine: Any, lams: np.ndarray, tell: Callable[[Any], None], **effort: Any
+    ) -> tuple[Any, int, np.ndarray, np.ndarray]:
+        """The certificate of all problems, the passes that were made, and the model."""
         settings, n_each = machine._settings_for(lams[0], self.data), self.masses.size
         of_each = {"lam_of_each": tuple(np.repeat(lams, n_each).tolist())}
         if len(settings.units) > 1:
             of_each["units"] = settings.units * (len(lams) * self.n_folds)
-        schedule = BlockSchedule(
-            dataclasses.replace(settings, **of_each), self.blocks, self._all(len(lams)),
-            np.broadcast_to(self.masses, shape).ravel(),
-            np.broadcast_to(self.n_inside, shape).ravel(), machine._seed(),
+        schedule: Any = _blocks.schedule(
+            machine.solver, dataclasses.replace(settings, **of_each), self.blocks,
+            self._all(len(lams)), np.tile(self.masses.ravel(), len(lams)),
+            np.tile(self.n_inside.ravel(), len(lams)), machine._seed(),
         )  # fmt: skip
-        by_epochs = isinstance(effort, Integral)
-        max_iter = int(min(effort, machine.max_iter)) if by_epochs else int(machine.max_iter)
-        tol = None if by_epochs else gap if isinstance(effort, str) else float(effort)
-        schedule.train(
-            self.blocks, tol=tol, max_iter=max_iter, n_threads=machine._n_threads(),
-            on_progress=lambda: tell(schedule.progress),
+        certificate = schedule.train(
+            self.blocks, n_threads=machine._n_threads(),
+            on_progress=lambda: tell(schedule.progress), **effort,
         )  # fmt: skip
-        numbers = np.arange(len(schedule.w)).reshape(shape)
-        schedule.score_others([(numbers[:, k].ravel(), k, self.n_folds) for k in range(shape[1])])
-        gaps = schedule.relative_gap.reshape(len(lams), -1).max(axis=1)
-        for place, k in itertools.product(range(len(lams)), range(self.n_folds)):
-            scores = np.ascontiguousarray(schedule.a[numbers[place, k], k :: self.n_folds].T)
-            if not np.isfinite(scores).all():
-                raise _validate.overflow(np.dtype(np.float64), schedule.settings.lam)
-            grid.add((*where, place), k, range(self.n_problems), scores)
-        grid.gaps[where], grid.epochs[where] = gaps, schedule.n_iter
-        grid.seconds[where] += (time.perf_counter() - began) / len(lams)
+        return certificate, schedule.n_iter, *schedule.model()
+
+    def _scores(self, coef: np.ndarray, intercept: np.ndarray) -> _blocks.OfRows:
+        """Scores of all rows by the problems that leave them out, of each λ and class or output."""
+        n_lams, n_folds, n_problems, _ = coef.shape
+        kept = _blocks.OfRows(self.blocks, n_lams * n_problems)
+        for part in self.blocks.parts():
+            rows, numbers = part.rows(), part.numbers
+            for k in range(n_folds):
+                which = np.flatnonzero(numbers % n_folds == k)
+                own = coef[:, k].reshape(n_lams * n_problems, -1), intercept[:, k].ravel()
+                kept.array[:, numbers[which]] = _rows.decision_function(rows, *own, which).T
+            kept.let_go()
+        return kept
 
     def _all(self, n_lams: int) -> Any:
         """`Targets` of the problems of so many λ."""

@@ -95,15 +95,13 @@ def check(estimator: Any, **own: Check) -> None:
 
 def check_blocks(estimator: Any) -> None:
     """Raise unless parameters suit rows that are larger than memory."""
-    solver, n_steps, is_search = estimator.solver, estimator.n_steps, hasattr(estimator, "cv")
-    allowed = ("auto", "sdca") if is_search else ("auto", "sdca", "newton")
-    if solver not in allowed or n_steps is not None:
+    solver, n_steps = estimator.solver, estimator.n_steps
+    if solver not in ("auto", "sdca", "newton") or n_steps is not None:
         raise ValueError(
-            f"{'searches of ' * is_search}Blocks that are larger than memory need solver="
-            f"{', '.join(map(repr, allowed[:-1]))} or {allowed[-1]!r} and n_steps=None, got "
-            f"solver={solver!r}, n_steps={n_steps!r}"
+            "Blocks that are larger than memory need solver='auto', 'sdca' or 'newton' and "
+            f"n_steps=None, got solver={solver!r}, n_steps={n_steps!r}"
         )
-    if not is_search:
+    if not hasattr(estimator, "cv"):
         return
     if not isinstance(estimator.cv, Integral):
         raise ValueError(  # noqa: TRY004 as of other values that do not suit

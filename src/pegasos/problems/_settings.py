@@ -88,7 +88,7 @@ class Settings:
 
     def some(self, which: Any) -> Self:
         """The settings of problems number `which`."""
-        own = {
+        own: dict[str, Any] = {
             name: tuple(np.atleast_1d(np.array(each)[which]).tolist())
             for name in ("units", "lam_of_each")
             if len(each := getattr(self, name)) > 1

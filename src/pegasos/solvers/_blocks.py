@@ -40,12 +40,14 @@ _EPOCHS = 3
 # Vectors of weights that a problem has at most at a time, and bytes of a row in memory beside its
 # numbers: of each problem (dual variable twice, label, target twice), and of all.
 _VECTORS, _BYTES_OF_PROBLEM, _BYTES_OF_ROW = 10, 40, 96
+# Vectors of a problem of rounds, half of them dual points, and bytes of its label and target.
+_VECTORS_OF_ROUNDS, _BYTES_OF_TARGET = 60, 10
 # What a fit in memory takes for a row beside its numbers: state, norms, room.
 _BYTES_IN_MEMORY = 160
-# Matrices that rounds have of each problem, with those of sums, and their part of the memory.
-_MATRICES, _MATRICES_SHARE = 8, 4
-# Dual variables are on disk where they would take more than such a part of the memory.
-_DUAL_SHARE = 4
+# Matrices that a pass of rounds has of each problem, with those of sums.
+_MATRICES = 8
+# Such a part of the memory is for these matrices, and for numbers of all rows: more are on disk.
+_SHARE = 4
 # A gap is checked if it is foretold to be at most so many times what is asked for, and else after
 # so many passes, twice as many, and so on: a check is a pass of its own.
 _HOPEFUL, _PASSES_BEFORE_CHECK = 1.5, 8
@@ -150,8 +152,9 @@ class _OnDisk(_rounds.Blocks):
 
     keeps_centres = False
 
-    def __init__(self, loads: _Loads, targets: Targets, settings: Settings) -> None:
+    def __init__(self, loads: _Loads, targets: Targets, settings: Settings, n_at_once: int) -> None:
         self.loads, self.targets, self.settings = loads, targets, settings
+        self.n_at_once = n_at_once
         super().__init__(self)
 
     def open(self) -> None:
@@ -173,15 +176,16 @@ class _OnDisk(_rounds.Blocks):
             )  # fmt: skip
 
 
-class _Dual:
-    """Dual variables of all rows, in memory or in a file without a name."""
+class OfRows:
+    """Some numbers of each row, in memory or in a file without a name: `array`, of rows of 0."""
 
-    def __init__(self, shape: tuple[int, int], folder: str | None) -> None:
+    def __init__(self, blocks: Blocks, n_numbers: int) -> None:
         self._map: mmap.mmap | None = None
-        if folder is None:
+        shape = n_numbers, len(blocks)
+        size, folder = 8 * shape[0] * shape[1], blocks.cache
+        if not self.are_on_disk(blocks, n_numbers):
             self.array = np.zeros(shape)
             return
-        size = 8 * shape[0] * shape[1]
         try:
             with tempfile.TemporaryFile(dir=folder) as file:
                 # Room is taken now: a disk that is full when a page is written would end the
@@ -195,8 +199,13 @@ class _Dual:
             raise
         self.array = np.frombuffer(self._map, np.float64).reshape(shape)
 
-    def written(self) -> None:
-        """Let go of the memory of what was written."""
+    @staticmethod
+    def are_on_disk(blocks: Blocks, n_numbers: int) -> bool:
+        """Whether so many numbers of each row are in a file."""
+        return 8 * n_numbers * len(blocks) > blocks.memory // _SHARE
+
+    def let_go(self) -> None:
+        """Let go of the memory of what was read or written."""
         if self._map is not None and hasattr(mmap, "MADV_DONTNEED"):
             self._map.madvise(mmap.MADV_DONTNEED)  # the pages need not stay in memory
 
@@ -247,10 +256,10 @@ class BlockSchedule(Passes):
         super().__init__(settings, blocks, masses, n_inside, seed)
         self.targets, self.n_loads, self.checked_at = targets, 0, 0
         (n, d), k = blocks.shape, len(masses)
-        n_each, on_disk = _planned(blocks, k, _VECTORS * k * d, 8 * k * n)
-        self.loads = _Loads(blocks, n_each)
+        n_fixed = _VECTORS * k * d + (0 if OfRows.are_on_disk(blocks, k) else k * n)
+        self.loads = _Loads(blocks, _planned(blocks, k, n_fixed, _BYTES_OF_PROBLEM * k))
         try:
-            self._dual_variables = _Dual((k, n), blocks.cache if on_disk else None)
+            self._dual_variables = OfRows(blocks, k)
             self.w, self.coef = np.zeros((k, d)), np.zeros((k, d))
             self.sums = np.zeros((k, d + 1))
         except MemoryError:
@@ -383,7 +392,7 @@ class BlockSchedule(Passes):
             },
             written=((self.a, np.s_[:, numbers[inside]], a[:, inside]),),
         )  # fmt: skip
-        self._dual_variables.written()
+        self._dual_variables.let_go()
         room.keep(which)
         self._room = room
 
@@ -515,6 +524,7 @@ class BlockSchedule(Passes):
             labels, weights, values = self.targets(room.y[first:], weights, numbers)
             targets = self._targets(labels, weights, values)
             a = np.ascontiguousarray(self.a[:, numbers[0] : numbers[-1] + 1])
+            self._dual_variables.let_go()
             a = _clipped(a, labels, weights, settings)
             for j, (coef, intercept) in enumerate(points):
                 laid, interleaved = _rows.laid_out(rows, coef)
@@ -548,24 +558,6 @@ class BlockSchedule(Passes):
         squared = (feasible * feasible).sum(axis=1) + (0 if is_free else constant**2)
         bound = np.fmax(value / self.masses - p["lam"] / 2 * squared, 0)
         return models, bound, part, w, constant
-
-    def score_others(self, groups: list[tuple[np.ndarray, int, int]]) -> None:
-        """Put scores of rows that problems leave out in place of their dual variables, which are 0.
-
-        Training cannot go on then. A group (problems, k, n) leaves out the rows whose number is k
-        modulo n.
-        """
-        coef, intercept = self.model()
-        with _core.Closing(self.loads):
-            room = self.loads.room(1)
-            for _ in self.loads.in_order(room):
-                rows, numbers = room.rows(), room.numbers
-                for problems, k, n in groups:
-                    which = np.flatnonzero(numbers % n == k)
-                    own = np.ascontiguousarray(coef[problems]), intercept[problems]
-                    scores = _rows.decision_function(rows, *own, which)
-                    self.a[np.ix_(problems, numbers[which])] = scores.T
-                self._dual_variables.written()
 
     def certify(self, rows: Any = None) -> Certificate:
         """What the last check found."""
@@ -691,46 +683,49 @@ def schedule(
     only. One class has a term in its objective that rounds lack.
     """
     n_problems, n_features = len(masses), blocks.shape[1]
-    numbers = _MATRICES * n_problems * (n_features + 1) ** 2
-    has_rounds = (
-        not settings.loss.nu
-        and _rounds.has_matrix(n_problems, n_features)
-        and 8 * numbers <= blocks.memory // _MATRICES_SHARE
-    )
-    if solver == "newton" and not has_rounds:
+    n_at_once = 0 if settings.loss.nu else min(n_problems, _most_at_once(blocks))
+    if solver == "newton" and not n_at_once:
         raise ValueError(
             "Blocks that are larger than memory need solver='auto' or 'sdca' for one class, and "
-            f"where matrices of second derivatives take a {_MATRICES_SHARE}th of memory or have "
-            f"more than 500 features: solver='newton' has {n_problems} problem(s) of {n_features} "
-            f"features here, and memory={blocks.memory} bytes"
+            f"where matrices of second derivatives take a {_SHARE}th of memory or have more than "
+            f"{_rounds.MOST_FEATURES} features: solver='newton' has {n_features} features here, "
+            f"and memory={blocks.memory} bytes"
         )
     moves_little = settings.lams_of(n_problems) * masses >= blocks.mean_squared_norm
     is_easy = settings.loss.curvature == 0 and bool(moves_little.all())
-    is_newton = has_rounds and (solver == "newton" or (solver == "auto" and not is_easy))
-    if not is_newton:
+    if not n_at_once or solver == "sdca" or (solver == "auto" and is_easy):
         return BlockSchedule(settings, blocks, targets, masses, n_inside, seed)
-    loads = _Loads(blocks, _planned(blocks, n_problems, numbers, 0)[0])
-    in_order = _OnDisk(loads, targets, settings)
+    size = n_features + 1
+    n_fixed = n_at_once * _MATRICES * size**2 + n_problems * _VECTORS_OF_ROUNDS * size
+    of_row = _BYTES_OF_PROBLEM * n_at_once + _BYTES_OF_TARGET * n_problems
+    loads = _Loads(blocks, _planned(blocks, n_problems, n_fixed, of_row))
+    in_order = _OnDisk(loads, targets, settings, n_at_once)
     return _rounds.Rounds(settings, in_order, blocks, masses, n_inside, seed)
 
 
-def _planned(blocks: Blocks, n_problems: int, n_numbers: int, of_dual: int) -> tuple[int, bool]:
-    """Blocks of a load, and whether dual variables, of so many bytes, are on disk.
+def _most_at_once(blocks: Blocks) -> int:
+    """The most problems of a pass of rounds, by their matrices and by what a block has of them."""
+    share, d = blocks.memory // _SHARE, blocks.shape[1]
+    most = min(share // (8 * _MATRICES * (d + 1) ** 2), _rounds.most_with_matrix(d))
+    return min(most, max(1, share // (2 * _BYTES_OF_PROBLEM * blocks.largest(1)[0])))
 
-    `n_numbers` of float64 are in memory all the time.
+
+def _planned(blocks: Blocks, n_problems: int, n_numbers: int, bytes_of_row: int) -> int:
+    """Blocks of a load.
+
+    `n_numbers` of float64 are in memory all the time. A row has so many bytes beside its numbers,
+    and those that all have.
     """
     d = blocks.shape[1]
-    on_disk = of_dual > blocks.memory // _DUAL_SHARE
-    fixed = 8 * n_numbers + of_dual * (not on_disk)
     rows, stored = blocks.largest(1)
     numbers = stored * (blocks.dtype.itemsize + blocks._index["index_bytes"] * blocks.is_sparse)
     numbers += rows * 8 * (4 + max(1, blocks.n_outputs))
     # A load that is read, one that is worked on, and as many rows that were kept.
-    each = 3 * numbers + 2 * rows * (_BYTES_OF_PROBLEM * n_problems + _BYTES_OF_ROW)
-    count = (blocks.memory - fixed) // each
+    each = 3 * numbers + 2 * rows * (bytes_of_row + _BYTES_OF_ROW)
+    count = (blocks.memory - 8 * n_numbers) // each
     if count < 1:
         raise ValueError(
             f"memory={blocks.memory} bytes is too little for {n_problems} problem(s) over these "
-            f"blocks of {rows} rows and {d} features: give {fixed + each} at least"
+            f"blocks of {rows} rows and {d} features: give {8 * n_numbers + each} at least"
         )
-    return int(min(count, blocks.n_blocks)), on_disk
+    return int(min(count, blocks.n_blocks))

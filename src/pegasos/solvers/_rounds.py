@@ -49,7 +49,7 @@ _PIECE, _DENSE = 8192, 2**18
 # Results that one task of the tree adds up.
 _FAN = 8
 # Newton's matrix has at most so many features, and those of all problems so many numbers.
-_MOST_FEATURES, _MOST_NUMBERS = 500, 2**22
+MOST_FEATURES, _MOST_NUMBERS = 500, 2**22
 # Pairs of L-BFGS, of which all problems keep so many numbers.
 _PAIRS, _NUMBERS_OF_PAIRS = 30, 2**25
 # Dual points that are kept; pairs of shares that change at most, and the gain that is too little.
@@ -168,12 +168,14 @@ class Block(Arrays):
 
 
 class Message(Arrays):
-    """What a round tells all blocks: where to look, and what centres to move before.
+    """What a pass tells all blocks: where to look, and what centres to move before.
+
+    To begin with, `which` and a seed.
 
     Attributes
     ----------
     which : ndarray of int
-        The problems that go on.
+        The problems that the pass is for.
     points, steps : ndarray of shape (len(which), n_features + 1)
         w, with the weight of the constant feature, and s.
     widths : ndarray of shape (len(which),)
@@ -297,25 +299,25 @@ def _diagonals(block: Block, bends: np.ndarray) -> np.ndarray:
     return diagonals
 
 
-def begin(block: Block, centres: Any, number: int, seed: int) -> dict[str, np.ndarray]:
+def begin(block: Block, centres: Any, number: int, message: Message) -> dict[str, np.ndarray]:
     """``weight`` of each problem, and ``points``: that times the block's own solution.
 
     Of classes, a block that lacks one of the two has no part in the solution of a problem.
     """
-    settings, d = block.settings, block.X.shape[1]
-    inside = block.labels != 0
+    settings, d, labels = block.settings, block.X.shape[1], block.labels[message.which]
+    inside = labels != 0
     has_all = inside.any(axis=1)
     if block.values is None:
-        has_all = (block.labels > 0).any(axis=1) & (block.labels < 0).any(axis=1)
+        has_all = (labels > 0).any(axis=1) & (labels < 0).any(axis=1)
     which = np.flatnonzero(has_all)
     weight, points = np.zeros(len(has_all)), np.zeros((len(has_all), d + 1))
     if len(which):
-        seed = (seed + number) % 2**63
+        seed, some = (message.seed + number) % 2**63, message.which[which]
         own = _schedule.Schedule(
-            _schedule.LINEAR, settings.some(which), len(which), d, block.X.dtype, seed
+            _schedule.LINEAR, settings.some(some), len(some), d, block.X.dtype, seed
         )
-        values = None if block.values is None else np.ascontiguousarray(block.values[which])
-        own.set_rows(np.ascontiguousarray(block.labels[which]), block.weights, values)
+        values = None if block.values is None else np.ascontiguousarray(block.values[some])
+        own.set_rows(np.ascontiguousarray(labels[which]), block.weights, values)
         own.train(block.rows(), solver="auto", tol=_ROUGH, max_iter=_ROUGH_EPOCHS, check="none")
         coef, intercept = own.model()
         c = 1.0 if block.weights is None else block.weights
@@ -350,9 +352,12 @@ class Blocks:
     keeps_centres : bool
         Whether centres stay from one pass to the next. False: all moves so far come with each
         message, and a pass makes centres anew.
+    n_at_once : int or None
+        Problems for which there is room in a pass, where centres do not stay; None: all.
     """
 
     keeps_centres = True
+    n_at_once: int | None = None
 
     def __init__(self, blocks: Any) -> None:
         self.blocks = blocks
@@ -481,8 +486,8 @@ class Problem:
 
     Attributes
     ----------
-    smooth, gradient, second : float, ndarray
-        Of the smoothed objective at w: its value and derivatives; the last ones of losses only.
+    smooth, gradient : float, ndarray
+        Of the smoothed objective at w: its value and derivative.
     width : float
         Over which corners are smoothed.
     best, primal : ndarray, float
@@ -496,14 +501,14 @@ class Problem:
         Whether steps are lost in rounding.
     """
 
-    _ARRAYS = ("point", "step", "best", "gradient", "second")
+    _ARRAYS = ("point", "step", "best", "gradient")
     _NUMBERS = ("width", "smooth", "primal", "n_searches", "is_over")
 
     def __init__(self, settings: Settings, lam: float, mass: float, point: np.ndarray) -> None:
         self.settings, self.lam, self.mass = settings, lam, mass
         self.point = self.best = point
         self.step = self.gradient = np.zeros_like(point)
-        self.second, self.pairs = np.zeros(0), list[tuple[np.ndarray, np.ndarray]]()
+        self.pairs = list[tuple[np.ndarray, np.ndarray]]()
         self.width, self.smooth, self.primal = _FIRST_WIDTH, np.inf, np.inf
         self.n_searches, self.is_over = 0, False
         self.bound = Bound(lam, len(point))
@@ -551,8 +556,7 @@ class Problem:
             change = gradient - self.gradient
             if n_pairs and self.step @ change > 0:
                 self.pairs = [*self.pairs[1 - n_pairs :], (self.step, change)]
-        self.point, self.smooth, self.gradient = point, smooth, gradient
-        self.second, self.n_searches = sums["second"], 0
+        self.point, self.smooth, self.gradient, self.n_searches = point, smooth, gradient, 0
         smoothing = self.width / 2 * sums["moved"] / m
         has_corners = self.settings.loss.curvature == 0
         if has_corners and smooth - (dual - smoothing) <= primal - smooth:
@@ -562,9 +566,9 @@ class Problem:
         diagonal = penalty.copy()
         diagonal[-1] += _FREE * self.lam * self.settings.free_intercept
         if n_pairs:
-            self.step = _by_pairs(gradient, diagonal + self.second / m, self.pairs)
+            self.step = _by_pairs(gradient, diagonal + sums["second"] / m, self.pairs)
         else:
-            self.step = _by_matrix(gradient, diagonal, self.second / m)
+            self.step = _by_matrix(gradient, diagonal, sums["second"] / m)
         self.is_over = not gradient @ self.step < 0
         return None
 
@@ -624,14 +628,13 @@ def _by_pairs(gradient: np.ndarray, diagonal: np.ndarray, pairs: Sequence[Any]) 
     return -q
 
 
-def has_matrix(n_problems: int, n_features: int) -> bool:
-    """Whether features are few, so that Newton's method has the matrix of second derivatives."""
-    size = n_features + 1
-    return n_features <= _MOST_FEATURES and n_problems * size**2 <= _MOST_NUMBERS
+def most_with_matrix(n_features: int) -> int:
+    """The most problems of a pass for which Newton's method has matrices of second derivatives."""
+    return _MOST_NUMBERS // (n_features + 1) ** 2 if n_features <= MOST_FEATURES else 0
 
 
 class Rounds(Passes):
-    """The rounds of a fit.
+    """The rounds of a fit: each is one pass, or one for every `Blocks.n_at_once` problems.
 
     Parameters
     ----------
@@ -664,7 +667,7 @@ class Rounds(Passes):
         self.blocks, n_problems, size = blocks, len(masses), about.shape[1] + 1
         self.problems = self._begun(np.zeros((n_problems, size)))
         self.moves, self.n_moved = list[tuple[int, np.ndarray, float]](), 0
-        self.with_matrix = has_matrix(n_problems, size - 1)
+        self.with_matrix = (blocks.n_at_once or n_problems) <= most_with_matrix(size - 1)
         n_pairs = min(_PAIRS, max(3, _NUMBERS_OF_PAIRS // (2 * n_problems * size)))
         self.n_pairs = 0 if self.with_matrix else n_pairs
 
@@ -695,10 +698,13 @@ class Rounds(Passes):
         tol = _schedule.GAP if tol == "auto" else -1 if tol is None else tol
         with _threads.blas.one_thread(), _core.Closing(self.blocks):
             if self.n_passes == 0:
-                start = self.blocks.sum_up(begin, self.seed, on_progress)
-                weight = np.where(start["weight"] > 0, start["weight"], 1)
-                problems = self._begun(start["points"] / weight[:, None])
-                _core.change(vars(self), {"problems": problems, "n_passes": 1})
+                points = np.zeros((len(self.problems), self.about.shape[1] + 1))
+                for some in self._together(range(len(points))):
+                    message = Message(which=some, seed=self.seed)
+                    start = self.blocks.sum_up(begin, message, on_progress)
+                    weight = np.where(start["weight"] > 0, start["weight"], 1)
+                    points[some] = start["points"] / weight[:, None]
+                _core.change(vars(self), {"problems": self._begun(points), "n_passes": 1})
             last = max(self.base, 1) + max_iter
             while self.n_passes < last:
                 is_done = self.certify().proved_gap <= tol
@@ -711,23 +717,29 @@ class Rounds(Passes):
                     on_epoch()
         return self.certify()
 
+    def _together(self, which: Sequence[int]) -> Iterator[np.ndarray]:
+        """These problems, as many at a time as there is room for."""
+        size = self.blocks.n_at_once or len(which)
+        return (np.array(which[k : k + size]) for k in range(0, len(which), size))
+
     def _make_round(self, which: list[int], on_block: Callable[[], None]) -> None:
-        """A pass over all blocks at the points and steps of these problems."""
+        """Passes over all blocks at the points and steps of these problems."""
         problems, moves = [p.copy() for p in self.problems], list(self.moves)
-        active = [problems[k] for k in which]
         keeps = self.blocks.keeps_centres
-        message = Message(
-            which=np.array(which),
-            points=np.array([p.point for p in active]),
-            steps=np.array([p.step for p in active]),
-            widths=np.array([p.width for p in active]),
-            with_matrix=self.with_matrix,
-            moves=[of for of in self.moves[self.n_moved :] if keeps or of[0] in which],
-        )
-        sums = self.blocks.sum_up(see, message, on_block)
-        for j, (k, p) in enumerate(zip(which, active, strict=True)):
-            move = p.take({name: array[j] for name, array in sums.items()}, self.n_pairs)
-            moves += [] if move is None else [(k, *move)]
+        for some in self._together(which):
+            active = [problems[k] for k in some]
+            message = Message(
+                which=some,
+                points=np.array([p.point for p in active]),
+                steps=np.array([p.step for p in active]),
+                widths=np.array([p.width for p in active]),
+                with_matrix=self.with_matrix,
+                moves=[of for of in self.moves[self.n_moved :] if keeps or of[0] in some],
+            )
+            sums = self.blocks.sum_up(see, message, on_block)
+            for j, (k, p) in enumerate(zip(some.tolist(), active, strict=True)):
+                move = p.take({name: array[j] for name, array in sums.items()}, self.n_pairs)
+                moves += [] if move is None else [(k, *move)]
         _core.change(
             vars(self),
             {
@@ -781,13 +793,10 @@ class Rounds(Passes):
         size, m = self.about.shape[1] + 1, len(arrays.get("moves", ()))
         shapes: dict[str, Any] = {"moves": (m, size + 2)}
         for k in range(len(self.problems)):
-            n, of_second, n_pairs = (
-                len(arrays.get(f"{k}.{name}", ())) for name in ("values", "second", "pairs")
-            )
+            n, n_pairs = (len(arrays.get(f"{k}.{name}", ())) for name in ("values", "pairs"))
             own: dict[str, Any] = dict.fromkeys(Problem._ARRAYS, size) | {
-                "second": of_second, "pairs": (n_pairs, 2, size), "values": n,
-                "points": (n, size), "shares": n, "gram": (n, n),
-                "numbers": 1 + len(Problem._NUMBERS),
+                "pairs": (n_pairs, 2, size), "values": n, "points": (n, size), "shares": n,
+                "gram": (n, n), "numbers": 1 + len(Problem._NUMBERS),
             }  # fmt: skip
             shapes |= {f"{k}.{name}": shape for name, shape in own.items()}
         self._check_arrays(
