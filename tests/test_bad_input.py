@@ -975,6 +975,7 @@ FILES = {
     "empty.csv": (b"", r"empty\.csv is empty, or its first line is"),
     "header.csv": (b"a,b,label\n", r"header\.csv"),
     "numbers.csv": (b"0,1,2\n5,4,1\n3,2,0\n", r"line 1: 0,1,2,\.\.\. may be a row.*--header yes"),
+    "pandas.csv": (b"0,1,2,label\n5,4,1,a\n3,2,0,b\n", r"line 1: 0,1,2,\.\.\. may be a row"),
     "gap.csv": (b"1,,0\n3,1,1\n", r"line 1: column 2 is empty in"),
     "nolabel.csv": (b"1,2,0\n3,1,\n", r"line 2: the label is empty"),
     "noise.csv": (bytes(range(256)) * 20, r"noise\.csv|not a line of CSV"),

@@ -626,11 +626,12 @@ def _first_line(path: _archive.Path, separator: str | None) -> tuple[list[str], 
 
 def _is_header(name: str, first: list[str], columns: list[int]) -> bool:
     """Whether the first line has names of columns. One with some numbers is a row, perhaps bad."""
-    if len(first) > 2 and first in [[str(k + j) for j in range(len(first))] for k in (0, 1)]:
-        raise ValueError(
-            f"{name}, line 1: {','.join(first[:3])},... may be a row or names of columns: "
-            "say --header yes or --header no"
-        )
+    for fields in (first, [first[j] for j in columns]):  # pandas may number all but the label
+        if len(fields) > 2 and fields in [[str(k + j) for j in range(len(fields))] for k in (0, 1)]:
+            raise ValueError(
+                f"{name}, line 1: {','.join(first[:3])},... may be a row or names of columns: "
+                "say --header yes or --header no"
+            )
     return not any(_is_number(first[j]) for j in columns)
 
 
