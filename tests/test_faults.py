@@ -256,10 +256,10 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
             (functools.partial(fits.are_valid, loss=0, **problem), 8), (fits.standings,),
             (_core.Fits, 2, 6, 6), (fits.begin_at, weights, coef, intercept),
             (_core.kernel_values, points, points, x.copy(), _core.Watch()),
-            (lambda: _core.kernel_values(
-            *[_core.Points(sparse, kind=_core.LINEAR, is_thin=True)] * 2, x, _core.Watch()),),
+            (lambda: (thin := _core.Points(sparse, kind=_core.LINEAR, is_thin=True),
+            _core.kernel_values(thin, thin, x.copy(), _core.Watch())),),
             (functools.partial(solve, solver=_core.NEWTON, n_threads=3), rows, targets, 0, ones,
-            memory, draws[:2]),
+            fits, draws[:2]),
             (_core.share, [functools.partial(done.__setitem__, k) for k in range(4)], 3),
         ]
         calls[6] = calls[6][:6] + (np.zeros((2, 6), np.int64),) + calls[6][7:]
