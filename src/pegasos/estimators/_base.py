@@ -458,7 +458,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
             twin._take(self._so_far(schedule, data))
             self._checkpoints.write(twin, (schedule.n_iter, schedule.progress()[0]))
 
-    def _open(self, schedule: Schedule, data: Data) -> bool:
+    def _open(self, schedule: Schedule, data: Data, n_threads: int) -> bool:
         """Have rows as the schedule takes them; False if a few draws were all that it needed."""
         return True
 
@@ -485,9 +485,9 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
                 lambda: self._attributes(schedule, data),
                 lambda: self._standing(schedule, data),
             )
-        if not self._open(schedule, data):
-            return None, True
         plan |= {"n_threads": self._n_threads(), "on_progress": on_progress}
+        if not self._open(schedule, data, plan["n_threads"]):
+            return None, True
         with Progress(type(self).__name__, self.verbose) as progress:
             while True:
                 try:

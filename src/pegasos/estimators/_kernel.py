@@ -86,12 +86,12 @@ class KernelMachine(PegasosEstimator):
             "_support": support, "_squared_norms": None,
         }  # fmt: skip
 
-    def _open(self, schedule: Schedule, data: Data) -> bool:
+    def _open(self, schedule: Schedule, data: Data, n_threads: int) -> bool:
         X, kernel = data.X, data.kernel
         make_cache = functools.partial(
             ColumnCache,
             megabytes=float(self.cache_size),
-            n_threads=self._n_threads(),
+            n_threads=n_threads,
             n_problems=len(data.columns),
         )
         draws = self._few_draws(schedule, X.shape[0])
