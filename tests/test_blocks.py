@@ -723,6 +723,27 @@ def test_a_warm_start_goes_on_for_more_passes(blocks, solver):
     assert fitted.partial_fit(X[:100], y[:100]).score(X, y) > before - 0.1
 
 
+def test_rounds_take_as_many_problems_at_once_as_fit_into_memory(tmp_path, rng, monkeypatch):
+    X, y, _ = make(rng, "dense", "classes", n=1000)
+    blocks = Blocks((X, y), cache=tmp_path, memory="80kB")
+    seen, see = [], _rounds.see
+    monkeypatch.setattr(_rounds, "see", lambda *a: seen.append(len(a[-1].which)) or see(*a))
+    clf = PegasosClassifier(lam=1e-2, loss="squared_hinge", random_state=0, solver="newton")
+    # The matrices of three classes of 12 features have 64 13^2 bytes each, and a fourth of this.
+    objectives = []
+    for n_at_once, memory in ((1, 60_000), (2, 100_000), (3, 140_000)):
+        blocks.memory = memory
+        seen.clear()
+        clf.fit(blocks)
+        assert max(seen) == n_at_once
+        assert (clf.duality_gap_ <= 1e-3 * clf.objective_).all()
+        objectives.append(clf.objective_)
+    np.testing.assert_allclose(objectives[1:], [objectives[0]] * 2, rtol=1e-3)
+    blocks.memory = 40_000
+    with pytest.raises(ValueError, match="second derivatives take a 4th of memory"):
+        clf.fit(blocks)
+
+
 def test_dual_variables_may_be_on_disk(tmp_path, rng):
     X, y, _ = make(rng, n=8000)
     X = np.ascontiguousarray(X[:, :2])
