@@ -473,7 +473,7 @@ class BlockSchedule(Passes):
         for k, y in enumerate(labels):
             c = (y != 0) * (1.0 if weights is None else weights)
             u = (1.0 if values is None else values[k]) - y * scores[:, k]
-            losses, mass = _rounds.Slopes(self.settings.loss_of(k), 1.0).value(u), c.sum()
+            losses, mass = _rounds.Slopes(self.settings.loss_of(k), 0.0).value(u), c.sum()
             mean = (c * losses).sum() / mass
             error = np.sqrt(np.square(c * (losses - mean)).sum()) / mass
             b = intercept[k]

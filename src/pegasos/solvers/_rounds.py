@@ -15,10 +15,10 @@ along s; at w + s the losses, sums of the dual variables, sum_i a_i y_i x_i, and
 derivatives or their diagonal. So one pass tells whether the step was a good one, the gap where it
 ends, and the next step from there.
 
-A loss with corners is smoothed over a width around centres p0, by the proximal point method on the
-dual (see ``csrc/newton.c``). Centres stay with the blocks. They are defined by the points and the
-widths at which they were moved: a block that is lost is computed again with the same bits, and this
-list with the numbers of `Problem` is all that it takes to go on.
+A loss with corners, or a narrow bend, is smoothed over a width around centres p0, by the proximal
+point method on the dual (see ``csrc/newton.c``). Centres stay with the blocks. They are defined by
+the points and the widths at which they were moved: a block that is lost is computed again with the
+same bits, and this list with the numbers of `Problem` is all that it takes to go on.
 
 This module knows nothing of clusters or files: `Blocks` are in this process. Those of
 `pegasos.dask` are on a cluster, and those of `pegasos.solvers._blocks` are read from disk.
@@ -54,7 +54,10 @@ MOST_FEATURES, _MOST_NUMBERS = 500, 2**22
 _PAIRS, _NUMBERS_OF_PAIRS = 30, 2**25
 # Dual points that are kept; pairs of shares that change at most, and the gain that is too little.
 _CUTS, _MIXES, _MIXED = 20, 1000, 1e-6
-# The first width (targets spread by about 1), by how much it falls, and its least value.
+# The first width (targets spread by about 1), by how much it falls, and its least value. A Huber
+# loss whose epsilon is below _NARROW is smoothed as well: few rows are where it bends, by which
+# steps would be led astray.
+_NARROW = 0.1
 _FIRST_WIDTH, _NARROWER, _NARROWEST = 0.25, 0.6, 2.5e-7
 # A step is taken if the slope at its end is at most this part of that at its start.
 _FLAT = 0.9
@@ -69,15 +72,17 @@ _FREE, _RIDGES = 1e-4, (0.0, 1e-12, 1e-9, 1e-6)
 
 
 class Slopes:
-    """A loss, or a smoothed one, as a function of u for rows of weight 1; as ``csrc/loss.h``."""
+    """A loss as a function of u for rows of weight 1, smoothed if `smoothing` is not 0.
 
-    def __init__(self, loss: _losses.Loss, width: float) -> None:
+    As in ``csrc/loss.h``.
+    """
+
+    def __init__(self, loss: _losses.Loss, smoothing: float) -> None:
         self.is_log = loss.name == "log_loss"
-        self.has_corners = loss.curvature == 0
         self.least, self.most = loss.least, loss.bound
         self.dead = loss.epsilon if loss.name.endswith("insensitive") else 0.0
         self.own_width = loss.diagonal  # 0 where the loss has corners
-        self.width = self.own_width or width
+        self.smoothing, self.width = smoothing, self.own_width + smoothing
 
     def _shrunk(self, u: np.ndarray, dead: float) -> np.ndarray:
         return np.sign(u) * np.maximum(np.abs(u) - dead, 0) if dead else u
@@ -87,7 +92,7 @@ class Slopes:
         if self.is_log:
             with np.errstate(over="ignore"):
                 return 1 / (1 + np.exp(1 - u))
-        p = u / self.width + centre
+        p = u / self.width + centre * (self.smoothing / self.width)
         return np.clip(self._shrunk(p, self.dead / self.width), self.least, self.most)
 
     def bend(self, p: np.ndarray) -> np.ndarray:
@@ -102,7 +107,7 @@ class Slopes:
         if self.is_log:
             return np.maximum(u - 1, 0) + np.log1p(np.exp(-np.abs(u - 1)))
         v = self._shrunk(u, self.dead)
-        if self.has_corners:
+        if self.own_width == 0:
             return np.maximum(self.most * v, self.least * v)
         p = np.clip(v / self.own_width, self.least, self.most)
         return p * (v - self.own_width * p / 2)
@@ -261,9 +266,10 @@ def _terms(
     p, value, moved = loss.slope(u, centre), loss.value(u), 0.0
     linear, square = loss.dual(p, z)
     smooth = value
-    if loss.has_corners:
+    if loss.smoothing:
         moved = (p - centre) ** 2
-        smooth = p * u - loss.dead * np.abs(p) - loss.width / 2 * moved
+        smooth = p * u - loss.dead * np.abs(p) - loss.own_width / 2 * p * p
+        smooth -= loss.smoothing / 2 * moved
     is_up = y * p >= 0
     of_signs = [c * is_up, c * ~is_up]
     return {
@@ -489,7 +495,7 @@ class Problem:
     smooth, gradient : float, ndarray
         Of the smoothed objective at w: its value and derivative.
     width : float
-        Over which corners are smoothed.
+        Over which corners are smoothed, or a Huber loss with a narrow epsilon; else 0.
     best, primal : ndarray, float
         The best point so far, and P there.
     bound : Bound
@@ -504,12 +510,16 @@ class Problem:
     _ARRAYS = ("point", "step", "best", "gradient")
     _NUMBERS = ("width", "smooth", "primal", "n_searches", "is_over")
 
-    def __init__(self, settings: Settings, lam: float, mass: float, point: np.ndarray) -> None:
+    def __init__(
+        self, settings: Settings, loss: _losses.Loss, lam: float, mass: float, point: np.ndarray
+    ) -> None:
         self.settings, self.lam, self.mass = settings, lam, mass
         self.point = self.best = point
         self.step = self.gradient = np.zeros_like(point)
         self.pairs = list[tuple[np.ndarray, np.ndarray]]()
-        self.width, self.smooth, self.primal = _FIRST_WIDTH, np.inf, np.inf
+        is_as_it_is = loss.curvature > 0 and loss.bound >= _NARROW
+        self.width = 0.0 if is_as_it_is else _FIRST_WIDTH / loss.bound
+        self.smooth = self.primal = np.inf
         self.n_searches, self.is_over = 0, False
         self.bound = Bound(lam, len(point))
 
@@ -558,8 +568,7 @@ class Problem:
                 self.pairs = [*self.pairs[1 - n_pairs :], (self.step, change)]
         self.point, self.smooth, self.gradient, self.n_searches = point, smooth, gradient, 0
         smoothing = self.width / 2 * sums["moved"] / m
-        has_corners = self.settings.loss.curvature == 0
-        if has_corners and smooth - (dual - smoothing) <= primal - smooth:
+        if self.width and smooth - (dual - smoothing) <= primal - smooth:
             width, self.width = self.width, max(_NARROWER * self.width, _NARROWEST)
             self.step = np.zeros_like(point)
             return point, width
@@ -673,11 +682,9 @@ class Rounds(Passes):
 
     def _begun(self, points: np.ndarray) -> list[Problem]:
         """Problems that begin at these points, of shape (n_problems, n_features + 1)."""
+        of_each = zip(self.settings.lams_of(len(points)), self.masses, points, strict=True)
         return [
-            Problem(self.settings, lam, mass, point)
-            for lam, mass, point in zip(
-                self.settings.lams_of(len(points)), self.masses, points, strict=True
-            )
+            Problem(self.settings, self.settings.loss_of(k), *own) for k, own in enumerate(of_each)
         ]
 
     def train(
