@@ -11,6 +11,7 @@ import textwrap
 from pathlib import Path
 
 import measure
+import numpy as np
 
 ROOT = Path(__file__).parents[1]
 LEVEL = "0.001"  # the suboptimality at which linear fits are compared
@@ -69,7 +70,7 @@ class Results:
 
     def abouts(self, table):
         """How its sets were measured: sentences, with the sets that each is true of."""
-        found = {}
+        found, which = {}, "least times" if table == "scale" else "medians"
         for name, measured in self.tables.get(table, {}).items():
             about = measured["about"]
             others = [f"{k} {v}" for k, v in about["versions"].items()
@@ -78,7 +79,7 @@ class Results:
             times = about["repetitions"]
             told = "; ".join([
                 f"`{about['command']}` on {about['date']}, commit {about['commit']}", *others,
-                f"medians of {times} rounds" if times > 1 else "one round",
+                f"{which} of {times} rounds" if times > 1 else "one round",
             ])  # fmt: skip
             found.setdefault(told, []).append(name)
         if len(found) == 1:
@@ -390,11 +391,12 @@ def draw_scale(results, plt):
         return None
     figure, ax = plt.subplots(figsize=(6, 4))
     for k, row in enumerate(rows):
-        label = f"{row['what grows']}: slope {row['slope']:.2f}"
-        ax.loglog([size / row["sizes"][0] for size in row["sizes"]], row["ms"],
-                  marker="os^vD"[k % 5], color=COLOURS[k % len(COLOURS)], label=label)  # fmt: skip
-    ax.set(xlabel="size, times the smallest", ylabel="milliseconds")
-    ax.legend(fontsize=7)
+        sizes, times = np.array(row["sizes"]), np.array(row["ms"])
+        ax.loglog(sizes / sizes[0], times / times[0], marker="os^vD"[k], color=COLOURS[k],
+                  label=f"{row['what grows']}: slope {row['slope']:z.2f}")  # fmt: skip
+    ax.plot([1, 300], [1, 300], color="0.8", zorder=0, label="in proportion")
+    ax.set(xlabel="size, times the smallest", ylabel="time, times that of the smallest")
+    ax.legend(fontsize=7, frameon=False, loc="upper left", bbox_to_anchor=(0, -0.15))
     return figure
 
 
