@@ -374,6 +374,8 @@ FOREIGN = {
     "dual": "the method is chosen for the data, and all methods reach the same model",
     "learning_rate": "steps have the lengths of the paper, or exact ones, and need no schedule",
     "eta0": "steps have the lengths of the paper, or exact ones, and need no schedule",
+    "early_stopping": "tol= says at which gap a fit ends, and max_iter= bounds its epochs",
+    "l1_ratio": "the penalty is always lam/2 |w|^2, and C= or lam= says how strong it is",
     "shrinking": "solvers leave rows out where that saves time, without changing the model",
     "decision_function_shape": "multi_class='ovo' trains pairs of classes",
     "gamma": "the estimators whose names begin with Kernel have kernels",
