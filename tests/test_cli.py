@@ -475,6 +475,12 @@ def test_one_class_tells_outliers(tmp_path, numbers, name, kernel, capsys):
             assert f"outliers {100 * n_outliers / 80:.2f} % of 80 rows" in shown.err
 
 
+def test_one_feature_is_counted_as_one(tmp_path, capsys):
+    (tmp_path / "a.csv").write_text("1,a\n2,b\n3,b\n")
+    assert cli.main(["train", str(tmp_path / "a.csv"), "-o", str(tmp_path / "m.npz")]) == 0
+    assert "3 rows, 1 feature\n" in capsys.readouterr().err
+
+
 def test_rows_without_labels_make_no_classifier(tmp_path, capsys):
     (tmp_path / "a.csv").write_text("1,2\n3,4\n")
     train = ["train", str(tmp_path / "a.csv"), "-o", str(tmp_path / "m.npz")]

@@ -442,6 +442,7 @@ def _scaled(X: Any) -> tuple[Any, dict[str, Any]]:
 
 def _train(args: argparse.Namespace) -> int:
     from pegasos.io import _readers
+    from pegasos.io._model import _counted
 
     say: Callable[..., None] = (lambda *_: None) if args.quiet else _say
     if args.output == "-":
@@ -459,7 +460,7 @@ def _train(args: argparse.Namespace) -> int:
             n_features=X.shape[1], zero_based=zero_based, **_layout(args),
         )  # fmt: skip
     kept = f", kept in {X.cache}" if isinstance(X, pegasos.Blocks) else ""
-    say(f"{X.shape[0]} rows, {X.shape[1]} features{kept}")
+    say(f"{X.shape[0]} rows, {_counted(X.shape[1], 'feature')}{kept}")
     of_file: dict[str, Any] = {
         "zero_based": zero_based, "feature_names": None if names is None else np.array(names),
     }  # fmt: skip
