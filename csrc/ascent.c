@@ -700,7 +700,7 @@ int64_t pegasos_ascent_run(const pegasos_rows *rows, pegasos_dual *problem, pega
         if (problem->position >= problem->n_active)
             end_epoch(&r);
         const pegasos_progress progress = progress_of(&r);
-        if (is_epoch_told(watch, &progress))
+        if (is_to_stop_after_epoch(watch, &progress))
             return PEGASOS_STOPPED;
     }
 }

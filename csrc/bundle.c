@@ -158,7 +158,7 @@ int64_t pegasos_bundle_run(const pegasos_rows *rows, const pegasos_bundle *bundl
         if (first->part != PEGASOS_BUNDLE)
             return PEGASOS_DONE;
         if (is_to_stop(watch, cost, &progress)
-            || (first->n_epochs > n_epochs && is_epoch_told(watch, &progress)))
+            || (first->n_epochs > n_epochs && is_to_stop_after_epoch(watch, &progress)))
             return PEGASOS_STOPPED;
     }
     split_up(rows, bundle, false);

@@ -1,16 +1,17 @@
 /*
  * core.h - the parts of the C core, as the Python package and the tests use them. pegasos.h is what
- * a C program uses.
+ * a C program uses. Where what happens:
  *
- * Steps of Pegasos take three parts, in the order in which a program meets them:
- *
- *     pegasos_rows     the training rows, dense or CSR, read where they lie;
- *     pegasos_order    the order in which rows are drawn: a pure function of a seed;
- *     pegasos_linear   one problem (one column of targets, one lambda), and where its training
- *                      stands.
- *
- * Kernel machines are linear machines on rows that cannot be written down: pegasos_kernel_train
- * asks a pegasos_matrix for kernel values instead, and pegasos_columns keeps those of rows.
+ *                         linear machines               kernel machines
+ *     a whole fit         solve.c: pegasos_solve_one    kernel_fit.c: pegasos_kernel_solve_one
+ *     the schedule        solve.c: run, choose          kernel_fit.c: run
+ *     Pegasos             pegasos.c: take_step          kernel_pegasos.c: take_step
+ *     dual ascent         ascent.c: ascend              kernel_body.h: step_on_pairs
+ *     its gap checks      ascent.c: check_gap           kernel.c: refresh
+ *     Newton's method     newton.c                      newton.c, on a factor of the matrix
+ *     the certificate     certificate.c                 kernel_certificate.c
+ *     rows and values     rows.h, rows_body.h           kernels.c, kernel_columns.c
+ *     `poll` is called    watch.h                       watch.h
  *
  * Contract, for every function:
  *   - The caller owns all memory; nothing is allocated, freed, kept or printed here.
@@ -67,9 +68,6 @@ typedef struct pegasos_watch {
     int64_t by_epochs; /* 1: `poll` is called at the end of every epoch, too */
     double n_read;     /* numbers read since the last call; 0 at first */
 } pegasos_watch;
-
-/* What runs return besides what pegasos.h has. */
-enum { PEGASOS_RUNNING = -1 };
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
@@ -305,7 +303,7 @@ typedef struct pegasos_dual {
     /* state */
     int64_t n_active; /* rows that take part: active[0 .. n_active - 1] */
     int64_t position; /* rows visited in the epoch under way; at its end n_active, which
-                              those left out are no longer part of */
+                         those left out are no longer part of */
     int64_t n_chosen; /* active[position .. n_chosen - 1] are to be visited next */
     int64_t n_kept;   /* active[0 .. n_kept - 1] were visited, and are not left out */
     int64_t n_moved;  /* dual variables that have changed in this epoch so far, */

@@ -642,7 +642,7 @@ static int ascend(const joint *j)
         }
         end_sweep(j);
         const pegasos_progress now = progress_of(s);
-        if (is_epoch_told(j->watch, &now))
+        if (is_to_stop_after_epoch(j->watch, &now))
             return PEGASOS_STOPPED;
     }
 }

@@ -359,7 +359,7 @@ int joint_newton(const joint *j)
         if (is_solved)
             s->width = fmax(NARROWER * s->width, s->narrowest);
         const pegasos_progress progress = {s->n_epochs, s->primal, joint_relative_gap(s)};
-        if (is_epoch_told(j->watch, &progress))
+        if (is_to_stop_after_epoch(j->watch, &progress))
             return PEGASOS_STOPPED;
     }
 }

@@ -916,7 +916,7 @@ int pegasos_kernel_run(const pegasos_matrix *matrix, pegasos_kernel *problem,
         if (!refresh(&r))
             return PEGASOS_STOPPED;
         const pegasos_progress progress = {s->n_epochs, s->primal, s->relative_gap};
-        if (is_epoch_told(watch, &progress))
+        if (is_to_stop_after_epoch(watch, &progress))
             return PEGASOS_STOPPED;
     }
     return PEGASOS_DONE;

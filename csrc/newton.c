@@ -971,7 +971,7 @@ int pegasos_newton_run(const pegasos_rows *rows, pegasos_newton *problem,
         problem->n_epochs += s.n_passes;
         problem->n_visits += s.n_passes * r.n;
         const pegasos_progress progress = progress_of(problem);
-        if (is_epoch_told(watch, &progress))
+        if (is_to_stop_after_epoch(watch, &progress))
             return PEGASOS_STOPPED;
     }
     return !problem->free_intercept || fit_intercept(&r) ? PEGASOS_DONE : PEGASOS_STOPPED;

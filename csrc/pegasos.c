@@ -1,5 +1,5 @@
 /*
- * pegasos.c - Pegasos for support vector machines, linear and kernel. core.h has the declarations.
+ * pegasos.c - Pegasos for linear machines. kernel_pegasos.c has it for kernel machines.
  *
  * The problem:   min_w  P(w) = lam/2 |w|^2 + 1/m sum_i c_i max(0, 1 - y_i <w, x_i>)
  *

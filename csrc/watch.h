@@ -1,5 +1,6 @@
 /*
- * watch.h - how a run asks whether to go on.
+ * watch.h - how a run asks whether to go on: solvers call `poll` here alone. Called from Python, it
+ * is Watch.ask in _core.pyx, which hears Ctrl-C.
  */
 #ifndef PEGASOS_WATCH_H
 #define PEGASOS_WATCH_H
@@ -21,7 +22,8 @@ static INLINE bool is_to_stop(pegasos_watch *watch, double numbers,
 }
 
 /* To be called at the end of each epoch: whether to stop. */
-static INLINE bool is_epoch_told(const pegasos_watch *watch, const pegasos_progress *progress)
+static INLINE bool is_to_stop_after_epoch(const pegasos_watch *watch,
+                                          const pegasos_progress *progress)
 {
     return watch->by_epochs && watch->poll && watch->poll(watch->context, progress) != 0;
 }
