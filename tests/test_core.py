@@ -8,15 +8,13 @@ import pytest
 from rows import convert
 
 from pegasos import _core
-from pegasos.solvers._ascent import ASCENT_STATE, DUAL_STATE
-from pegasos.solvers._pegasos import PROBLEM
 
 N, D, K = 6, 5, 2
 SAMPLING = _core.SAMPLINGS["permutation"]
 
 
 def problems(**fields):
-    state = np.zeros(K, PROBLEM)
+    state = np.zeros(K, _core.PROBLEM)
     state["lam"] = 0.1
     state["q"], state["last_step"] = 1, N
     for name, value in fields.items():
@@ -25,13 +23,13 @@ def problems(**fields):
 
 
 def ascents(k):
-    state = np.zeros(k, DUAL_STATE)
+    state = np.zeros(k, _core.DUAL_STATE)
     state["scale"] = state["factor"] = 1
     return state
 
 
 def runs(k=1, **fields):
-    state = np.zeros(k, ASCENT_STATE)
+    state = np.zeros(k, _core.ASCENT_STATE)
     state["lam"], state["mass"], state["n_inside"], state["last_epoch"] = 0.1, N, N, 3
     for name in ("estimate", "estimate_at_check", "primal", "relative_gap"):
         state[name] = np.inf

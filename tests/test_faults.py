@@ -228,7 +228,7 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
         indices, indptr = np.zeros(6, np.int32), np.arange(7)
         labels, draws = np.ones((2, 6), np.int8), np.arange(6)
         targets = _core.Targets(labels, ones)
-        problems = np.zeros(2, _pegasos.PROBLEM)
+        problems = np.zeros(2, _core.PROBLEM)
         problems["lam"], problems["last_step"], problems["weight_factor"] = 0.1, 9, 1
         problems["q"] = 1
         weights, pending = np.zeros((2, 6)), np.zeros((2, 1), np.int64)

@@ -45,7 +45,7 @@ def rows_of(X, layout, dtype):
 
 
 def problems_of(n_problems, **settings):
-    problems = np.zeros(n_problems, np.asarray(_core.BLANK_PROBLEM).dtype)
+    problems = np.zeros(n_problems, _core.PROBLEM)
     settings = {"lam": LAM, "weight_factor": 1, "last_step": 10**9} | settings
     for name, value in settings.items():
         problems[name] = value

@@ -10,7 +10,7 @@ _T = TypeVar("_T")
 BUNDLE_BYTES: Final[int]
 LOSSES: Final[dict[str, int]]
 SAMPLINGS: Final[dict[str, int]]
-BLANK_PROBLEM: Final[Any]
+PROBLEM: Final[np.dtype[np.void]]
 
 @disjoint_base
 class Watch:
@@ -124,9 +124,8 @@ def certify(
     interleaved: bool = ...,
 ) -> tuple[Any, Any, Any]: ...
 
-BLANK_DUAL: Final[Any]
-
-BLANK_ASCENT: Final[Any]
+DUAL_STATE: Final[np.dtype[np.void]]
+ASCENT_STATE: Final[np.dtype[np.void]]
 DONE: Final[int]
 OVERFLOW: Final[int]
 VISITS: Final[int]
@@ -300,7 +299,7 @@ def share(
     tell: Callable[[], None] | None = ...,
 ) -> None: ...
 
-STANDING: Final[Any]
+STANDING: Final[np.dtype[np.void]]
 
 @disjoint_base
 class Fits:
@@ -408,7 +407,7 @@ def kernel_solve(
     n_threads: int,
 ) -> NDArray[np.void] | None: ...
 
-BLANK_JOINT: Final[Any]
+JOINT_STATE: Final[np.dtype[np.void]]
 
 def joint_kept(n_rows: int, n_features: int, n_classes: int, averages: bool = ...) -> int: ...
 def joint_newton_after(rows: Rows, n_classes: int, has_intercept: bool) -> int: ...

@@ -506,8 +506,8 @@ SAMPLINGS = {
 cdef pegasos_linear _blank
 cdef pegasos_kernel_proof _blank_proof
 cdef object type_of_proofs = np.asarray(<pegasos_kernel_proof[:1]> &_blank_proof).dtype
-#: One zeroed problem; ``np.asarray(BLANK_PROBLEM).dtype`` is the layout of the C struct.
-BLANK_PROBLEM = <pegasos_linear[:1]> &_blank
+#: Layout of the C struct of a problem.
+PROBLEM = np.asarray(<pegasos_linear[:1]> &_blank).dtype
 
 
 # ---- The gate ----------------------------------------------------------------------------------
@@ -1253,13 +1253,10 @@ def certify(Rows rows not None, Targets targets not None, const double[:, ::1] c
 # ---- Dual coordinate ascent --------------------------------------------------------------------
 
 cdef pegasos_dual _blank_dual
-#: One zeroed dual problem, as `BLANK_PROBLEM`.
-BLANK_DUAL = <pegasos_dual[:1]> &_blank_dual
-
-
 cdef pegasos_ascent _blank_ascent
-#: One zeroed run, as `BLANK_PROBLEM`.
-BLANK_ASCENT = <pegasos_ascent[:1]> &_blank_ascent
+#: Layouts of a dual problem and of a run of dual ascent on it.
+DUAL_STATE = np.asarray(<pegasos_dual[:1]> &_blank_dual).dtype
+ASCENT_STATE = np.asarray(<pegasos_ascent[:1]> &_blank_ascent).dtype
 #: What runs return.
 DONE, OVERFLOW = PEGASOS_DONE, PEGASOS_OVERFLOW
 #: What a run is at.
@@ -2743,8 +2740,8 @@ cdef extern from "joint.h" nogil:
                           pegasos_watch *watch)
 
 cdef pegasos_joint _blank_joint
-#: One zeroed fit, as `BLANK_PROBLEM`; its coefficients and intercepts follow in memory.
-BLANK_JOINT = <pegasos_joint[:1]> &_blank_joint
+#: Layout of where a joint fit stands; its coefficients and intercepts follow in memory.
+JOINT_STATE = np.asarray(<pegasos_joint[:1]> &_blank_joint).dtype
 
 
 def joint_kept(int64_t n_rows, int64_t n_features, int64_t n_classes, bint averages=False):

@@ -13,18 +13,13 @@ from pegasos import _core
 from pegasos.problems._problem import Problem
 from pegasos.solvers import _pegasos
 
-#: Layout of one problem's state, that of ``struct pegasos_dual``.
-DUAL_STATE = np.asarray(_core.BLANK_DUAL).dtype
-#: Layout of where its epochs stand, that of ``struct pegasos_ascent``.
-ASCENT_STATE = np.asarray(_core.BLANK_ASCENT).dtype
-
 # From where on a bundle's factor is folded into its vectors, whose numbers get small beside it.
 _LARGEST_FACTOR = 1e6
 
 
 def blank_ascents(n_problems: int, seed: int) -> np.ndarray:
     """The states of problems before their first epoch, each with a generator of its own."""
-    ascents = np.zeros(n_problems, DUAL_STATE)
+    ascents = np.zeros(n_problems, _core.DUAL_STATE)
     ascents["factor"] = 1
     ascents["generator"] = np.random.SeedSequence([seed, 1]).generate_state(n_problems, np.uint64)
     return ascents
@@ -46,7 +41,7 @@ def features_of(problem: Problem, norms: np.ndarray) -> np.ndarray:
 
 def blank_runs(n_problems: int, **fields: Any) -> np.ndarray:
     """Where runs of problems stand before their first epoch."""
-    runs = np.zeros(n_problems, ASCENT_STATE)
+    runs = np.zeros(n_problems, _core.ASCENT_STATE)
     for name in ("estimate", "estimate_at_check", "primal", "relative_gap"):
         runs[name] = np.inf
     for name, value in fields.items():

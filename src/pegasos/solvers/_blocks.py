@@ -28,7 +28,6 @@ from pegasos.problems._settings import Settings
 from pegasos.solvers import _rounds, _schedule
 from pegasos.solvers._passes import Passes
 
-_DUAL = np.asarray(_core.BLANK_DUAL).dtype
 # Of each problem. `part` is the sum of z_i a_i - c_i l*(a_i/c_i), of m D. `gaps` are m (P - D) as
 # rows were met, of the pass under way and the last two. `intercept` belongs to `coef`.
 _PROBLEM = np.dtype(
@@ -269,7 +268,7 @@ class BlockSchedule(Passes):
         self.problems: Any = np.zeros(k, _PROBLEM)
         self.problems["lam"] = settings.lams
         self.problems["objective"], self.problems["bound"] = np.inf, -np.inf
-        self.dual: Any = np.zeros(k, _DUAL)
+        self.dual: Any = np.zeros(k, _core.DUAL_STATE)
         self.dual["scale"] = 1 / (self.problems["lam"] * self.masses)
         feature = settings.constant_feature
         if settings.free_intercept:
@@ -612,7 +611,7 @@ class BlockSchedule(Passes):
         own = self.state() | {"kept": np.zeros(min(len(kept), most), np.int64)}
         self._check_arrays(arrays, {name: own[name] for name in self._ARRAYS})
         problems = np.array(arrays["problems"]).view(_PROBLEM)
-        dual = np.array(arrays["dual"]).view(_DUAL)
+        dual = np.array(arrays["dual"]).view(_core.DUAL_STATE)
         is_good = not len(kept) or (kept.min() >= 0 and kept.max() < self.n_rows)
         is_good &= len(np.unique(kept)) == len(kept)
         is_good &= bool((problems["lam"] == self.problems["lam"]).all())

@@ -19,8 +19,6 @@ from pegasos.problems._settings import Settings
 from pegasos.solvers._pegasos import aligned_zeros
 from pegasos.solvers._schedule import _LEAST_GAP, _MOST_EPOCHS, GAP, LINEAR
 
-#: Layout of where a fit stands, that of ``struct pegasos_joint``.
-STATE = np.asarray(_core.BLANK_JOINT).dtype
 # With a tolerance, Pegasos checks the gap after so many epochs, then whenever they have doubled.
 _EPOCHS_BEFORE_CHECK = 20
 
@@ -217,7 +215,7 @@ class Joint:
     @staticmethod
     def standing_of(memory: np.ndarray) -> Any:
         """Where a fit stands, as ``struct pegasos_joint``."""
-        return memory[: STATE.itemsize].view(STATE)[0]
+        return memory[: _core.JOINT_STATE.itemsize].view(_core.JOINT_STATE)[0]
 
     @property
     def has_begun(self) -> bool:
@@ -252,7 +250,7 @@ class Joint:
     def model(self) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients and intercepts; of two classes, the difference of theirs."""
         K, d = len(self.cost), self.n_features
-        numbers = self._checked()[STATE.itemsize :].view(np.float64)
+        numbers = self._checked()[_core.JOINT_STATE.itemsize :].view(np.float64)
         coef, intercept = numbers[: K * d].reshape(K, d).copy(), numbers[K * d : K * (d + 1)].copy()
         if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
             raise _validate.overflow(np.dtype(np.float64), self.settings.lam)

@@ -19,9 +19,6 @@ from pegasos.problems import _validate
 from pegasos.problems._problem import Problem
 from pegasos.problems._settings import Settings
 
-#: Layout of one problem's state, that of ``struct pegasos_linear``.
-PROBLEM = np.asarray(_core.BLANK_PROBLEM).dtype
-
 _CACHE_LINE = 64
 # Weights of the problems that share dense rows.
 _SHARED_NUMBERS = 2**15
@@ -120,7 +117,7 @@ class Pegasos:
     def _blank(self) -> dict[str, Any]:
         """The arrays of problems that have made no step."""
         settings, n_problems = self.settings, self.shape[0]
-        problems = np.zeros(n_problems, PROBLEM)
+        problems = np.zeros(n_problems, _core.PROBLEM)
         problems["lam"] = settings.lams
         problems["intercept_scaling"] = settings.constant_feature
         problems["free_intercept"] = settings.free_intercept
