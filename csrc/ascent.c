@@ -445,7 +445,7 @@ static bool visit_rows(const run *r)
 }
 
 /* Begins the next epoch, over all rows where a gap check has found none to wake: what is left is
- * rounding. A free intercept moves: see `pegasos_ascent`. */
+ * rounding. */
 static void end_epoch(const run *r)
 {
     pegasos_ascent *s = r->s;
@@ -458,8 +458,13 @@ static void end_epoch(const run *r)
         pegasos_dual_start(r->p, s->n_inside);
     else
         pegasos_dual_begin_epoch(r->p);
-    if (s->free_intercept)
-        r->p->intercept += r->p->intercept_scaling * r->p->constant_weight;
+    move_reference(r->p, s);
+}
+
+/* Whether the intercept is not penalised. */
+static bool is_free(const run *r)
+{
+    return r->p->intercept_scaling > 0 && r->s->feature == 0;
 }
 
 /* ---- Gap checks ------------------------------------------------------------------------------ */
@@ -537,9 +542,9 @@ static int find_dual_value(const run *r, double *dual)
 {
     const pegasos_ascent *s = r->s;
     const int64_t d = r->rows->n_features;
-    const double *a = r->x->a, constant = r->p->constant_weight;
+    const double *a = r->x->a, constant = weight_of_feature(r->p, s);
     double norm = 0;
-    if (s->free_intercept) {
+    if (is_free(r)) {
         a = r->x->scores;
         pegasos_make_feasible(r->x->targets, 1, r->x->a, r->x->scores);
         if (!add_rows(r, a, r->x->point))
@@ -564,25 +569,24 @@ static int find_primal_value(const run *r, candidate *x)
     const pegasos_ascent *s = r->s;
     const int64_t n = r->rows->n_rows, d = r->rows->n_features;
     double loss = 0, norm = squared_norm_of(x->w, d);
-    x->intercept = s->free_intercept ? 0 : r->p->intercept_scaling * x->constant;
+    x->intercept = is_free(r) ? 0 : r->p->intercept + r->p->intercept_scaling * x->constant;
     for (int64_t first = 0, count; first < n; first += count) {
         double *const scores = r->x->scores + first;
         count = rows_of_piece(r->rows, first);
         pegasos_linear_scores(r->rows, first, count, 1, x->w, 8, 0, &x->intercept, scores);
-        if (!s->free_intercept)
+        if (!is_free(r))
             loss = pegasos_loss_sum(r->x->targets, first, count, scores, 1, loss);
         if (is_stopped(r, (double)count * cost_of_row(r->rows)))
             return PEGASOS_STOPPED;
     }
-    if (s->free_intercept) { /* whose best value needs all scores */
+    if (is_free(r)) { /* whose best value needs all scores */
         double *const scores = r->x->scores;
         x->intercept = pegasos_best_intercept(r->x->targets, scores, r->x->room);
         for (int64_t i = 0; i < n; i++)
             scores[i] += x->intercept;
         loss = pegasos_loss_sum(r->x->targets, 0, n, scores, 1, 0);
     } else if (x->intercept != 0) {
-        const double weight = x->intercept / r->p->intercept_scaling; /* as of the model, with its
-                                                                         bits */
+        const double weight = x->intercept / s->feature; /* as of the model, with its bits */
         norm += weight * weight;
     }
     x->primal = s->lam / 2 * norm + loss / s->mass + r->x->targets->loss.nu * x->intercept;
@@ -609,7 +613,7 @@ static void wake_rows(const run *r, const candidate *x)
     const pegasos_targets *const t = r->x->targets;
     const loss_form loss = loss_of(t->loss);
     const double *const a = r->x->a;
-    const double b = p->intercept + p->intercept_scaling * p->constant_weight - x->intercept;
+    const double b = intercept_of(p) - x->intercept;
     const bool is_at_end = p->position >= p->n_active;
     for (int64_t j = p->n_active; j < r->s->n_inside; j++) {
         const int64_t i = r->x->active[j];

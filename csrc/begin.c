@@ -17,8 +17,9 @@
  * too, down to that part of its own width. */
 static const double FIRST_WIDTH = 0.25, NARROWEST = 1e-4, FLATTEST = 1e-12;
 static const double NARROW = 0.003, OWN_PART = 0.01;
-/* A free intercept is found by a constant feature of this size at least (see pegasos_ascent). */
-static const double LEAST_FEATURE = 1e-3;
+/* A free intercept is found by a constant feature of this size at least (see pegasos_ascent); in
+ * dual ascent, its square is this part of the mean of |x_i|^2. */
+static const double LEAST_FEATURE = 1e-3, PART_OF_ROWS = 0.1;
 /* Vectors of unchanged data are what they were up to rounding; of float, coarser. */
 static const double SAME = 1e-9, SAME_IN_FLOAT = 1e-4;
 
@@ -82,6 +83,18 @@ double pegasos_constant_feature(const pegasos_problem *problem, const pegasos_ta
         return problem->intercept_scaling;
     const double size = sqrt(mean_norm(targets, norms, n_inside));
     return problem->loss.nu != 0 && size > 0 ? size : fmax(size, LEAST_FEATURE);
+}
+
+/* That of dual ascent may be smaller, so that steps of rows do not undo one another; see
+ * pegasos_ascent. In an epoch, it lets a penalised intercept move by g^2/lam at most: by 1. */
+static double feature_of_ascent(const fit *f)
+{
+    const pegasos_problem *const p = f->problem;
+    const double whole = pegasos_constant_feature(p, &f->targets, f->norms, f->s->n_inside);
+    if (p->loss.nu != 0 || whole == 0)
+        return whole;
+    const double size = sqrt(PART_OF_ROWS * mean_norm(&f->targets, f->norms, f->s->n_inside));
+    return p->free_intercept ? fmax(size, LEAST_FEATURE) : fmin(fmax(size, sqrt(p->lam)), whole);
 }
 
 /* Forgets the best model's objective. */
@@ -213,7 +226,8 @@ bool pegasos_fit_begin_ascent(fit *f, bool is_zero)
     state *s = f->s;
     const pegasos_progress now = progress_of_state(s);
     const int64_t n = f->rows->n_rows, d = f->rows->n_features;
-    const double feature = pegasos_constant_feature(f->problem, &f->targets, f->norms, s->n_inside);
+    const double feature = feature_of_ascent(f), whole = f->problem->intercept_scaling;
+    const double part = whole > 0 ? feature / whole : 0;
     double total = 0, intercept = 0;
     if (is_zero) {
         memset(f->w, 0, (size_t)d * sizeof(double));
@@ -227,6 +241,8 @@ bool pegasos_fit_begin_ascent(fit *f, bool is_zero)
         intercept = pegasos_best_intercept(&f->targets, f->room, f->room + n);
     }
     const double scale = 1 / (f->problem->lam * s->mass), best = intercept_of_state(s);
+    if (whole > 0)
+        intercept = (1 - part * part) * best;
     for (int64_t i = 0; i < n && !is_zero; i++)
         total += scale * f->a[i] * f->targets.labels[i];
     const double constant = feature * (total - f->problem->loss.nu / f->problem->lam);
@@ -246,7 +262,7 @@ bool pegasos_fit_begin_ascent(fit *f, bool is_zero)
     s->ascent = (pegasos_ascent){
         .lam = f->problem->lam,
         .mass = s->mass,
-        .free_intercept = f->problem->free_intercept,
+        .feature = whole,
         .n_inside = s->n_inside,
         .n_epochs = now.n_epochs,
         .estimate = INFINITY,
@@ -461,7 +477,7 @@ void pegasos_fit_change_lam(fit *f)
         s->ascent = (pegasos_ascent){
             .lam = lam,
             .mass = s->mass,
-            .free_intercept = f->problem->free_intercept,
+            .feature = s->ascent.feature,
             .n_inside = s->n_inside,
             .n_epochs = s->ascent.n_epochs,
             .n_steps = s->ascent.n_steps,

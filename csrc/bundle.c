@@ -111,8 +111,7 @@ static void end_epoch(const pegasos_rows *rows, const pegasos_bundle *b)
         s->n_epochs++;
         s->n_steps += p->pegasos_mass > 0 ? s->n_inside : 0;
         p->pegasos_mass = p->weight_seen = 0;
-        if (s->free_intercept) /* which moves: see `pegasos_ascent` */
-            p->intercept += p->intercept_scaling * p->constant_weight;
+        move_reference(p, s);
     }
 }
 

@@ -249,7 +249,8 @@ static bool are_ascent_numbers(const state *s, const pegasos_problem *problem)
         p->weight_seen};
     return are_finite(numbers, sizeof(double), sizeof numbers / sizeof *numbers) && p->factor == 1
            && isfinite(p->asleep) && p->n_moved >= 0 && q->lam == s->lam && q->mass == s->mass
-           && q->free_intercept == problem->free_intercept && !isnan(q->estimate)
+           && q->feature == problem->intercept_scaling && !isnan(q->estimate)
+           && (p->intercept_scaling > 0) == (problem->free_intercept || q->feature > 0)
            && !isnan(q->estimate_at_check);
 }
 

@@ -352,22 +352,27 @@ int pegasos_load_run(const pegasos_rows *rows, pegasos_dual *problem,
  * first block is set by the caller, the second is 0 at first, but for infinite estimates, primal
  * and relative_gap.
  *
- * An unpenalised intercept has the condition sum_i a_i y_i = 0, which steps along single
- * coordinates cannot meet. A constant feature (intercept_scaling of pegasos_dual) penalises the
- * distance of b from a reference b_0, pegasos_dual's `intercept`, instead; moving b_0 to b after
- * every epoch takes the penalty away (the method of multipliers). A feature as large as the
- * problem's rows, the root of the mean of |x_i|^2, takes few epochs.
+ * An intercept is b = b_0 + g v, where v is the weight in w(a) of a constant feature g
+ * (pegasos_dual's intercept_scaling), and b_0 a reference (its `intercept`) that moves after every
+ * epoch. An unpenalised one has the condition sum_i a_i y_i = 0, which steps along single
+ * coordinates cannot meet: v penalises the distance of b from b_0 instead, and moving b_0 to b
+ * takes that penalty away (the method of multipliers). One that is penalised as the weight of the
+ * constant feature f has g = f and b_0 = 0; but where rows are short beside f, all steps move b,
+ * and undo one another. So g may be smaller: the penalty of b, and one of its distance from the
+ * last b, are that of v together if b_0 is the last b times 1 - (g/f)^2 (the proximal point
+ * method). A feature whose square is a tenth of the mean of |x_i|^2 takes few epochs.
  */
 typedef struct pegasos_ascent {
     /* settings */
-    double lam;  /* > 0 */
-    double mass; /* m, > 0 */
-    double tol;  /* the relative gap to stop at; below 0: last_epoch alone ends the run */
-    int64_t free_intercept; /* 1: the intercept is not penalised */
-    int64_t n_inside;       /* rows whose label is not 0 */
-    int64_t last_epoch;     /* stop once n_epochs is so many */
-    int64_t last_visit;     /* stop at the first epoch that ends with so many visits; 0: never */
-    int64_t patience; /* stop at the first epoch that ends with so many visits, if it is far from
+    double lam;       /* > 0 */
+    double mass;      /* m, > 0 */
+    double tol;       /* the relative gap to stop at; below 0: last_epoch alone ends the run */
+    double feature;   /* the constant feature whose weight is the penalised intercept; 0: it is not
+                               penalised, or there is none */
+    int64_t n_inside; /* rows whose label is not 0 */
+    int64_t last_epoch; /* stop once n_epochs is so many */
+    int64_t last_visit; /* stop at the first epoch that ends with so many visits; 0: never */
+    int64_t patience;   /* stop at the first epoch that ends with so many visits, if it is far from
                                the optimum and most rows are active; 0: never */
     /* state */
     int64_t has_stopped; /* for want of patience */

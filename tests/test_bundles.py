@@ -137,7 +137,7 @@ def test_a_sweep_is_the_textbook_s(rng, layout, dtype, feature, n_problems, weig
         ascents["pegasos_mass"] = 1 / (lams * ascents["scale"])
     runs = _ascent.blank_runs(
         n_problems, lam=lams, mass=1 / (lams * ascents["scale"]), tol=-1, part=_core.BUNDLE,
-        n_inside=np.count_nonzero(labels, axis=1),
+        n_inside=np.count_nonzero(labels, axis=1), feature=feature,
     )  # fmt: skip
     inside = np.arange(n)
     order, draws = _ascent.order_of(inside, seed, 0), np.empty(n * epochs, np.int64)
@@ -188,8 +188,8 @@ def begun(X, labels, layout, dtype, tol, free):
     ascents["scale"], ascents["intercept_scaling"] = 1 / (lam * n_inside), features
     ascents["pegasos_mass"] = n_inside
     runs = _ascent.blank_runs(
-        k, lam=lam, mass=n_inside, n_inside=n_inside, tol=tol, free_intercept=free,
-        last_epoch=50, part=_core.BUNDLE,
+        k, lam=lam, mass=n_inside, n_inside=n_inside, tol=tol, last_epoch=50, part=_core.BUNDLE,
+        feature=problem.settings.constant_feature,
     )  # fmt: skip
     shapes = [(n, lanes, "f8"), (X.shape[1], lanes, dtype), (X.shape[1] + 1, lanes, dtype)]
     a, v, sums = (np.zeros(shape, kind) for *shape, kind in shapes)

@@ -264,7 +264,7 @@ cdef extern from "core.h" nogil:
         double lam
         double mass
         double tol
-        int64_t free_intercept
+        double feature
         int64_t n_inside
         int64_t last_epoch
         int64_t last_visit

@@ -816,7 +816,7 @@ static void begin_ascent(ascent_bench *b, const pegasos_rows *rows, const pegaso
     b->ascent.mass = m;
     b->ascent.tol = tol;
     b->ascent.last_epoch = last_epoch;
-    b->ascent.free_intercept = free_intercept;
+    b->ascent.feature = free_intercept ? 0 : 1;
     b->ascent.estimate = b->ascent.estimate_at_check = INFINITY;
     b->ascent.primal = b->ascent.relative_gap = INFINITY;
     b->problem.scale = 1 / (lam * m);
@@ -874,7 +874,7 @@ static double objective_of(const ascent_bench *b, const pegasos_rows *rows,
     pegasos_linear_scores(rows, 0, N, 1, b->coef, 8, 0, &intercept, scores);
     for (int j = 0; j < D; j++)
         norm += b->coef[j] * b->coef[j];
-    norm += b->ascent.free_intercept ? 0 : 4 * intercept * intercept;
+    norm += b->ascent.feature > 0 ? intercept * intercept : 0;
     return 0.015 * norm + loss_of_scores(targets, scores, 0) / b->ascent.mass;
 }
 

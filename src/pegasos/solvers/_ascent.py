@@ -115,7 +115,7 @@ class LamPath:
         self.ascents["intercept_scaling"] = features_of(problem, norms)
         self.ascents["pegasos_mass"] = problem.masses
         self.runs = blank_runs(
-            k, mass=problem.masses, tol=-1, free_intercept=problem.settings.free_intercept,
+            k, mass=problem.masses, tol=-1, feature=problem.settings.constant_feature,
             n_inside=problem.n_inside,
         )  # fmt: skip
         self.a = _pegasos.aligned_zeros((n, lanes), np.float64)
