@@ -372,8 +372,8 @@ void pegasos_dual_sweep(const pegasos_rows *rows, int64_t n_problems, pegasos_du
  */
 enum { SNAPSHOTS = 8, EPOCHS_BEFORE_CHECK = 16 };
 static const double GROWTH_BEFORE_CHECK = 1.5;
-/* The gap at the end of an epoch is estimated as half an epoch's fall below what the epoch saw; it
- * is to be at most so much of the gap that is asked for. */
+/* The gap at the end of an epoch is foretold as an epoch's fall below what the epoch saw, the mean
+ * of the last two; it is to be at most so much of the gap that is asked for. */
 static const double FORETOLD = 0.95;
 /* Rows are woken when the estimate is so small, and whenever it has fallen to such a part since;
  * near the gap that is asked for, the check that is to end the run does that. */
@@ -504,9 +504,8 @@ static bool is_check_due(const run *r, pegasos_ascent *s)
 {
     if (s->n_epochs + 1 >= s->last_epoch || are_visits_over(s) || r->p->n_active == 0)
         return true;
-    const double before = s->estimates_before[0];
-    s->estimates_before[0] = s->estimates_before[1];
-    s->estimates_before[1] = s->estimate;
+    const double before = s->estimate_before;
+    s->estimate_before = s->estimate;
     estimate_gap(r->p, s, r->x->targets->loss, sum_of_dual_parts(r));
     if (s->patience > 0 && s->n_visits >= s->patience) {
         s->patience = 0;

@@ -382,13 +382,13 @@ typedef struct pegasos_ascent {
     int64_t n_visits;    /* rows visited */
     int64_t n_steps;     /* of them, in an epoch of Pegasos */
     int64_t n_visits_at_check;
-    int64_t n_snapshots;        /* of w in this epoch so far */
-    double estimate;            /* of the relative gap, after the last epoch */
-    double estimates_before[2]; /* after the two epochs before it, the earlier one first; or 0 */
-    double estimate_at_check;   /* at the last gap check */
-    double primal;              /* objective of the best point so far */
-    double intercept;           /* its intercept, penalised or not */
-    double relative_gap;        /* at the last gap check */
+    int64_t n_snapshots;      /* of w in this epoch so far */
+    double estimate;          /* of the relative gap, after the last epoch */
+    double estimate_before;   /* after the epoch before that; or 0 */
+    double estimate_at_check; /* at the last gap check */
+    double primal;            /* objective of the best point so far */
+    double intercept;         /* its intercept, penalised or not */
+    double relative_gap;      /* at the last gap check */
 } pegasos_ascent;
 
 /* What a run is at: visits of its own, epochs in a bundle, or taking w from a bundle. */

@@ -278,7 +278,7 @@ cdef extern from "core.h" nogil:
         int64_t n_visits_at_check
         int64_t n_snapshots
         double estimate
-        double estimates_before[2]
+        double estimate_before
         double estimate_at_check
         double primal
         double intercept
