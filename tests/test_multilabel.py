@@ -194,5 +194,7 @@ def test_searches_score_the_share_of_rows_with_all_labels_right(rng, kind, conta
     ours = kind(**options).fit(X, container(Y))
     theirs = kind(**options, scoring="accuracy").fit(X, container(Y))
     np.testing.assert_allclose(ours.scores_, theirs.scores_, rtol=1e-12)
-    assert ours.predict(X).shape == Y.shape
+    for predicted in (ours.predict(X), ours.best_estimator_.predict(X)):
+        assert predicted.shape == Y.shape
+        assert sparse.issparse(predicted) == (container is not np.array)  # as y of the search
     assert ours.score(X, Y) > 0.5

@@ -13,6 +13,7 @@ from typing import Any, Self
 import joblib
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import get_scorer, r2_score
@@ -220,7 +221,7 @@ class _Search(BaseEstimator):
             sample_weight = _validate.sample_weight(sample_weight, data.X.shape[0])
             balance = functools.partial(self._balance, data, sample_weight)
             folds = _folds.read(self.cv, X, data, groups, balance)
-            of_rows = data.X, data.y, sample_weight
+            of_rows = data.X, sparse.csr_array(data.y) if data.is_sparse else data.y, sample_weight
         estimator.__dict__.update(data.seen)
         name, values, lams = self._lams(data)
         axes = {**self._other_axes(data.X, sample_weight), name: values}
