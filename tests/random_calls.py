@@ -1928,6 +1928,8 @@ def joint(case):
         options["cost"] = case.pick(cost, cost.tolist(), cost.astype("f4"))
         if len(p.classes) < 2:
             case.may_be_refused("cost")
+    if (1 + p.rows.values.shape[1]) * len(p.classes) > 2000:
+        case.may_be_refused("solver='newton' takes up to 2000 coefficients and intercepts")
     clf = make_estimator(
         case, p, is_kernel=False, multi_class="crammer_singer", loss="hinge",
         warm_start=case.chance(0.4), **options,
@@ -1955,8 +1957,8 @@ def check_columns(what, found, machine, rows, near=0.0):
 
 
 def several_labels(case):
-    """A y of zeros and ones in columns: scores, labels, probabilities, files and copies."""
-    rows, is_kernel = draw_rows(case), case.chance(0.5)
+    """A y of zeros and ones in columns, also of a search: scores, labels, probabilities, files."""
+    rows, is_kernel, is_search = draw_rows(case), case.chance(0.5), case.chance(0.3)
     options, n_labels = draw_options(case), case.pick(2, 3, 6)
     Y = case.rng.integers(0, 2, (len(rows), n_labels))
     if case.chance(0.2):
@@ -1976,9 +1978,19 @@ def several_labels(case):
         allow_no_minimum(case, options)
     if case.scale > 100:
         case.may_be_refused("overflow|too large|finite")
-    clf = getattr(pegasos, f"{'Kernel' * is_kernel}PegasosClassifier")(**options)
+    if is_search:
+        for name in ("lam", "C", "n_steps"):
+            options.pop(name, None)
+        options |= {"cv": case.pick(2, 3), case.pick("lams", "Cs"): case.pick([0.1], [0.03, 1.0])}
+        options |= {"cv_effort": case.pick("auto", 3, 0.05), "scoring": case.pick(None, "f1_macro")}
+        if is_kernel:
+            options["gammas"] = [options.pop("gamma")]
+        case.may_be_refused("cv|fold|split|test on|at least one non-zero number")
+    name = f"{'Kernel' * is_kernel}PegasosClassifier{'CV' * is_search}"
+    clf = getattr(pegasos, name)(**options)
     what = f"{told(clf)}.fit({rows.name}, y of {n_labels} columns, {type(y).__name__})"
     case.call(what, lambda: clf.fit(rows.X, y, sample_weight=weights))
+    clf = clf.best_estimator_ if is_search else clf
     machine = kernel_machine(clf, rows) if is_kernel else linear_machine(clf, rows.dtype)
     if hasattr(clf, "objective_"):
         for k in range(n_labels):
