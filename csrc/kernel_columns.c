@@ -90,8 +90,10 @@ static int fill_all(pegasos_columns *c)
             return 1;
         mirror m = {c, first, last};
         const int64_t n_tasks = (n - last + GATHERED - 1) / GATHERED;
+        /* As if whole rows were read: where memory comes in large pages, it is all of them that
+         * the system clears when they are first written to. */
         if (c->is_symmetric && n_tasks > 0
-            && !share(c->workers, n_tasks, GATHERED * (double)count, do_mirror, &m, &progress))
+            && !share(c->workers, n_tasks, GATHERED * (double)n, do_mirror, &m, &progress))
             return 1;
     }
     for (int64_t i = 0; i < n; i++)
