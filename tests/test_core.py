@@ -112,7 +112,7 @@ def calls(layout, dtype):
         _core.Watch(),
     ]  # fmt: skip
     yield "kernel_solve", [
-        columns(layout, dtype), lambda: np.eye(N), targets, 0, one, _core.Fits(K, N, 0), np.full(K, 5),
+        columns(layout, dtype), lambda _: np.eye(N), targets, 0, one, _core.Fits(K, N, 0), np.full(K, 5),
         np.arange(K, dtype=np.uint64),
     ]  # fmt: skip
     x, watch = points(layout, dtype), _core.Watch()
@@ -459,7 +459,7 @@ def test_memory_of_another_kernel_machine_is_refused(dtype):
 @pytest.mark.parametrize("wrong", [np.zeros((N - 1, 2)), np.zeros((N, 2), np.float32), None, 1 / 3])
 def test_factors_of_other_matrices_are_refused(dtype, wrong):
     good = dict(calls("dense", dtype))["kernel_solve"]
-    good[1] = lambda: wrong
+    good[1] = lambda _: wrong
     refused("kernel_solve", good, solver=_core.NEWTON, tol=1e-12)
 
 

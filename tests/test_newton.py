@@ -117,6 +117,21 @@ def test_a_kernel_matrix_has_a_factor(rng, dtype):
     np.testing.assert_allclose(rows @ rows.T, matrix, rtol=0, atol=1e3 * eps * matrix.max())
 
 
+def test_a_factor_asks_whether_to_go_on_and_is_begun_again(rng):
+    """A thread hears of Ctrl-C in no other way."""
+
+    def stop():
+        raise LookupError
+
+    asked, X = [], rng.normal(size=(60, 4))
+    cache = kernels.ColumnCache(kernels.make("rbf", gamma=3.0).points(X), 10)
+    with pytest.raises(LookupError):
+        cache.factor(stop)
+    found = cache.factor(lambda: asked.append(None))
+    assert len(asked) >= found.shape[1]
+    np.testing.assert_array_equal(found, factor_of(X, "rbf", gamma=3.0)[1])
+
+
 def test_a_factor_of_many_columns_is_not_made(rng, monkeypatch):
     monkeypatch.setattr("pegasos.kernels._factor._MOST", 40)
     X, y = make_rows(rng, n=80, d=4)
@@ -132,7 +147,7 @@ def test_ctrl_c_is_heard_while_a_factor_is_made(rng, monkeypatch):
     """At once, though the core is at work around it."""
     reached = []
 
-    def factor(cache):
+    def factor(cache, tell):
         signal.raise_signal(signal.SIGINT)
         reached.append(cache)
 

@@ -387,7 +387,7 @@ def kernel_fit(
 ) -> None: ...
 def kernel_solve(
     columns: Columns,
-    factor: Callable[[], NDArray[np.float64]],
+    factor: Callable[[Callable[[], None] | None], NDArray[np.float64]],
     targets: Targets,
     first: int,
     norms: NDArray[np.float64],

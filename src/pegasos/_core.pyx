@@ -1785,7 +1785,7 @@ cdef int write_exact(void *context, int64_t n_x, const int64_t *x, int64_t n_z, 
 
 
 cdef class Factor:
-    """Who factorises a kernel matrix: ``factor()`` returns (n_rows, rank), or (n_rows, 0)."""
+    """Who factorises a kernel matrix: ``factor(tell)`` returns (n_rows, rank), or (n_rows, 0)."""
     cdef object source, memory
     cdef Watch watch
     cdef int64_t n
@@ -1797,7 +1797,7 @@ cdef class Factor:
         cdef uint8_t[::1] memory, room
         cdef Rows of_core
         try:
-            rows = self.source()
+            rows = self.source(self.watch.tell)
             require(rows.shape[0] == self.n, "a factor must have n_rows rows")
             factor.rows.n_features = rows.shape[1]
             if rows.shape[1] == 0:
@@ -2623,8 +2623,9 @@ def kernel_solve(Columns columns not None, factor not None, Targets targets not 
     """Solve problems of kernel machines as `solve` does; see ``pegasos_kernel_solve_one``.
 
     Columns that are computed all at once are so first.
-    ``factor()`` returns a factor of shape (n_rows, rank), or (n_rows, 0). Each problem has its own
-    seed. Threads share kernel values and passes, which changes no bit.
+    ``factor(tell)`` returns a factor of shape (n_rows, rank), or (n_rows, 0), and calls `tell`, if
+    it is not None, now and then. Each problem has its own seed. Threads share kernel values and
+    passes, which changes no bit.
     """
     cdef int64_t n = columns.c.n_rows, first_row = 0, k
     cdef int status = PEGASOS_DONE

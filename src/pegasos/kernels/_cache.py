@@ -2,6 +2,7 @@
 
 import functools
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -186,14 +187,14 @@ class ColumnCache:
         columns = np.empty((len(rows), len(rows)), cache.columns.dtype)
         cache.core.among(which, which, columns, _core.Watch())
         whole = _core.Columns(None, columns, np.arange(len(rows)))
-        return whole, lambda: np.ascontiguousarray(self.factor()[rows])
+        return whole, lambda tell: np.ascontiguousarray(self.factor(tell)[rows])
 
-    def factor(self) -> np.ndarray:
+    def factor(self, tell: Callable[[], None] | None = None) -> np.ndarray:
         """L of shape (n, rank), K = L L^T but for rounding; see `pegasos.kernels._factor`."""
         # Of threads that solve problems of this matrix, one computes it.
         with self._lock, _threads.blas.one_thread():
             if self._factor is None:
-                self._factor = factor(self)
+                self._factor = factor(self, tell)
         return self._factor
 
     def is_divided_by(self, labels: np.ndarray) -> bool:
