@@ -57,7 +57,7 @@ class KernelMachine(PegasosEstimator):
         """‖w‖ of each problem, without the intercept."""
         check_is_fitted(self, "dual_coef_")
         squared = self._squared_norms
-        if len(self._support) == 0:
+        if squared is None and len(self._support) == 0:
             squared = np.zeros(len(self.dual_coef_))
         elif squared is None:
             cache = ColumnCache(self._support, 0, self._n_threads())
