@@ -1027,7 +1027,7 @@ OPTIONS = [
     (["--max-iter", "0"], r"max_iter.*0"),
     (["--tol", "-1"], r"tol.*-1"),
     (["--batch-size", "0"], r"batch_size.*0"),
-    (["--batch-size", str(2**55)], r"out of memory: batch_size=36028797018963968"),
+    (["--solver", "pegasos", "--batch-size", str(2**55)], r"out of memory: batch_size=36028797018963968"),
     (["--seed", "-1"], r"random_state must be in"),
     (["--jobs", "0"], r"n_jobs.*0"),
     (["--solver", "lbfgs"], r"argument --solver: invalid choice: 'lbfgs'"),
