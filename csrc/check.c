@@ -236,7 +236,7 @@ static bool are_linear_numbers(const pegasos_linear *p, const state *s,
     return are_finite(numbers, sizeof(double), sizeof numbers / sizeof *numbers) && p->lam == s->lam
            && p->weight_factor > 0 && p->intercept_scaling == problem->intercept_scaling
            && p->free_intercept == problem->free_intercept && p->average_from == s->n_inside / 2 + 1
-           && p->last_step == s->n_inside && p->q <= 1 && p->squared_norm >= 0;
+           && p->last_step == s->n_inside && p->q <= 1;
 }
 
 static bool are_ascent_numbers(const state *s, const pegasos_problem *problem)

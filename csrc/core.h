@@ -147,7 +147,8 @@ typedef struct pegasos_linear {
     int64_t n_pending;    /* those of them that are violations: l'(u) is not 0 */
     int64_t n_violations; /* violations in all steps so far */
     double q; /* product of projection factors: w = q v / (lam (t + t0)); 1 without projection */
-    double squared_norm;    /* |v|^2, constant feature included; kept only when projecting */
+    double squared_norm; /* |v|^2, constant feature included; kept only when projecting. It is below
+                            0 where a kernel is not positive semi-definite, or by rounding. */
     int64_t n_norm_updates; /* additions to v since squared_norm was last summed afresh */
     double constant_weight; /* v's component for the constant feature */
     double intercept;       /* b of the unpenalised intercept */

@@ -597,11 +597,14 @@ def test_rows_that_are_out_have_a_coefficient_of_exactly_zero(
         assert not np.delete(a, clf.support_, axis=1).any()
 
 
-@pytest.mark.parametrize("cache_size", [0.1, 10])
-def test_an_interrupted_fit_is_completed(rng, cache_size):
+@pytest.mark.parametrize(
+    ("kernel", "cache_size"), [("rbf", 0.1), ("rbf", 10), ("sigmoid", 10)], ids=str
+)
+def test_an_interrupted_fit_is_completed(rng, kernel, cache_size):
     X, y = make_rows(rng, n=300)
     options = {
-        "gamma": 0.1, "max_iter": 9, "batch_size": 7, "random_state": 0, "cache_size": cache_size,
+        "kernel": kernel, "coef0": -3, "gamma": 0.1, "max_iter": 9, "batch_size": 7,
+        "project": True, "fit_intercept": False, "random_state": 0, "cache_size": cache_size,
     }  # fmt: skip
     whole = paper.kernel(lam=1e-3, **options).fit(X, y)
     clf = paper.kernel(lam=1e-3, warm_start=True, **options)
@@ -610,6 +613,8 @@ def test_an_interrupted_fit_is_completed(rng, cache_size):
             clf.fit(X, y)
         assert clf.n_steps_[0] < whole.n_steps_[0]
         clf.predict(X)
+        # |v|^2 of a kernel that is not positive semi-definite may be below 0.
+        assert (clf._state["problems"]["squared_norm"] < 0).all() == (kernel == "sigmoid")
     clf.fit(X, y)
     np.testing.assert_array_equal(clf.alpha_counts_, whole.alpha_counts_)
     np.testing.assert_allclose(clf.dual_coef_, whole.dual_coef_, rtol=1e-12)

@@ -128,7 +128,6 @@ def _relations(
     yield "pending", state["pending"][waiting] < n_rows
     yield "q", (p["q"] > 0) & (p["q"] <= 1)
     yield "weight_factor", p["weight_factor"] > 0
-    yield "squared_norm", p["squared_norm"] >= 0
     # What the settings leave out is 0.
     has_constant, is_free = pegasos.settings.constant_feature != 0, p["free_intercept"] != 0
     yield "constant_weight", has_constant | (p["constant_weight"] == 0)
