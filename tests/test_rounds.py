@@ -16,7 +16,7 @@ from pegasos.problems import _losses
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _rounds
 
-LAM = 0.01
+LAM, ALONG = 0.01, np.array([[0.1, 1.5]])
 INTERCEPTS = {
     "penalised": {"penalize_intercept": True, "intercept_scaling": 2.0},
     "free": {"penalize_intercept": False},
@@ -122,6 +122,19 @@ def test_a_huber_loss_that_is_nearly_the_absolute_error_has_a_small_gap(rng, eps
     X, y, z, c = problem_of(rng, "huber")
     settings = Settings(LAM * epsilon, loss=_losses.of_targets("huber", epsilon))
     rounds, _ = run(make_blocks(X, y, z, c, settings), c, *X.shape, 1e-3, max_rounds=60)
+    assert (rounds.certify().relative_gap <= 1e-3).all()
+
+
+@pytest.mark.parametrize("far", [1e3, 1e4])
+def test_a_row_far_from_all_others_does_not_end_the_search_along_a_step(rng, far):
+    """The slope along a step is flat up to where this row errs, and steep beyond."""
+    X = rng.normal(size=(300, 3))
+    y = np.where(X[:, 0] + rng.normal(size=300) > 0, 1, -1)
+    y[0] = -np.sign(X[0, 0])
+    X[0] *= far
+    settings = dataclasses.replace(settings_of("hinge", "none"), lam=1 / 300)
+    blocks = make_blocks(X, y[None], None, None, settings, [100] * 3)
+    rounds, _ = run(blocks, None, *X.shape, 1e-3, max_rounds=60)
     assert (rounds.certify().relative_gap <= 1e-3).all()
 
 
@@ -234,7 +247,7 @@ def test_layouts_and_types_see_the_same(rng, layout, dtype):
     for with_matrix in (True, False):
         message = _rounds.Message(
             which=np.array([0]), points=points[0], steps=points[1], widths=np.array([0.3]),
-            with_matrix=with_matrix, moves=[],
+            along=ALONG, with_matrix=with_matrix, moves=[],
         )  # fmt: skip
         sums += [
             _rounds.see(make_blocks(R, y, z, c, settings, (95,))[0], None, 0, message) for R in rows
@@ -253,7 +266,7 @@ def test_pieces_of_a_block_add_up(rng, monkeypatch):
     settings = settings_of("epsilon_insensitive", "free")
     message = _rounds.Message(
         which=np.array([0]), points=rng.normal(size=(1, 8)), steps=rng.normal(size=(1, 8)),
-        widths=np.array([0.3]), with_matrix=True, moves=[(0, rng.normal(size=8), 0.5)],
+        widths=np.array([0.3]), along=ALONG, with_matrix=True, moves=[(0, rng.normal(size=8), 0.5)],
     )  # fmt: skip
     (block,) = make_blocks(X, y, z, c, settings, (95,))
     whole = _rounds.see(block, _rounds.move(block, None, message), 0, message)
@@ -271,7 +284,7 @@ def test_a_block_from_elsewhere_gives_the_same_bits(rng, layout, dtype, with_mat
     (block,) = make_blocks(convert(X, layout, dtype), y, z, c, settings, (95,))
     message = _rounds.Message(
         which=np.array([0]), points=rng.normal(size=(1, 8)), steps=rng.normal(size=(1, 8)),
-        widths=np.array([1.0]), with_matrix=with_matrix, moves=[],
+        widths=np.array([1.0]), along=ALONG, with_matrix=with_matrix, moves=[],
     )  # fmt: skip
     buffers = []
     pickled = pickle.dumps((block, message), protocol=5, buffer_callback=buffers.append)

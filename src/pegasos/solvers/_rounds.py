@@ -40,8 +40,8 @@ from pegasos.problems._settings import Settings
 from pegasos.solvers import _schedule
 from pegasos.solvers._passes import Passes
 
-#: Where slopes along a step are computed; that at 0 and that at 1 are known from gradients.
-ALONG = np.array([0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.7, 1.5, 2.5, 5.0])
+# Where slopes along a new step are computed; that at 0 and that at 1 are known from gradients.
+_ALONG = np.array([0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.7, 1.5, 2.5, 5.0])
 # The gap to which blocks are solved on their own, where a fit begins; and epochs at most.
 _ROUGH, _ROUGH_EPOCHS = 1e-2, 30
 # Rows that are worked on at once; as dense ones, so many numbers at most.
@@ -183,6 +183,8 @@ class Message(Arrays):
         The problems that the pass is for.
     points, steps : ndarray of shape (len(which), n_features + 1)
         w, with the weight of the constant feature, and s.
+    along : ndarray of shape (len(which), 10)
+        Where slopes along s are wanted, as multiples of s.
     widths : ndarray of shape (len(which),)
     with_matrix : bool
         Whether second derivatives are wanted as a matrix, or their diagonal.
@@ -221,7 +223,7 @@ def see(
         the dual variables with y a >= 0 and of the others, ``linear`` and ``square`` (see
         `Slopes.dual`) and ``size`` (sum of abs(a)); ``vectors``, sum_i a_i y_i (x_i, feature), of
         these two kinds apart if the intercept is free; ``second`` derivatives, as upper triangles
-        or diagonals. And ``along``: sum_i a_i y_i f_s(x_i) at the points `ALONG` s.
+        or diagonals. And ``along``: sum_i a_i y_i f_s(x_i) at the points ``message.along`` s.
     """
     n, d = block.X.shape
     count, n_signs = len(message.which), 1 + block.settings.free_intercept
@@ -237,7 +239,7 @@ def see(
                 c, y, z = block.of_problem(k, part)
                 u, towards = z - y * scores[part, j], y * scores[part, count + j]
                 centre = 0.0 if centres is None else centres[k, part]
-                terms, p = _terms(loss, c, y, z, u, towards, centre)
+                terms, p = _terms(loss, c, y, z, u, towards, centre, message.along[j])
                 of_pieces.append(terms)
                 a, bends[j, part] = c * y * p, c * loss.bend(p)
                 factors[0, j, part] = a if n_signs == 1 else np.maximum(a, 0)
@@ -254,13 +256,13 @@ def see(
 
 def _terms(
     loss: Slopes, c: np.ndarray, y: np.ndarray, z: Any, u: np.ndarray, towards: np.ndarray,
-    centre: Any,
+    centre: Any, points: np.ndarray,
 ) -> tuple[dict[str, Any], np.ndarray]:  # fmt: skip
     """What some rows add to the sums of a problem, and their slopes at w + s."""
-    along = np.zeros(len(ALONG))
+    along = np.zeros(len(points))
     if towards.any():
         factors = c * towards
-        for i, t in enumerate(ALONG):
+        for i, t in enumerate(points):
             along[i] = (loss.slope(u - t * towards, centre) * factors).sum()
         u = u - towards
     p, value, moved = loss.slope(u, centre), loss.value(u), 0.0
@@ -503,12 +505,14 @@ class Problem:
         Of L-BFGS: steps, and how the gradient changed.
     n_searches : int
         Rounds in which the length of the step was changed.
+    low, high : float
+        Multiples of the step between which the slope along it is 0; inf if it is further.
     is_over : bool
         Whether steps are lost in rounding.
     """
 
     _ARRAYS = ("point", "step", "best", "gradient")
-    _NUMBERS = ("width", "smooth", "primal", "n_searches", "is_over")
+    _NUMBERS = ("width", "smooth", "primal", "n_searches", "low", "high", "is_over")
 
     def __init__(
         self, settings: Settings, loss: _losses.Loss, lam: float, mass: float, point: np.ndarray
@@ -520,7 +524,7 @@ class Problem:
         is_as_it_is = loss.curvature > 0 and loss.bound >= _NARROW
         self.width = 0.0 if is_as_it_is else _FIRST_WIDTH / loss.bound
         self.smooth = self.primal = np.inf
-        self.n_searches, self.is_over = 0, False
+        self.n_searches, self.low, self.high, self.is_over = 0, 0.0, np.inf, False
         self.bound = Bound(lam, len(point))
 
     def copy(self) -> Self:
@@ -558,15 +562,13 @@ class Problem:
             at_end, at_start = (float(g @ self.step) for g in (gradient, self.gradient))
             is_up = smooth > self.smooth + 1e-12 * abs(self.smooth)
             if is_up or abs(at_end) > _FLAT * abs(at_start):
-                factor = self._length(sums["along"] / m, at_start, at_end)
-                self.step = factor * self.step
-                self.n_searches += 1
-                self.is_over = self.n_searches > _SEARCHES or not factor > 0
+                self._search(sums["along"] / m, at_start, at_end)
                 return None
             change = gradient - self.gradient
             if n_pairs and self.step @ change > 0:
                 self.pairs = [*self.pairs[1 - n_pairs :], (self.step, change)]
-        self.point, self.smooth, self.gradient, self.n_searches = point, smooth, gradient, 0
+        self.point, self.smooth, self.gradient = point, smooth, gradient
+        self.n_searches, self.low, self.high = 0, 0.0, np.inf
         smoothing = self.width / 2 * sums["moved"] / m
         if self.width and smooth - (dual - smoothing) <= primal - smooth:
             width, self.width = self.width, max(_NARROWER * self.width, _NARROWEST)
@@ -592,18 +594,33 @@ class Problem:
         value = (factors * sums["linear"] - factors**2 * sums["square"]).sum() / self.mass
         return float(value), vectors.sum(axis=0) / scale
 
-    def _length(self, along: np.ndarray, at_start: float, at_end: float) -> float:
-        """Where along the step the slope of the objective is 0; it grows from point to point."""
+    @property
+    def along(self) -> np.ndarray:
+        """Where slopes along the step are wanted: where that of 0 is known to be, if it is."""
+        is_known = np.isfinite(self.high)
+        return np.linspace(self.low, self.high, len(_ALONG)) if is_known else _ALONG
+
+    def _search(self, along: np.ndarray, at_start: float, at_end: float) -> None:
+        """Let the step end where the slope along it is about 0; it grows from point to point.
+
+        A row far from all others makes a slope that is flat up to a wall: a line between two points
+        misses it, so the next pass looks between these two.
+        """
         towards = self._penalty * self.step
-        at = towards @ self.point + ALONG * (towards @ self.step) - along
-        t, at = np.append(ALONG, [0, 1]), np.append(at, [at_start, at_end])
-        order = np.argsort(t)
+        at = towards @ self.point + self.along * (towards @ self.step) - along
+        t, at = np.append(self.along, [0, 1]), np.append(at, [at_start, at_end])
+        order = np.argsort(t, kind="stable")
         t, at = t[order], at[order]
         beyond = np.flatnonzero(at > 0)
-        if not len(beyond):
-            return float(t[-1])
-        j = beyond[0]
-        return float(t[j - 1] + (t[j] - t[j - 1]) * at[j - 1] / (at[j - 1] - at[j])) if j else 0.0
+        j = beyond[0] if len(beyond) else len(t)
+        low, high, factor = t[j - 1], np.inf, t[-1]
+        if j < len(t):
+            high = t[j]
+            factor = low + (high - low) * at[j - 1] / (at[j - 1] - at[j]) if j else 0.0
+        self.n_searches += 1
+        self.is_over = self.n_searches > _SEARCHES or not factor > 0
+        if not self.is_over:
+            self.step, self.low, self.high = factor * self.step, low / factor, high / factor
 
 
 def _by_matrix(gradient: np.ndarray, diagonal: np.ndarray, upper: np.ndarray) -> np.ndarray:
@@ -739,6 +756,7 @@ class Rounds(Passes):
                 which=some,
                 points=np.array([p.point for p in active]),
                 steps=np.array([p.step for p in active]),
+                along=np.array([p.along for p in active]),
                 widths=np.array([p.width for p in active]),
                 with_matrix=self.with_matrix,
                 moves=[of for of in self.moves[self.n_moved :] if keeps or of[0] in some],
