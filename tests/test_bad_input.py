@@ -933,7 +933,8 @@ def command(*arguments, file=None, content=None):
         assert not (folder / "out.npz").exists()
         assert code == 2, said.getvalue()
         last = said.getvalue().splitlines()
-        assert len(last) == 1 or last[0].startswith("usage:") or words[0] == "demo", last
+        is_short = len(last) == 1 or (len(last) == 2 and last[0].startswith("usage:"))
+        assert is_short or words[0] == "demo", last
         raise RefusedError(last[-1])
 
     return call

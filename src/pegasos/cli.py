@@ -88,18 +88,20 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"pegasos {pegasos.__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, run, add_options, help in (
-        ("train", _train, _add_train_options,
+    for name, run, add_options, files, help in (
+        ("train", _train, _add_train_options, "DATA",
          "train a linear or kernel support vector machine and save it"),
-        ("predict", _predict, _add_predict_options,
+        ("predict", _predict, _add_predict_options, "MODEL DATA",
          "predict labels or numbers with a saved model, one row a line"),
-        ("info", _info, _add_info_options, "tell what a saved model is, and how good its fit was"),
-        ("demo", _demo, _add_demo_options,
+        ("info", _info, _add_info_options, "MODEL",
+         "tell what a saved model is, and how good its fit was"),
+        ("demo", _demo, _add_demo_options, "",
          "train on handwritten digits and draw what was learned"),
     ):  # fmt: skip
         sub = commands.add_parser(
             name,
             help=help,
+            usage=f"%(prog)s [OPTION]... {files}".strip(),
             description=f"{help[0].upper()}{help[1:]}.\n\n"
             f"{_DATA_HELP if name in ('train', 'predict') else ''}",
             epilog=_EXAMPLES.get(name),
