@@ -76,6 +76,7 @@ _GO_WITH = {
     ),
     "epsilon": _TARGETS, "nu": "--task one-class",
     **dict.fromkeys(("gamma", "degree", "coef0", "cache_size"), "--kernel"),
+    "cache": "--memory", "Cs": "--cv",
 }  # fmt: skip
 
 
@@ -328,10 +329,13 @@ def _machines(args: argparse.Namespace) -> tuple[Any, Any]:
     """The estimator that the options ask for, and the search over its kind, or None."""
     given = {name: value for name, value in vars(args).items() if value is not None}
     for name, what in _GO_WITH.items():
-        fits = "kernel" in args if what == "--kernel" else args.task in what
-        if name in given and not fits:
-            got = "" if what == "--kernel" else f", got --task {args.task}"
+        if name in given and args.task not in what and what[2:] not in given:
+            got = f", got --task {args.task}" if "--task" in what else ""
             raise ValueError(f"--{name.replace('_', '-')} goes with {what}{got}")
+    if {"kernel", "memory"} <= given.keys():
+        raise ValueError(
+            "--kernel does not go with --memory: kernel machines need all rows in memory"
+        )
     given = vars(args) | {"verbose": int(not args.quiet and not _is_pipe(sys.stderr))}
     if "intercept" in given:
         given["fit_intercept"] = args.intercept != "none"
@@ -342,8 +346,6 @@ def _machines(args: argparse.Namespace) -> tuple[Any, Any]:
         given["average"] = {"none": False, "all": True, "suffix": "suffix"}[args.average]
     machine = _made(_class(args), given)
     if args.cv is None:
-        if args.Cs is not None:
-            raise ValueError("--Cs goes with --cv FOLDS")
         return machine, None
     for name in ("C", "lam", "checkpoint", "resume"):
         if given.get(name) is not None:
