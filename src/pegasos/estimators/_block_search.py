@@ -70,12 +70,13 @@ class BlockFolds:
         )  # fmt: skip
         coef, intercept = coef.reshape(*shape, -1), intercept.reshape(shape)
         kept = self._scores(coef, intercept)
-        scores = kept.array.reshape(len(lams), self.n_problems, -1)
         for place, k in itertools.product(range(len(lams)), range(self.n_folds)):
-            own = np.ascontiguousarray(scores[place, :, k :: self.n_folds].T)
+            which = slice(place * self.n_problems, (place + 1) * self.n_problems)
+            own = np.empty((len(self.folds[k].test), self.n_problems))
+            for j, scores in enumerate(kept.each(which)):
+                own[:, j] = scores[k :: self.n_folds]
             if not np.isfinite(own).all():
                 raise _validate.overflow(np.dtype(np.float64), lams[place])
-            kept.let_go()
             grid.add((*where, place), k, range(self.n_problems), own)
         grid.gaps[where] = certificate.proved_gap.reshape(len(lams), -1).max(axis=1)
         grid.epochs[where] = n_iter
@@ -106,11 +107,13 @@ class BlockFolds:
         kept = _blocks.OfRows(self.blocks, n_lams * n_problems)
         for part in self.blocks.parts():
             rows, numbers = part.rows(), part.numbers
+            scores = np.empty((n_lams * n_problems, len(numbers)))
             for k in range(n_folds):
                 which = np.flatnonzero(numbers % n_folds == k)
                 own = coef[:, k].reshape(n_lams * n_problems, -1), intercept[:, k].ravel()
-                kept.array[:, numbers[which]] = _rows.decision_function(rows, *own, which).T
-            kept.let_go()
+                scores[:, which] = _rows.decision_function(rows, *own, which).T
+            for whole, of_part in zip(kept.each(), scores, strict=True):
+                whole[numbers] = of_part
         return kept
 
     def _all(self, n_lams: int) -> Any:

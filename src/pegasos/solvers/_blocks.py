@@ -203,6 +203,12 @@ class OfRows:
         """Whether so many numbers of each row are in a file."""
         return 8 * n_numbers * len(blocks) > blocks.memory // _SHARE
 
+    def each(self, which: slice = slice(None)) -> Iterator[np.ndarray]:
+        """One of these numbers of all rows after the other; lets go of it before the next one."""
+        for own in self.array[which]:
+            yield own
+            self.let_go()
+
     def let_go(self) -> None:
         """Let go of the memory of what was read or written."""
         if self._map is not None and hasattr(mmap, "MADV_DONTNEED"):
