@@ -234,10 +234,10 @@ def test_c_may_be_chosen_by_cross_validation(tmp_path, data, kernel, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--cv", "1"], "cv must be"), (["--Cs", "5"], "--Cs goes with --cv"),
+        (["--cv", "1"], "error: --cv must be"), (["--Cs", "5"], "--Cs goes with --cv"),
         (["--cv", "3", "--lam", "0.1"], "--lam does not go with --cv"),
         (["--cv", "3", "--C", "0.1"], "--C does not go with --cv"),
-        (["--cv", "3", "--Cs", "0"], "Cs must be"), (["--C", "0"], "C must be a finite number > 0"),
+        (["--cv", "3", "--Cs", "0"], "Cs must be"), (["--C", "0"], "error: --C must be a finite"),
         (["--cv", "3", "--checkpoint", "c.npz"], "--checkpoint does not go with --cv"),
         (["--cv", "3", "--resume", "c.npz"], "--resume does not go with --cv"),
     ],
@@ -407,17 +407,18 @@ def test_cross_validation_chooses_what_regression_needs(tmp_path, numbers, capsy
         (["--epsilon", "0.1"], "--epsilon goes with --task regression"),
         (
             ["--task", "regression", "--epsilon", "-1"],
-            "epsilon must be a finite number >= 0, got -1",
+            "--epsilon must be a finite number >= 0, got -1",
         ),
-        (["--task", "regression", "--loss", "hinge"], "loss must be one of 'epsilon_insensitive'"),
-        (["--loss", "huber"], "loss must be one of 'hinge'"),
+        (["--task", "regression", "--loss", "hinge"], "--loss hinge goes with --task class.*got"),
+        (["--loss", "huber"], "--loss huber goes with --task regression, got --task class"),
+        (["--task", "one-class", "--loss", "hinge"], "--loss hinge goes with --task class"),
         (
             ["--task", "regression", "--class-weight", "balanced"],
             "--class-weight goes with --task classification, got --task regression",
         ),
         (["--task", "regression", "--multi-class", "ovo"], "--multi-class goes with"),
         (["--nu", "0.1"], "--nu goes with --task one-class, got --task classification"),
-        (["--task", "one-class", "--nu", "2"], "nu must be .* got 2"),
+        (["--task", "one-class", "--nu", "2"], "--nu must be .* got 2"),
         (
             ["--task", "one-class", "--C", "1"],
             "--C goes with --task classification or regression, got --task one-class",
@@ -520,7 +521,7 @@ def test_classes_may_be_one_joint_problem(tmp_path, rng, cv, capsys):
     shown = capsys.readouterr().out
     assert all(f"(class {k})" in shown for k in range(3))
     assert cli.main(["train", file, "-o", model, *options, "--kernel", "rbf"]) == 2
-    assert "multi_class must be one of 'ovr', 'ovo'" in capsys.readouterr().err
+    assert "--multi-class must be one of 'ovr', 'ovo'" in capsys.readouterr().err
 
 
 def test_rare_classes_may_weigh_as_much_as_others(tmp_path, rng, capsys):

@@ -539,7 +539,7 @@ def test_warnings_are_one_line_without_a_place(tmp_path, small, capsys):
     assert main(*train, "--max-iter", 1, "--tol", 1e-9) == 0
     said = capsys.readouterr().err
     assert len(said.splitlines()) == 1
-    assert said.startswith("pegasos: warning: stopped at max_iter=1")
+    assert said.startswith("pegasos: warning: stopped at --max-iter 1")
 
 
 def test_progress_in_a_file_is_lines(tmp_path, capsys, small):

@@ -72,12 +72,35 @@ _CLASSES, _TARGETS = "--task classification", "--task regression"
 _GO_WITH = {
     **dict.fromkeys(("class_weight", "multi_class"), _CLASSES),
     **dict.fromkeys(
-        ("C", "lam", "loss", "intercept", "cv", "validation"), f"{_CLASSES} or regression"
+        ("C", "lam", "intercept", "cv", "validation"), f"{_CLASSES} or regression"
     ),
     "epsilon": _TARGETS, "nu": "--task one-class",
     **dict.fromkeys(("gamma", "degree", "coef0", "cache_size"), "--kernel"),
     "cache": "--memory", "Cs": "--cv",
 }  # fmt: skip
+
+#: What messages of the package say of parameters, where the option has another name.
+_OPTIONS = {
+    "random_state": "--seed", "n_jobs": "--jobs", "(max_iter)": "(--max-iter)",
+    "penalize_intercept=False": "--intercept free", "fit_intercept=True": "--intercept penalized",
+    "KernelPegasosOneClass": "--kernel rbf",
+    " (sklearn.compose.TransformedTargetRegressor)": "",
+}  # fmt: skip
+_NAMES = "C|lam|nu|loss|epsilon|class_weight|solver|tol|max_iter|n_steps|batch_size|multi_class"
+
+
+def _with_options(message: str) -> str:
+    """A message of the package, with options in place of parameters: "tol=1", "C must be"."""
+
+    def option(found: re.Match[str]) -> str:
+        name, value = found.groups()
+        return " ".join([f"--{name.replace('_', '-')}", *([value] if value else [])])
+
+    for words, instead in _OPTIONS.items():
+        message = message.replace(words, instead)
+    names = f"{_NAMES}|gamma|degree|coef0|cache_size|cv|checkpoint_every"
+    message = re.sub(rf"^({names})()(?= must be| needs)", option, message)
+    return re.sub(rf"\b({_NAMES})='?([\w.+-]*\w)'?", option, message)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -328,10 +351,12 @@ def _class(args: argparse.Namespace, ending: str = "") -> Any:
 def _machines(args: argparse.Namespace) -> tuple[Any, Any]:
     """The estimator that the options ask for, and the search over its kind, or None."""
     given = {name: value for name, value in vars(args).items() if value is not None}
-    for name, what in _GO_WITH.items():
+    of_loss = {"loss": _CLASSES if given.get("loss") in LOSSES else _TARGETS}
+    for name, what in (_GO_WITH | of_loss).items():
         if name in given and args.task not in what and what[2:] not in given:
             got = f", got --task {args.task}" if "--task" in what else ""
-            raise ValueError(f"--{name.replace('_', '-')} goes with {what}{got}")
+            value = f" {given[name]}" if name == "loss" else ""
+            raise ValueError(f"--{name.replace('_', '-')}{value} goes with {what}{got}")
     if {"kernel", "memory"} <= given.keys():
         raise ValueError(
             "--kernel does not go with --memory: kernel machines need all rows in memory"
@@ -759,7 +784,7 @@ def _say(*words: object) -> None:
 
 
 def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
-    _say("pegasos: warning:", " ".join(str(message).split()))
+    _say("pegasos: warning:", " ".join(_with_options(str(message)).split()))
 
 
 def _let_go(stream: TextIO) -> None:
@@ -787,10 +812,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 return 141
             if name == _OUTPUT:
                 _let_go(sys.stdout)
-            _say("pegasos: error:", " ".join(what.split()))
+            _say("pegasos: error:", " ".join(_with_options(what).split()))
             return 2
         except MemoryError as error:
-            _say(f"pegasos: error: out of memory: {error}")
+            _say(f"pegasos: error: out of memory: {_with_options(str(error))}")
             return 2
         except KeyboardInterrupt:
             _say("pegasos: interrupted")
