@@ -690,6 +690,7 @@ def test_columns_of_an_npy_file_have_numbers(tmp_path, numbers, more):
         (["--label", "sort"], "no column 'sort'; its columns are"),
         (["--label", "kind", "--drop", "kind"], "'kind' has the labels, and is left out"),
         (["--drop", "none"], "--drop needs a column"),
+        (["--drop", "name,remark"], "no column 'name,remark'.*; say --drop once for each column"),
         (["--separator", "ab"], "separator must be one character, got 'ab'"),
     ],
 )

@@ -515,7 +515,8 @@ class _Columns:
                     if self.names
                     else "columns have no names"
                 )
-                raise ValueError(f"{self.file} has {what} {column!r}; {names}")
+                hint = "; say --drop once for each column" if "," in column else ""
+                raise ValueError(f"{self.file} has {what} {column!r}; {names}{hint}")
             return place
         if not -self.n <= column < self.n:
             raise ValueError(f"{self.file} has {self.n} columns, there is no column {column}")
