@@ -777,6 +777,13 @@ def test_scores_and_json_have_names(tmp_path, table, capsys):
     assert "label, predicted as" in shown.err
 
 
+def test_parquet_without_pyarrow_is_an_error_of_one_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)  # as if it were not installed
+    (file := tmp_path / "a.parquet").write_bytes(b"PAR1")
+    assert cli.main(["train", str(file), "-q", "-o", str(tmp_path / "m.npz")]) == 2
+    assert capsys.readouterr().err.startswith("pegasos: error: Parquet files need pyarrow: pip")
+
+
 def test_metrics_of_unknown_labels_are_not_made_up(tmp_path, table, capsys):
     file, model = write_table(tmp_path / "a.csv", table), str(tmp_path / "m.npz")
     other = write_table(tmp_path / "b.csv", table.assign(kind="e"))

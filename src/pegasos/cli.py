@@ -802,7 +802,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         warnings.showwarning = _warn
         try:
             return int(args.run(args))
-        except (OSError, TypeError, ValueError) as error:
+        except (ImportError, OSError, TypeError, ValueError) as error:
             what, name = str(error), None
             if isinstance(error, OSError) and error.filename is not None:
                 name = error.filename
