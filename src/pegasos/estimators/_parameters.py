@@ -378,9 +378,12 @@ FOREIGN = {
     "l1_ratio": "the penalty is always lam/2 |w|^2, and C= or lam= says how strong it is",
     "shrinking": "solvers leave rows out where that saves time, without changing the model",
     "decision_function_shape": "multi_class='ovo' trains pairs of classes",
-    "gamma": "the estimators whose names begin with Kernel have kernels",
+    "break_ties": "each class has a score, and the largest wins",
+    "param_grid": "searches take Cs= or lams=, and gammas= and epsilons= where they have them",
+    "gamma": "the estimators whose names begin with Kernel have kernels, and searches over them "
+    "take gammas=",
     "degree": "the estimators whose names begin with Kernel have kernels",
-    "epsilon": "the regressors have losses with an epsilon",
+    "epsilon": "the regressors have losses with an epsilon, and searches over them take epsilons=",
     "nu": "PegasosOneClass and KernelPegasosOneClass have nu; C= or lam= of the others says how "
     "strong the penalty is",
     "C": "searches take Cs=, and machines of one class take nu=",
