@@ -405,6 +405,15 @@ def test_a_gap_that_is_not_known_leaves_its_axes_empty(moons):
     display.figure_.canvas.draw()
 
 
+@pytest.mark.usefixtures("callbacks")
+def test_convergence_of_a_pipeline_is_that_of_its_last_step(blobs):
+    clf, scaler = PegasosClassifier(C=2, random_state=0), StandardScaler()
+    piped = ConvergenceDisplay.from_estimator(make_pipeline(scaler, clf), *blobs)
+    alone = ConvergenceDisplay.from_estimator(clf, scaler.fit_transform(blobs[0]), blobs[1])
+    np.testing.assert_array_equal(piped.objective, alone.objective)
+    np.testing.assert_array_equal(piped.bound, alone.bound)
+
+
 def test_bad_records(moons):
     with pytest.raises(ValueError, match="recorder must have seen an epoch"):
         ConvergenceDisplay.from_recorder(Recorder())

@@ -423,15 +423,21 @@ class ConvergenceDisplay:
         ax: Axes | None = None,
         **options: Any,
     ) -> Self:
-        """Fit a clone of `estimator` to `X`, `y` with a `Recorder`, and draw what it wrote down."""
+        """Fit a clone of `estimator` to `X`, `y` with a `Recorder`, and draw what it wrote down.
+
+        `estimator` may be a pipeline, whose last step is drawn.
+        """
         _validate.choice("x", x, _X)
-        if not hasattr(estimator, "set_callbacks"):
+        machine = clone(estimator, safe=False)
+        last = _last_step(machine)[0]
+        if not hasattr(last, "set_callbacks"):
             raise TypeError(
                 "estimator must take callbacks, as PegasosClassifier does with scikit-learn 1.9 or "
-                f"later, got {type(estimator).__name__}"
+                f"later, got {type(last).__name__}"
             )
         recorder = Recorder()
-        clone(estimator).set_callbacks(recorder).fit(X, y)
+        last.set_callbacks(recorder)
+        machine.fit(X, y)
         return cls.from_recorder(recorder, x, ax=ax, **options)
 
     def plot(self, ax: Any = None, **options: Any) -> Self:
