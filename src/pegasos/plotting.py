@@ -347,7 +347,8 @@ class ConvergenceDisplay:
     """Objective above its bound, and the relative gap between them, while a fit goes on.
 
     The optimum is in the shaded area between the objective (solid) and the bound (dashed). Each
-    problem has a line, with a mark where it changes; more than ten have one for the largest value.
+    problem has a line, with a mark where it changes. More than ten problems share one line, that
+    of the largest value.
     Solvers other than Pegasos take one problem after the other: their lines fall one by one.
 
     Parameters

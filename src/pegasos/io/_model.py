@@ -411,7 +411,7 @@ def kernel_scores(
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class LinearModel(_Model):
-    """What `pegasos.fit` returns, and `to_model` of linear estimators.
+    """A trained linear machine; made by `pegasos.fit` and by `to_model` of linear estimators.
 
     Attributes
     ----------
