@@ -18,8 +18,9 @@
 static const double FIRST_WIDTH = 0.25, NARROWEST = 1e-4, FLATTEST = 1e-12;
 static const double NARROW = 0.003, OWN_PART = 0.01;
 /* A free intercept is found by a constant feature of this size at least (see pegasos_ascent); in
- * dual ascent, its square is this part of the mean of |x_i|^2. */
-static const double LEAST_FEATURE = 1e-3, PART_OF_ROWS = 0.1;
+ * dual ascent, its square is this part of the mean of |x_i|^2. The log loss, whose steps are
+ * smaller, would move the intercept too slowly by so small a part. */
+static const double LEAST_FEATURE = 1e-3, PART_OF_ROWS = 0.1, PART_OF_LOG_LOSS = 0.4;
 /* Vectors of unchanged data are what they were up to rounding; of float, coarser. */
 static const double SAME = 1e-9, SAME_IN_FLOAT = 1e-4;
 
@@ -93,7 +94,8 @@ static double feature_of_ascent(const fit *f)
     const double whole = pegasos_constant_feature(p, &f->targets, f->norms, f->s->n_inside);
     if (p->loss.nu != 0 || whole == 0)
         return whole;
-    const double size = sqrt(PART_OF_ROWS * mean_norm(&f->targets, f->norms, f->s->n_inside));
+    const double part = loss_is_quadratic(loss_of(p->loss)) ? PART_OF_ROWS : PART_OF_LOG_LOSS;
+    const double size = sqrt(part * mean_norm(&f->targets, f->norms, f->s->n_inside));
     return p->free_intercept ? fmax(size, LEAST_FEATURE) : fmin(fmax(size, sqrt(p->lam)), whole);
 }
 
