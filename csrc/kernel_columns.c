@@ -19,6 +19,8 @@ enum { ROWS = 256, WIDTH = 4096, SCORES = 8192, MIRRORED = 512, GATHERED = 16 };
 enum { FAR = 16 };
 /* A kernel value that is there is added to a score in so many values' time. */
 static const double PART_OF_NUMBER = 0.125;
+/* Clearing memory may take as long as reading so many times the numbers. */
+static const double CLEARED = 4;
 
 static int64_t least_of(int64_t a, int64_t b)
 {
@@ -90,10 +92,11 @@ static int fill_all(pegasos_columns *c)
             return 1;
         mirror m = {c, first, last};
         const int64_t n_tasks = (n - last + GATHERED - 1) / GATHERED;
-        /* As if whole rows were read: where memory comes in large pages, it is all of them that
-         * the system clears when they are first written to. */
+        /* As if whole rows were read, and cleared: where memory comes in large pages, it is all of
+         * them that the system clears when they are first written to. */
         if (c->is_symmetric && n_tasks > 0
-            && !share(c->workers, n_tasks, GATHERED * (double)n, do_mirror, &m, &progress))
+            && !share(c->workers, n_tasks, CLEARED * GATHERED * (double)n, do_mirror, &m,
+                      &progress))
             return 1;
     }
     for (int64_t i = 0; i < n; i++)

@@ -166,6 +166,8 @@ void pegasos_invert(const pegasos_some *some, pegasos_rows *out)
  * one. */
 enum { MOST_X = 256, MOST_Z = 1024 };
 static const double NUMBERS_OF_TILE = 5e6;
+/* Memory that is written to first is cleared by the system, and tanh has no vectors. */
+static const double WRITTEN = 3, OF_TANH = 6;
 
 static bool is_apart(const pegasos_points *x, const pegasos_points *z)
 {
@@ -188,10 +190,13 @@ static bool is_for_blas(const pegasos_points *x, const pegasos_points *z, const 
     return blas && !is_apart(x, z) && stride <= INT_MAX && z->rows.n_features <= INT_MAX;
 }
 
-/* What a value costs, in numbers read. */
+/* What a value costs, in numbers read, before the kernel makes it of a product: sizes of tiles, on
+ * which bits of BLAS depend, follow from this. */
 static double cost_of(const pegasos_points *x, const pegasos_points *z)
 {
     const double d = (double)x->rows.n_features, n = (double)x->rows.n_rows;
+    if (is_apart(x, z))
+        return 1 + d * (double)x->rows.value_bytes / 96;
     if (is_thin(x, z)) {
         const double part = stored_numbers(&z->rows) / (double)z->rows.n_rows / d;
         return 1 + stored_numbers(&x->rows) / n * part;
@@ -388,7 +393,8 @@ int pegasos_kernel_values(const pegasos_some *x, const pegasos_some *z,
         alone.threads = NULL;
     const int64_t n_tiles = b.n_across * ((x->count + b.size.x - 1) / b.size.x);
     const double values = (double)(x->count * z->count) / (double)n_tiles;
-    if (!share(p->write ? &alone : workers, n_tiles, b.size.cost * values, do_tile, &b, &progress))
+    const double cost = b.size.cost + WRITTEN + (p->kernel.kind == PEGASOS_SIGMOID ? OF_TANH : 0);
+    if (!share(p->write ? &alone : workers, n_tiles, cost * values, do_tile, &b, &progress))
         return 1;
     return b.ended;
 }

@@ -8,7 +8,7 @@ from interruption import interrupted
 from losses import ALL, BOUNDS, CONJUGATES, LEAST, TARGET_LOSSES, core_targets
 from sklearn.datasets import make_moons
 
-from pegasos import KernelPegasosClassifier, _core
+from pegasos import KernelPegasosClassifier, _core, kernels
 
 LAM, TOL = 0.01, 1e-7
 INTERCEPTS = {"none": (0.0, False), "penalized": (1.5, False), "free": (0.0, True)}
@@ -258,3 +258,26 @@ def test_a_fit_that_is_cut_in_a_round_of_all_rows_goes_on_with_it(cache_size):
         assert len(set(visits)) == 1
         # Columns are computed in other groups, which BLAS may round in another way.
         np.testing.assert_allclose(clf.dual_coef_, whole.dual_coef_, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "n_features", "cost"), [("rbf", 3, 4), ("sigmoid", 3, 9), ("laplacian", 256, 24)]
+)
+def test_ctrl_c_is_heard_after_few_kernel_values(rng, kernel, n_features, cost):
+    """Of so many numbers, which a value costs: exp, tanh, differences, memory that is cleared."""
+    X = rng.normal(size=(4000, n_features))[: 4000 if n_features == 3 else 2000]
+    points = kernels.make(kernel, gamma=0.1, coef0=0).points(X)
+    values, written = np.full((1000, len(X)), np.nan), [0]
+    rows = points[np.arange(1000)]
+    rows.against(points, values, lambda: written.append(np.isfinite(values).sum()))
+    assert np.diff([*written, values.size]).max() * cost <= 2 * 5e6
+
+
+def test_ctrl_c_is_heard_after_few_rows_of_a_matrix_that_is_mirrored(rng):
+    """What is first written to a row may have the system clear the memory of all of it."""
+    points = kernels.make("linear").points(rng.normal(size=(3000, 2)).astype(np.float32))
+    matrix, begun = np.full((3000, 3000), np.nan, np.float32), [0]
+    columns = _core.Columns(points.core, matrix, np.full(3000, -1), is_all_at_once=True)
+    watch = _core.Watch(lambda: begun.append(np.isfinite(matrix[:, 0]).sum()))
+    columns.keep(np.arange(1), watch)
+    assert np.diff([*begun, 3000]).max() * 3000 * 4 <= 2 * 5e6
