@@ -43,6 +43,7 @@ from sklearn.model_selection import check_cv
 import pegasos
 from pegasos import cli
 from pegasos.io import _archive
+from pegasos.solvers import _blocks
 
 # Words of NumPy, Cython and Python that tell a user nothing.
 _RIDDLES = re.compile(
@@ -1892,7 +1893,14 @@ def regression(case):
     weights = case.rng.uniform(0.2, 3, len(Y)) if case.chance(0.3) else None
     reg = getattr(pegasos, name)(**options)
     what = f"{told(reg)}.fit({rows.name}, y of {y.shape})"
-    case.call(what, lambda: reg.fit(rows.X, y, sample_weight=weights))
+    given = rows.X, y, weights
+    if is_search and not is_kernel and case.chance(0.5):
+        case.may_be_refused(r"bytes is too little for|need solver='auto'|cv[=:]|n_splits")
+        memory, cache = case.pick(6000, 20_000, 10**7), f"{case.folder}/blocks"
+        y = y[:, 0] if Y.shape[1:] == (1,) and y.ndim == 2 else y  # a column is one output there
+        make = functools.partial(pegasos.Blocks, (for_blocks(rows), y, weights), memory=memory)
+        given = (case.call(f"Blocks({memory=})", lambda: make(cache=cache)),)
+    case.call(what, lambda: reg.fit(*given))
     new = more_rows(case, d)
     found = case.call(f"predict({new.name})", lambda: reg.predict(new.X))
     if is_plain:
@@ -2103,6 +2111,12 @@ def check_one_class(one, machine, rows, c):
         raise Wrong(f"a point of objective {least}, below the dual objective {dual} +- {error}")
 
 
+def for_blocks(rows):
+    """Rows as `Blocks` take them."""
+    X = rows.X
+    return X if isinstance(X, np.ndarray) or sparse.issparse(X) else rows.values
+
+
 def on_blocks(case):
     """A fit of rows on disk, in memory for all of them or for few."""
     p = draw_problem(case)
@@ -2110,8 +2124,7 @@ def on_blocks(case):
     solver = case.pick("auto", "sdca", "sdca", "newton")
     clf = make_estimator(case, p, is_kernel=False, solver=solver, n_steps=None)
     case.may_be_refused(r"bytes is too little for|need solver='auto' or 'sdca'")
-    X, weights = p.rows.X, None if p.sample_weight is None else p.weights
-    X = X if isinstance(X, np.ndarray) or sparse.issparse(X) else p.rows.values
+    X, weights = for_blocks(p.rows), None if p.sample_weight is None else p.weights
     source = X, np.asarray(p.y), weights
     if case.chance(0.3):
         n = case.integer(1, len(p.codes))
@@ -2138,6 +2151,28 @@ def on_blocks(case):
     check_scores("decision_function", scores, machine, rows, len(p.classes), clf.multi_class)
     again = case.call("Blocks", lambda: make(memory=memory))
     same_bits(case, "again", lambda: clone(clf).fit(again).coef_, clf.coef_)
+    if case.chance(0.5):
+        search_of_blocks(case, blocks, q, solver)
+
+
+def search_of_blocks(case, blocks, p, solver):
+    """A search; of rows larger than memory, row i is tested in fold i modulo `cv`."""
+    options = draw_options(case) | draw_search(case, p, is_kernel=False)
+    options |= {"solver": solver, "cv": case.pick(2, 3), "n_steps": None}
+    case.may_be_refused("cv[=:]|leaves|test on|test rows|at least one non-zero number|n_splits")
+    case.may_be_refused("must be None or a name with Blocks")
+    if options["loss"] in PROBABILITIES and case.chance(0.2):
+        options["scoring"] = "neg_log_loss"
+        case.may_be_refused("y_true|labels|y_pred|y_prob")
+    if case.chance(0.4):  # so that the scores are known
+        options |= {"scoring": None, "refit": True, "penalize_intercept": True, "max_iter": 500}
+        options["cv_effort"] = case.pick(1e-5, 1e-7)
+    clf = pegasos.PegasosClassifierCV(**{case.pick("lams", "Cs"): [0.2, 0.03]}, **options)
+    case.call(f"{told(clf)}.fit(blocks)", lambda: clf.fit(blocks))
+    if not _blocks.fit_into_memory(blocks):
+        k = np.arange(len(p.codes)) % clf.cv
+        clf.set_params(cv=[np.nonzero(k != j) + np.nonzero(k == j) for j in range(clf.cv)])
+    check_search(case, clf, p)
 
 
 def dense_of(rows):
