@@ -108,8 +108,22 @@ class Layout:
         return any(isinstance(column, str) for column in (self.label_column, *self.drop))
 
     def format_of(self, path: _archive.Path) -> str:
-        """The format of a file."""
-        return self.format or guess_format(path)
+        """The format of a file; options for others are refused."""
+        format = self.format or guess_format(path)
+        is_table = format not in ("libsvm", "npz")
+        for name, is_given, is_for_it in (
+            ("label_column", self.label_column not in (None, -1), is_table),
+            ("drop", bool(self.drop), is_table),
+            ("header", self.header != "auto", format == "csv"),
+            ("separator", self.separator is not None, format == "csv"),
+        ):
+            if is_given and not is_for_it:
+                raise ValueError(
+                    f"--{name.removesuffix('_column')} (in Python, {name}=) is for "
+                    f"{'tables' if name in ('label_column', 'drop') else 'CSV'}, and these are "
+                    f"rows of format {format!r}"
+                )
+        return format
 
 
 class Rows(NamedTuple):
