@@ -359,8 +359,8 @@ def _machines(args: argparse.Namespace) -> tuple[Any, Any]:
             raise ValueError(f"--{name.replace('_', '-')}{value} goes with {what}{got}")
     if {"kernel", "memory"} <= given.keys():
         raise ValueError(
-            "--kernel does not go with --memory: kernel machines need all rows in memory. In Python, "
-            "make Blocks of the features of sklearn.kernel_approximation.Nystroem"
+            "--kernel does not go with --memory: kernel machines need all rows in memory. In "
+            "Python, make Blocks of the features of sklearn.kernel_approximation.Nystroem"
         )
     given = vars(args) | {"verbose": int(not args.quiet and not _is_pipe(sys.stderr))}
     if "intercept" in given:
