@@ -199,7 +199,7 @@ def checkpoint(tmp_path, written, ticks):
     [
         (["--lam", "0.5"], r"lam must be 0.001 to go on from .*c.npz, got 0.5"),
         (["--solver", "auto"], r"solver must be 'pegasos' to go on from"),
-        (["--seed", "1"], r"random_state must be 0 to go on from"),
+        (["--seed", "1"], r"--seed must be 0 to go on from"),
         (["--float32"], r"is a checkpoint of a fit to other data"),
         (["--kernel", "rbf"], r"must be None to go on from"),
     ],
