@@ -356,6 +356,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
             if isinstance(X, np.ndarray) and X.dtype.kind == "f" and X.ndim == 2:
                 _validate.finite_rows(X)
             _validate.no_text(X)
+            _validate.no_lists(options.get("y"))
             raise
         X, *others = valid if isinstance(valid, tuple) else (valid,)
         _validate.finite_rows(X)

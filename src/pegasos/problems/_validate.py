@@ -339,6 +339,15 @@ def no_text(X: Any) -> None:
             raise text_in(name) from None
 
 
+def no_lists(y: Any) -> None:
+    """Raise for lists of labels, of which rows have different numbers."""
+    if isinstance(y, Sequence | np.ndarray) and any(isinstance(of, list | tuple | set) for of in y):
+        raise ValueError(
+            "y must have a label for each row, got lists of labels: for several labels a row, "
+            "sklearn.preprocessing.MultiLabelBinarizer makes the zeros and ones that y may be"
+        )
+
+
 def text_in(name: Any) -> ValueError:
     """What is said of a column that is no number."""
     return ValueError(
