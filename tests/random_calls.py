@@ -1711,7 +1711,7 @@ def command(case):
     )
     options += case.pick([], ["--n-steps", 20], ["--max-iter", 3], ["--average", "suffix"])
     if "newton" in options or "sdca" in options:
-        case.may_be_refused("n_steps needs")
+        case.may_be_refused("--n-steps needs")
     case.note(f"{format}, indices from {base}")
     for name, value in draw_regularisation(case).items():
         options += [f"--{name}", value]
