@@ -596,8 +596,8 @@ int64_t pegasos_kernel_train_work(const pegasos_matrix *matrix, const pegasos_li
 
 /* ---- Kernel values (kernels.c) --------------------------------------------------------------- */
 
-/* Kernels that are computed here: <x, z>; (gamma <x, z> + coef0)^degree, by squaring; tanh(gamma <x,
- * z> + coef0); exp(-gamma |x - z|^2); exp(-gamma |x - z|_1). */
+/* Kernels that are computed here: <x, z>; (gamma <x, z> + coef0)^degree, by squaring; tanh(gamma
+ * <x, z> + coef0); exp(-gamma |x - z|^2); exp(-gamma |x - z|_1). */
 enum {
     PEGASOS_LINEAR = 0,
     PEGASOS_POLYNOMIAL = 1,
@@ -650,8 +650,8 @@ typedef struct pegasos_workers {
 
 int64_t pegasos_kernel_scratch(const pegasos_points *x, const pegasos_points *z, int64_t n_threads);
 
-/* out[i][j] = K(x_i, z_j), with `stride` numbers from one row to the next; not 0: it was stopped, or
- * the points' own function has failed. If z has a transpose, z is all of its points. */
+/* out[i][j] = K(x_i, z_j), with `stride` numbers from one row to the next; not 0: it was stopped,
+ * or the points' own function has failed. If z has a transpose, z is all of its points. */
 int pegasos_kernel_values(const pegasos_some *x, const pegasos_some *z,
                           const pegasos_workers *workers, int64_t stride, void *out);
 
@@ -701,8 +701,8 @@ typedef struct pegasos_columns {
 
 int64_t pegasos_columns_block(int64_t n_rows);
 
-/* The functions of a pegasos_matrix whose context is a pegasos_columns. What was stopped has changed
- * nothing but which columns are kept. */
+/* The functions of a pegasos_matrix whose context is a pegasos_columns. What was stopped has
+ * changed nothing but which columns are kept. */
 int pegasos_columns_keep(void *context, int64_t count, const int64_t *rows);
 int pegasos_columns_among(void *context, int64_t count, const int64_t *rows, int64_t m,
                           const int64_t *which, int64_t stride, void *out);
@@ -714,9 +714,9 @@ int pegasos_columns_add(pegasos_columns *columns, int64_t count, const int64_t *
                         int64_t n_problems, const double *coef, int64_t is_half,
                         int64_t score_stride, double *scores);
 
-/* scores[p][j] += sum_r coef[p][which[r]] K(x_rows[r], x_rows[j]), j < m, r < count <= m: the scores
- * of some rows, the first of which have the coefficients, of which n_problems rows are coef_stride
- * apart. `values` is scratch for pegasos_columns_block numbers of value_bytes. */
+/* scores[p][j] += sum_r coef[p][which[r]] K(x_rows[r], x_rows[j]), j < m, r < count <= m: the
+ * scores of some rows, the first of which have the coefficients, of which n_problems rows are
+ * coef_stride apart. `values` is scratch for pegasos_columns_block numbers of value_bytes. */
 int pegasos_columns_score(pegasos_columns *columns, int64_t count, int64_t m, const int64_t *rows,
                           int64_t n_problems, const double *coef, int64_t coef_stride,
                           const int64_t *which, void *values, double *scores);

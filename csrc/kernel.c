@@ -180,7 +180,8 @@ static INLINE double most_of(const run *r, int64_t i)
     return loss_most(r->loss, weight(r, i));
 }
 
-/* How far a step may bring a_i down and up from here: to its bounds, or to where l* has a corner. */
+/* How far a step may bring a_i down and up from here: to its bounds, or to where l* has a
+ * corner. */
 static INLINE double end_below(const run *r, int64_t i, double a)
 {
     return r->loss.dead > 0 && a > 0 ? 0 : least_of(r, i);

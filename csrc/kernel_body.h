@@ -17,8 +17,8 @@
  * which is highest, within bounds, at the solution of two equations or on an edge of the box.
  *
  * Where l* has a corner at 0, the slope upwards of b = 0 is g - dead, and downwards g + dead. So
- * rows with b != 0 have the slope of their side here, and 0 as a bound; those with b = 0 step to the
- * side where they gain.
+ * rows with b != 0 have the slope of their side here, and 0 as a bound; those with b = 0 step to
+ * the side where they gain.
  */
 #define NAME(name) OF_TYPE(name, SUFFIX)
 #define LANES      ((int64_t)(LANES_BYTES / sizeof(REAL)))

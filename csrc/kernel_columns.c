@@ -5,7 +5,8 @@
  * meets half of the requests; no replacement could do much better. What is not kept is computed in
  * blocks, for some rows of a round or to be added to scores, and forgotten.
  *
- * Values come from whoever writes them: kernels of rows (kernels.c), or a program (kernel_values.c).
+ * Values come from whoever writes them: kernels of rows (kernels.c), or a program
+ * (kernel_values.c).
  */
 #include "fit.h"
 #include "share.h"

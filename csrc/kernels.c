@@ -2,9 +2,9 @@
  * kernels.c - values of kernels between rows, and what coefficients of columns add to scores.
  *
  * Values come tile by tile. BLAS multiplies dense rows, if there is one, and sparse rows of which
- * little or a good part is stored have loops of their own; other sparse rows are made dense, tile by
- * tile. Differences of dense rows, and products without BLAS, go through panels that stay in cache,
- * with the kernel in the same loop (kernels_body.h): the same bits on every machine.
+ * little or a good part is stored have loops of their own; other sparse rows are made dense, tile
+ * by tile. Differences of dense rows, and products without BLAS, go through panels that stay in
+ * cache, with the kernel in the same loop (kernels_body.h): the same bits on every machine.
  *
  * A kernel is a class in src/pegasos/kernels; one that is computed here has a place in
  * pegasos_kernel_function, and says in `finish` what it makes of products or differences. Others

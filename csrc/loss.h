@@ -348,8 +348,9 @@ static INLINE double loss_best(loss_form l, double a, double c, double u, double
 #define LOSS_FAR 40.0
 
 /*
- * Newton's method takes a loss that is smooth. One with corners, or with a narrow width, is smoothed
- * (newton.c), which gives it another width and a centre; the width of a smooth one is its own.
+ * Newton's method takes a loss that is smooth. One with corners, or with a narrow width, is
+ * smoothed (newton.c), which gives it another width and a centre; the width of a smooth one is its
+ * own.
  */
 
 /* How much of a width is smoothing; none with the log loss, which any width leaves as it is. */

@@ -34,8 +34,8 @@
  *
  * The method is Pegasos (Shalev-Shwartz, Singer, Srebro and Cotter, Mathematical Programming B 127
  * (2011) 3-30), which begins nearly every fit, and what goes on from there to the gap that is asked
- * for: dual coordinate ascent or Newton's method (solve.c); of kernel machines, dual ascent by steps
- * on pairs of rows (kernel.c). core.h has the parts of the core, which may change.
+ * for: dual coordinate ascent or Newton's method (solve.c); of kernel machines, dual ascent by
+ * steps on pairs of rows (kernel.c). core.h has the parts of the core, which may change.
  */
 #ifndef PEGASOS_H
 #define PEGASOS_H

@@ -157,7 +157,8 @@ static int64_t passes_made(const state *s)
 }
 
 /* PEGASOS_AUTO: lets the solver at work go on for a first budget. Where Newton's method is not much
- * dearer, dual ascent may give up early, after PATIENCE epochs beside the `n_before` of a bundle. */
+ * dearer, dual ascent may give up early, after PATIENCE epochs beside the `n_before` of a
+ * bundle. */
 static void begin_budget(fit *f, int64_t n_before)
 {
     state *s = f->s;
