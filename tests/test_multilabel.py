@@ -153,7 +153,7 @@ def damaged(Y):
         (lambda Y: Y[:, :0], r"y must have a column for each label, at least two"),
         (lambda Y: Y[:-1], r"inconsistent numbers of samples"),
         (damaged, r"y\.indices"),
-        (lambda Y: [list(np.flatnonzero(row)) for row in Y], r"lists of labels.*MultiLabelBinarizer"),
+        (lambda Y: [list(np.flatnonzero(y)) for y in Y], r"lists of labels.*MultiLabelBinarizer"),
     ],
 )  # fmt: skip
 def test_what_is_not_zeros_and_ones_is_refused(rng, kind, change, told):
