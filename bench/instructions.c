@@ -105,12 +105,6 @@ static void step_dense(void)
     pegasos_linear_run(&dense_rows, &set, 0, STEPS, draws);
 }
 
-static void step_dense_pair(void)
-{
-    set.n_problems = 2;
-    pegasos_linear_run(&dense_rows, &set, 0, STEPS, draws);
-}
-
 static void step_bundle(void)
 {
     set.n_problems = BUNDLE;
@@ -306,11 +300,11 @@ static void fit_kernel(void)
 static const struct {
     const char *name;
     void (*run)(void);
-} paths[] = {PATH(step_sparse),  PATH(step_dense),     PATH(step_dense_pair),    PATH(step_bundle),
-             PATH(step_kernel),  PATH(ascent_sparse),  PATH(ascent_dense),       PATH(sweep_sparse),
-             PATH(sweep_dense),  PATH(scores_plain),   PATH(scores_interleaved), PATH(scores_dense),
-             PATH(scores_tiled), PATH(combine_sparse), PATH(kernel_gauss),       PATH(kernel_push),
-             PATH(kernel_thick), PATH(fit_sdca),       PATH(fit_newton),         PATH(fit_kernel)};
+} paths[] = {PATH(step_sparse),    PATH(step_dense),         PATH(step_bundle),  PATH(step_kernel),
+             PATH(ascent_sparse),  PATH(ascent_dense),       PATH(sweep_sparse), PATH(sweep_dense),
+             PATH(scores_plain),   PATH(scores_interleaved), PATH(scores_dense), PATH(scores_tiled),
+             PATH(combine_sparse), PATH(kernel_gauss),       PATH(kernel_push),  PATH(kernel_thick),
+             PATH(fit_sdca),       PATH(fit_newton),         PATH(fit_kernel)};
 
 /* What is counted. */
 NOINLINE void work(void (*run)(void));

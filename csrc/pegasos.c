@@ -245,57 +245,38 @@ static INLINE void take_step(const row_functions *f, const pegasos_rows *rows,
 /* Rows are asked for this many draws before they are needed. */
 #define PREFETCH_AHEAD 2
 
-/* `size` problems, 1 or 2, from `first` on, over `count` draws, of which `ahead` >= count may be
- * looked at. Both of a pair have the same next_draw. */
-static INLINE void run_problems(const row_functions *f, const pegasos_rows *rows,
-                                const pegasos_linear_set *set, int64_t first, const int size,
-                                int64_t count, int64_t ahead, const int64_t *draws)
+/* Problem k over `count` draws, of which `ahead` >= count may be looked at. */
+static INLINE void run_problem(const row_functions *f, const pegasos_rows *rows,
+                               const pegasos_linear_set *set, int64_t k, int64_t count,
+                               int64_t ahead, const int64_t *draws)
 {
-    const int64_t n = rows->n_rows, k = set->batch_size;
-    const int8_t *labels = set->targets.labels + first * n;
-    const double *values = set->targets.values ? set->targets.values + first * n : NULL;
-    int64_t *pending = set->pending + first * k;
-    pegasos_linear p[2]; /* copies that need not go to memory at every change */
-    loss_form loss[2];
-    const void *v[2];
-    for (int g = 0; g < size; g++) {
-        p[g] = set->problems[first + g];
-        loss[g] = loss_of(own_loss(set, first + g));
-        v[g] = (const char *)set->weights + (first + g) * rows->n_features * rows->value_bytes;
-    }
-    for (int64_t j = 0; j < count; j++) {
+    const int64_t n = rows->n_rows, batch = k * set->batch_size;
+    const int8_t *labels = set->targets.labels + k * n;
+    const double *values = set->targets.values ? set->targets.values + k * n : NULL;
+    const loss_form loss = loss_of(own_loss(set, k));
+    const void *v = (const char *)set->weights + k * rows->n_features * rows->value_bytes;
+    pegasos_linear p = set->problems[k]; /* a copy that need not go to memory at every change */
+    for (int64_t j = 0; j < count && p.n_steps < p.last_step; j++) {
         const int64_t i = draws[j];
         const int64_t next = j + PREFETCH_AHEAD < ahead ? draws[j + PREFETCH_AHEAD] : i;
-        double dots[2] = {0, 0};
-        if (size == 1 && labels[i] != 0)
-            dots[0] = f->dot(rows, i, v[0], next);
-        else if (size == 2 && (labels[i] != 0 || labels[n + i] != 0))
-            f->dot_pair(rows, i, v, next, dots);
-        for (int g = 0; g < size; g++) {
-            const int8_t y = labels[g * n + i];
-            if (p[g].n_steps >= p[g].last_step)
-                continue;
-            const double z = values ? values[g * n + i] : 1;
-            const bool violation = y != 0 && violates(loss[g], &p[g], y, z, dots[g]);
-            p[g].next_draw++;
-            if (y == 0)
-                continue;
-            if (violation) {
-                const int64_t place = g * k + p[g].n_pending++;
-                pending[place] = i;
-                if (set->slopes)
-                    set->slopes[first * k + place] =
-                        slope_of_violation(loss[g], &p[g], y, z, dots[g]);
-            }
-            if (++p[g].n_drawn == k)
-                take_step(f, rows, set, first + g, &p[g]);
+        const int8_t y = labels[i];
+        p.next_draw++;
+        if (y == 0)
+            continue;
+        const double z = values ? values[i] : 1, dot = f->dot(rows, i, v, next);
+        if (violates(loss, &p, y, z, dot)) {
+            const int64_t place = batch + p.n_pending++;
+            set->pending[place] = i;
+            if (set->slopes)
+                set->slopes[place] = slope_of_violation(loss, &p, y, z, dot);
         }
+        if (++p.n_drawn == set->batch_size)
+            take_step(f, rows, set, k, &p);
     }
-    for (int g = 0; g < size; g++)
-        set->problems[first + g] = p[g];
+    set->problems[k] = p;
 }
 
-/* A bundle over `count` draws, number `first` and so on: run_problems for steps of one draw. Rows
+/* A bundle over `count` draws, number `first` and so on: run_problem for steps of one draw. Rows
  * are added to all problems together, which costs the same for one that violates as for all. */
 static INLINE void run_bundle(const row_functions *f, const pegasos_rows *rows,
                               const pegasos_linear_set *set, int64_t first, int64_t count,
@@ -345,19 +326,9 @@ static INLINE void run_bundle(const row_functions *f, const pegasos_rows *rows,
     CLONES static void run_##TYPE(const pegasos_rows *rows, const pegasos_linear_set *set,         \
                                   int64_t k, int64_t count, int64_t ahead, const int64_t *draws)   \
     {                                                                                              \
-        run_problems(&functions_##TYPE, rows, set, k, 1, count, ahead, draws);                     \
+        run_problem(&functions_##TYPE, rows, set, k, count, ahead, draws);                         \
     }
 FOR_EVERY_TYPE(DEFINE_DRIVERS)
-
-#define DEFINE_PAIR_DRIVER(TYPE)                                                                   \
-    CLONES static void run_pair_##TYPE(const pegasos_rows *rows, const pegasos_linear_set *set,    \
-                                       int64_t k, int64_t count, int64_t ahead,                    \
-                                       const int64_t *draws)                                       \
-    {                                                                                              \
-        run_problems(&functions_##TYPE, rows, set, k, 2, count, ahead, draws);                     \
-    }
-DEFINE_PAIR_DRIVER(float_dense)
-DEFINE_PAIR_DRIVER(double_dense)
 
 #define DEFINE_BUNDLE_DRIVER(TYPE)                                                                 \
     CLONES_WIDE static void run_bundle_##TYPE(const pegasos_rows *rows,                            \
@@ -386,13 +357,6 @@ MAYBE_UNUSED static bool is_reachable(const pegasos_linear *p, const pegasos_lin
            && are_in_range(set->pending + k * set->batch_size, p->n_pending, 0, n_rows);
 }
 
-/* Whether problems k and k + 1 of dense rows can share each row while it is in registers. */
-static bool are_pair(const pegasos_rows *rows, const pegasos_linear_set *set, int64_t k)
-{
-    return rows->index_bytes == 0 && k + 1 < set->n_problems
-           && set->problems[k].next_draw == set->problems[k + 1].next_draw;
-}
-
 void pegasos_linear_run(const pegasos_rows *rows, const pegasos_linear_set *set, int64_t first,
                         int64_t count, const int64_t *draws)
 {
@@ -414,13 +378,7 @@ void pegasos_linear_run(const pegasos_rows *rows, const pegasos_linear_set *set,
             const int64_t from = skip > begin ? skip : begin;
             if (from >= end || set->problems[k].n_steps >= set->problems[k].last_step)
                 continue;
-            if (are_pair(rows, set, k)) {
-                (rows->value_bytes == 4 ? run_pair_float_dense : run_pair_double_dense)(
-                    rows, set, k, end - from, count - from, draws + from);
-                k++;
-            } else {
-                DISPATCH(run, rows, set, k, end - from, count - from, draws + from);
-            }
+            DISPATCH(run, rows, set, k, end - from, count - from, draws + from);
         }
     }
 }

@@ -89,9 +89,6 @@ typedef struct row_functions {
     void (*prefetch_offset)(const pegasos_rows *rows, int64_t i);
     /* <v, x_i> */
     double (*dot)(const pegasos_rows *rows, int64_t i, const void *v, int64_t next);
-    /* out[g] = <v_g, x_i> for g = 0, 1; NULL where pairs do not pay */
-    void (*dot_pair)(const pegasos_rows *rows, int64_t i, const void *const *v, int64_t next,
-                     double *out);
     /* v += u x_i */
     void (*add)(const pegasos_rows *rows, int64_t i, double u, void *v);
     /* v += sum_i factors[i] x_{which[i]}, with the bits of `add` row by row; NULL where that is as

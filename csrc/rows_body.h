@@ -210,10 +210,7 @@ static INLINE double NAME(squared_norm)(const pegasos_rows *rows, int64_t i, dou
     return sum;
 }
 
-/* Sparse rows gain nothing by a shared fetch of the row: two weight vectors compete for the cache.
- * */
 #define ADD_ROWS  NULL
-#define DOT_PAIR  NULL
 #define DOT_TILE  NULL
 #define DOT_PANEL NAME(dot_panel)
 
@@ -269,39 +266,6 @@ static INLINE double NAME(dot)(const pegasos_rows *rows, int64_t i, const void *
     for (; j < d; j++)
         rest += (double)x[j] * v[j];
     return sum + rest;
-}
-
-/* Two problems at once, each with the bits of `dot`: x is fetched once, and twice as many sums are
- * under way at a time. */
-static INLINE void NAME(dot_pair)(const pegasos_rows *rows, int64_t i, const void *const *vectors,
-                                  int64_t next, double *out)
-{
-    const VECTOR *v0 = vectors[0], *v1 = vectors[1];
-    const int64_t d = rows->n_features;
-    const VALUE *x = (const VALUE *)rows->values + i * d;
-    const VALUE *ahead = (const VALUE *)rows->values + next * d;
-    double sum0 = 0, sum1 = 0;
-    int64_t j = 0;
-    while (d - j >= LANES) {
-        const int64_t stop = j + (d - j > CHUNK ? CHUNK : (d - j) / LANES * LANES);
-        VECTOR lane0[LANES] = {0}, lane1[LANES] = {0};
-        for (; j < stop; j += LANES) {
-            NAME(prefetch_lanes)(ahead + j);
-            for (int l = 0; l < LANES; l++)
-                lane0[l] += x[j + l] * v0[j + l];
-            for (int l = 0; l < LANES; l++)
-                lane1[l] += x[j + l] * v1[j + l];
-        }
-        sum0 += NAME(sum_lanes)(lane0);
-        sum1 += NAME(sum_lanes)(lane1);
-    }
-    double rest0 = 0, rest1 = 0;
-    for (; j < d; j++) {
-        rest0 += (double)x[j] * v0[j];
-        rest1 += (double)x[j] * v1[j];
-    }
-    out[0] = sum0 + rest0;
-    out[1] = sum1 + rest1;
 }
 
 static INLINE void NAME(add)(const pegasos_rows *rows, int64_t i, double u, void *vector)
@@ -456,7 +420,6 @@ static INLINE void NAME(dot_tile)(const pegasos_rows *rows, const int64_t *which
 }
 
 #define ADD_ROWS  NAME(add_rows)
-#define DOT_PAIR  NAME(dot_pair)
 #define DOT_TILE  NAME(dot_tile)
 #define DOT_PANEL NULL
 
@@ -464,7 +427,6 @@ static INLINE void NAME(dot_tile)(const pegasos_rows *rows, const int64_t *which
 
 MAYBE_UNUSED static const row_functions NAME(functions) = {.prefetch_offset = NAME(prefetch_offset),
                                                            .dot = NAME(dot),
-                                                           .dot_pair = DOT_PAIR,
                                                            .add = NAME(add),
                                                            .add_rows = ADD_ROWS,
                                                            .lanes = PEGASOS_BUNDLE_BYTES
@@ -478,7 +440,6 @@ MAYBE_UNUSED static const row_functions NAME(functions) = {.prefetch_offset = NA
 #undef LANES
 #undef BLOCK
 #undef ADD_ROWS
-#undef DOT_PAIR
 #undef DOT_TILE
 #undef DOT_PANEL
 #undef CHUNK
