@@ -14,14 +14,15 @@
  * of the log loss has no closed form (`loss_best` in loss.h). (Hsieh, Chang, Lin, Keerthi,
  * Sundararajan: A dual coordinate descent method for large-scale linear SVM, ICML 2008;
  * Shalev-Shwartz and Zhang, JMLR 14, 2013.) Vectors are double, whatever the rows: w follows a
- * through millions of changes, and the gap asked for may be 1e-6. Only bundles, which take the
- * first and coarse epochs, have weights of the rows' type: twice as many problems then share a line
- * of cache.
+ * through millions of changes, and the gap asked for may be 1e-6. Only bundles, which are for
+ * searches by epochs, have weights of the rows' type: twice as many problems then share a line of
+ * cache.
  */
-#include "ascent.h"
 #include "loss.h"
+#include "passes.h"
 
 #include <float.h>
+#include <math.h>
 #include <string.h>
 
 /* Rows are chosen so many visits ahead: what belongs to a row is spread over memory, and comes
@@ -191,7 +192,7 @@ typedef struct lanes {
     double scale[MOST_LANES], step[MOST_LANES], longer[MOST_LANES]; /* step is 1/(scale longer) */
     double feature[MOST_LANES], square[MOST_LANES];                 /* square is feature^2 */
     double intercept[MOST_LANES], constant[MOST_LANES], constant_sum[MOST_LANES];
-    double factor[MOST_LANES], inverse[MOST_LANES], squared[MOST_LANES], gap[MOST_LANES];
+    double factor[MOST_LANES], inverse[MOST_LANES], squared[MOST_LANES];
     bool is_pegasos;
 } lanes;
 
@@ -219,7 +220,6 @@ static INLINE void store_lanes(const lanes *x, int64_t n_problems, pegasos_dual 
     for (int64_t l = 0; l < n_problems; l++) {
         problems[l].constant_weight = x->constant[l];
         problems[l].squared_norm = x->squared[l];
-        problems[l].gap += x->gap[l];
         problems[l].constant_sum += with_sums ? x->constant_sum[l] : 0;
     }
 }
@@ -273,7 +273,6 @@ static INLINE void sweep(const row_functions *f, const pegasos_rows *rows, int64
             const double norm = x_norm + x.square[l], length = x.step[l] / norm;
             double best = best_by_length(loss, old, c, u, length);
             best = y != 0 ? best : old;
-            x.gap[l] += y != 0 ? loss_gap(loss, old, c, u) : 0;
             a[i * B + l] = best;
             change[l] = x.scale[l] * (best - old) * y;
             x.squared[l] += change[l] * (2 * inner + change[l] * norm);
@@ -396,6 +395,38 @@ static bool is_stopped(const run *r, double numbers)
 {
     const pegasos_progress progress = progress_of(r);
     return is_to_stop(r->watch, numbers, &progress);
+}
+
+/* The intercept of w(a). */
+static double intercept_of(const pegasos_dual *p)
+{
+    return p->intercept + p->intercept_scaling * p->constant_weight;
+}
+
+/* Moves the reference of an intercept at the end of an epoch: see `pegasos_ascent`. */
+static void move_reference(pegasos_dual *p, const pegasos_ascent *s)
+{
+    const double part = s->feature > 0 ? p->intercept_scaling / s->feature : 0;
+    p->intercept = (1 - part * part) * intercept_of(p);
+}
+
+/* The weight in w(a) of the constant feature that the problem has. */
+static double weight_of_feature(const pegasos_dual *p, const pegasos_ascent *s)
+{
+    return s->feature > 0 ? s->feature / p->intercept_scaling * p->constant_weight
+                          : p->constant_weight;
+}
+
+/* Estimates the gap, as the part that tol is compared with, by what the last epoch saw and the sum
+ * of z_i a_i - c_i l*(a_i/c_i): D from running sums, and the gap. */
+static void estimate_gap(const pegasos_dual *p, pegasos_ascent *s, pegasos_loss loss, double sum)
+{
+    const double weight = weight_of_feature(p, s), constant = p->constant_weight;
+    const double norm = p->squared_norm - constant * constant + weight * weight;
+    const double apart = s->feature > 0 ? intercept_of(p) / s->feature - weight : 0;
+    const double gap = p->gap / s->mass + s->lam / 2 * apart * apart;
+    const double dual = sum / s->mass - s->lam / 2 * norm;
+    s->estimate = gap / fmax(loss.nu == 0 ? dual + gap : loss.nu - dual, 1e-300);
 }
 
 /* ---- Epochs ---------------------------------------------------------------------------------- */
@@ -662,29 +693,12 @@ static int check_gap(const run *r, const pegasos_ascent *after)
 
 /* ---- The run --------------------------------------------------------------------------------- */
 
-/* Goes on from a bundle, whose w has the rows' type: from here on w is double. */
-static bool take_from_bundle(const run *r)
-{
-    const int64_t d = r->rows->n_features;
-    if (r->rows->value_bytes == 4) {
-        if (!add_rows(r, r->x->a, r->x->point))
-            return false;
-        memcpy(r->x->w, r->x->point, (size_t)d * sizeof(double));
-        r->p->squared_norm =
-            squared_norm_of(r->x->w, d) + r->p->constant_weight * r->p->constant_weight;
-    }
-    r->s->part = PEGASOS_VISITS;
-    return true;
-}
-
 int64_t pegasos_ascent_run(const pegasos_rows *rows, pegasos_dual *problem, pegasos_ascent *ascent,
                            const pegasos_ascent_arrays *arrays, pegasos_watch *watch)
 {
     pegasos_ascent *s = ascent;
     const run r = {rows, arrays, problem, s, watch};
-    assert(are_there(rows, 0, 0) && s->lam > 0 && s->mass > 0 && s->part != PEGASOS_BUNDLE);
-    if (s->part == PEGASOS_WEIGHTS && !take_from_bundle(&r))
-        return PEGASOS_STOPPED;
+    assert(are_there(rows, 0, 0) && s->lam > 0 && s->mass > 0);
     for (;;) {
         const bool is_last = s->has_stopped || s->n_epochs >= s->last_epoch
                              || (problem->position == 0 && are_visits_over(s));

@@ -21,8 +21,8 @@ static const double NARROW = 0.003, OWN_PART = 0.01;
  * dual ascent, its square is this part of the mean of |x_i|^2. The log loss, whose steps are
  * smaller, would move the intercept too slowly by so small a part. */
 static const double LEAST_FEATURE = 1e-3, PART_OF_ROWS = 0.1, PART_OF_LOG_LOSS = 0.4;
-/* Vectors of unchanged data are what they were up to rounding; of float, coarser. */
-static const double SAME = 1e-9, SAME_IN_FLOAT = 1e-4;
+/* Vectors of unchanged data are what they were up to rounding. */
+static const double SAME = 1e-9;
 
 static bool is_stopped(fit *f, double numbers)
 {
@@ -397,7 +397,7 @@ static bool are_vectors(fit *f, bool *same)
 {
     const state *const s = f->s;
     const int64_t n = f->rows->n_rows, d = f->rows->n_features;
-    double apart = 0, size = 0, within = SAME;
+    double apart = 0, size = 0;
     if (s->solver == PEGASOS_NEWTON) {
         const double constant = s->newton.feature * f->point[d];
         if (!score(f, f->point, constant, f->room))
@@ -415,9 +415,8 @@ static bool are_vectors(fit *f, bool *same)
             apart = fmax(apart, fabs(f->sum[j] - f->w[j]));
         for (int64_t i = 0; i < n; i++)
             size += s->dual.scale * fabs(f->a[i]) * sqrt(f->norms[i] + square);
-        within = s->value_bytes == 4 && s->ascent.part != PEGASOS_VISITS ? SAME_IN_FLOAT : SAME;
     }
-    *same = apart <= within * size;
+    *same = apart <= SAME * size;
     return true;
 }
 

@@ -177,11 +177,10 @@ static bool is_ascent_safe(const state *s, const int64_t *active)
         are_rows_of_it = 0 <= active[i] && active[i] < s->n_rows;
     return are_rows_of_it && 0 <= p->n_kept && p->n_kept <= p->position
            && p->position <= p->n_chosen && p->n_chosen <= p->n_active && is_count(q->patience)
-           && 0 <= q->has_stopped && q->has_stopped <= 1 && PEGASOS_VISITS <= q->part
-           && q->part <= PEGASOS_WEIGHTS && 0 <= q->place && q->place < s->n_rows
-           && q->n_epochs < LARGEST / s->n_rows - 1 && is_count(q->n_visits)
-           && q->n_visits <= (q->n_epochs + 1) * s->n_inside && is_count(q->n_visits_at_check)
-           && is_count(q->n_snapshots) && q->n_inside == s->n_inside;
+           && 0 <= q->has_stopped && q->has_stopped <= 1 && q->n_epochs < LARGEST / s->n_rows - 1
+           && is_count(q->n_visits) && q->n_visits <= (q->n_epochs + 1) * s->n_inside
+           && is_count(q->n_visits_at_check) && is_count(q->n_snapshots)
+           && q->n_inside == s->n_inside;
 }
 
 /* Sizes, counters and indices. */

@@ -377,8 +377,6 @@ typedef struct pegasos_ascent {
                                the optimum and most rows are active; 0: never */
     /* state */
     int64_t has_stopped; /* for want of patience */
-    int64_t part;        /* what it is at: PEGASOS_VISITS, ... */
-    int64_t place;       /* rows of a bundle's epoch that were visited */
     int64_t n_epochs;    /* epochs done */
     int64_t n_visits;    /* rows visited */
     int64_t n_steps;     /* of them, in an epoch of Pegasos */
@@ -391,9 +389,6 @@ typedef struct pegasos_ascent {
     double intercept;         /* its intercept, penalised or not */
     double relative_gap;      /* at the last gap check */
 } pegasos_ascent;
-
-/* What a run is at: visits of its own, epochs in a bundle, or taking w from a bundle. */
-enum { PEGASOS_VISITS = 0, PEGASOS_BUNDLE = 1, PEGASOS_WEIGHTS = 2 };
 
 /* The arrays that belong to it, of n = n_rows and d = n_features numbers. The last three are
  * scratch. */
@@ -411,7 +406,7 @@ typedef struct pegasos_ascent_arrays {
 
 /*
  * Goes on with a run until it is done or stopped; returns a status. `problem` has been started by
- * pegasos_dual_start, with its n_inside rows in `active`, and is not in a bundle any more.
+ * pegasos_dual_start, with its n_inside rows in `active`.
  */
 int64_t pegasos_ascent_run(const pegasos_rows *rows, pegasos_dual *problem, pegasos_ascent *ascent,
                            const pegasos_ascent_arrays *arrays, pegasos_watch *watch);
@@ -420,7 +415,7 @@ int64_t pegasos_ascent_run(const pegasos_rows *rows, pegasos_dual *problem, pega
  * Visits the rows draws[0 .. count - 1] for each of a bundle of at most B problems, all of whose
  * arrays are interleaved: `labels` and `a` are n_rows x B, `v`, where w = factor v, is n_features x
  * B of the rows' type, B numbers of which take PEGASOS_BUNDLE_BYTES. Rows with label 0 are passed
- * over, and none is left out; `position`, moves and their mean mean nothing here.
+ * over, and none is left out; `position`, `gap` and moves mean nothing here.
  * `sums`, NULL or like `v` and zero at first, serves the mean of v over visits, of which there were
  * `before` since the mean began: it is v - sums/(before + count). Of `targets`, labels are
  * interleaved, and there are no values.
@@ -430,34 +425,27 @@ void pegasos_dual_sweep(const pegasos_rows *rows, int64_t n_problems, pegasos_du
                         void *sums, int64_t before, int64_t count, const int64_t *draws);
 
 /*
- * The first epochs of several problems over the same rows, which they make together. Each has a
- * pegasos_dual, started by pegasos_dual_start, and a pegasos_ascent whose part is PEGASOS_BUNDLE;
- * settings but for n_inside and mass are the same for all. Arrays are interleaved: B problems'
- * numbers take PEGASOS_BUNDLE_BYTES in the rows' type, and lanes to spare hold 0.
+ * Epochs of dual ascent of several problems over the same rows, which they make together: for
+ * searches by epochs. Arrays are interleaved: B problems' numbers take PEGASOS_BUNDLE_BYTES in the
+ * rows' type, and lanes to spare hold 0.
  */
 typedef struct pegasos_bundle {
-    int64_t n_problems; /* 1 to B */
-    int64_t last_epoch; /* the bundle ends when n_epochs of the first problem is so many */
-    pegasos_dual *problems;
-    pegasos_ascent *ascents;
+    int64_t n_problems;      /* 1 to B */
+    int64_t last_epoch;      /* at whose end the bundle stops */
+    int64_t free_intercept;  /* 1: intercepts are not penalised, and move after every epoch */
+    pegasos_dual *problems;  /* with a pegasos_mass, if the first epoch is to be one of Pegasos */
     pegasos_targets targets; /* labels are n x B; no values */
     const double *norms;     /* n: |x_i|^2, without the constant feature */
     double *a;               /* n x B: dual variables */
     void *v;                 /* d x B of the rows' type: w(a), `factor` of pegasos_dual beside */
-    void *sums;              /* (d + 1) x B likewise, zero at first */
-    const int64_t *inside;   /* the n_inside >= 1 rows that have a label in some of the problems */
-    int64_t n_inside;
-    pegasos_order *order; /* of n_inside rows, at draw number n_epochs n_inside + place of the first
-                             problem; with its permutation */
-    int64_t *permutation;
+    void *sums;              /* (d + 1) x B likewise: scratch */
+    const int64_t *inside;   /* the rows that have a label in some of the problems, at least one */
+    pegasos_order *order;    /* of draws from `inside`: it tells where the bundle stands */
+    int64_t *permutation;    /* that of the order */
 } pegasos_bundle;
 
-/*
- * Goes on until the bundle is over or stopped; returns a status. It is over when all but two
- * problems are likely to be near their gap, or at its last epoch. Then each goes on by
- * pegasos_ascent_run, with arrays of its own: a, w = factor v in double, and `sums`, which now hold
- * the mean of w over half an epoch, or zeros.
- */
+/* Goes on until the last epoch is over or it is stopped; returns a status. At the end, `sums` are
+ * the means of w and of the constant's weight over the last half of the last epoch. */
 int64_t pegasos_bundle_run(const pegasos_rows *rows, const pegasos_bundle *bundle,
                            pegasos_watch *watch);
 
@@ -853,7 +841,7 @@ double pegasos_line_search(pegasos_loss loss, int64_t n, const double *u, const 
                            const double *weights, const double *centre, double width, double first,
                            double second);
 
-/* ---- Fits of several problems over the same rows (solve.c, begin.c, together.c) -------------- */
+/* ---- Fits of several problems over the same rows (solve.c, begin.c) -------------------------- */
 
 /* What comes before a fit goes on; memory of zeros is to begin. A point is dual variables, coef and
  * intercept; data that may be others are compared with what the fit has found out of them. */
@@ -889,16 +877,9 @@ int pegasos_kernel_solve_one(const pegasos_matrix *matrix, const pegasos_problem
                              const pegasos_options *options, const int8_t *labels,
                              const double *norms, void *memory, void *work);
 
-/* The first epochs of as many problems as have room in a bundle, which they make together: to be
- * called before pegasos_solve_one. Fits that have begun in another way are left as they are.
- * `labels` and `memory` are those of one problem after the other. */
-int64_t pegasos_together_room(const pegasos_rows *rows);
-int pegasos_solve_together(int64_t n_problems, const pegasos_problem *problem,
-                           const pegasos_options *options, const int8_t *labels,
-                           const double *norms, void *memory, void *room);
-
-/* The beginnings of fits of the squared error, which make them together: to be called as
- * pegasos_solve_together, of any number of problems, whose targets lie one after the other. */
+/* The beginnings of fits of the squared error, which make them together: to be called before
+ * pegasos_solve_one. Fits that have begun are left as they are. `labels`, `memory` and the targets
+ * of the problems lie one after the other. */
 int64_t pegasos_squares_room(const pegasos_rows *rows, int64_t n_problems);
 int pegasos_solve_squares(int64_t n_problems, const pegasos_problem *problem,
                           const pegasos_options *options, const int8_t *labels, const double *norms,

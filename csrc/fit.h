@@ -132,11 +132,6 @@ int pegasos_kernel_solve(const pegasos_problem *problem, const pegasos_options *
 fit pegasos_fit_of(const pegasos_problem *problem, const pegasos_options *options,
                    const int8_t *labels, const double *norms, void *memory, void *room);
 
-/* Lets a problem begin in a bundle (together.c), of so many epochs at most: then each problem
- * leaves out rows of its own. False: it is to begin by itself, with Newton's method. */
-enum { EPOCHS_TOGETHER = 8 };
-bool pegasos_fit_begin_in_bundle(fit *f);
-
 /* The solver that brings a fit from its beginning to the gap; and the beginning of Newton's method
  * at a model (squares.c). */
 int64_t pegasos_fit_first_solver(const fit *f);

@@ -16,9 +16,7 @@
  * What is kept from one solver to the next is a dual point and the best model so far. A change is a
  * transaction: the solver that begins has arrays of its own, and is at work once they are complete.
  *
- * Several problems over the same rows that begin with dual ascent make its first epochs together
- * (bundle.c), and then go on one by one. A path of lambda is one fit: lambda changes, the state
- * stays.
+ * A path of lambda is one fit: lambda changes, the state stays.
  */
 #include "fit.h"
 #include "passes.h"
@@ -157,23 +155,15 @@ static int64_t passes_made(const state *s)
 }
 
 /* PEGASOS_AUTO: lets the solver at work go on for a first budget. Where Newton's method is not much
- * dearer, dual ascent may give up early, after PATIENCE epochs beside the `n_before` of a
- * bundle. */
-static void begin_budget(fit *f, int64_t n_before)
+ * dearer, dual ascent may give up early, after PATIENCE epochs. */
+static void begin_budget(fit *f)
 {
     state *s = f->s;
     s->budget = BUDGET;
     s->budget_end = passes_made(s) + BUDGET;
     s->gap_before = INFINITY;
     if (is_auto(f) && s->solver == PEGASOS_ASCENT && newton_is_cheaper(f, MOST_DEARER))
-        s->ascent.patience = (n_before + PATIENCE) * s->n_inside;
-}
-
-/* Lets dual ascent begin at 0, `n_before` epochs of it in a bundle. */
-static void begin_at_zero(fit *f, int64_t n_before)
-{
-    pegasos_fit_begin_ascent(f, true);
-    begin_budget(f, n_before);
+        s->ascent.patience = PATIENCE * s->n_inside;
 }
 
 /* What comes before the solver at work goes on: a beginning, another lambda, another solver; false:
@@ -186,24 +176,23 @@ static bool prepare(fit *f)
         return false;
     if (s->pending == PEGASOS_BEGIN || (s->pending != PEGASOS_GO_ON && s->solver == PEGASOS_AUTO)) {
         pegasos_fit_begin(f);
-        begin_budget(f, 0);
+        begin_budget(f);
     }
     if (s->solver == PEGASOS_AUTO && pegasos_fit_first_solver(f) == PEGASOS_NEWTON)
         return pegasos_fit_first_epoch(f);
-    if (s->solver == PEGASOS_AUTO)
-        begin_at_zero(f, 0);
-    if (s->solver == PEGASOS_ASCENT && s->ascent.part == PEGASOS_BUNDLE
-        && s->pending == PEGASOS_GO_ON)
-        s->pending = PEGASOS_BEGIN_AT_POINT; /* the other problems did not come along */
+    if (s->solver == PEGASOS_AUTO) {
+        pegasos_fit_begin_ascent(f, true);
+        begin_budget(f);
+    }
     if (s->pending != PEGASOS_GO_ON) {
         const int64_t solver =
             s->first && asked == PEGASOS_AUTO ? s->solver : pegasos_fit_first_solver(f);
         if (!pegasos_fit_begin_at_point(f, solver))
             return false;
-        begin_budget(f, 0);
+        begin_budget(f);
     } else if (s->lam != f->problem->lam) {
         pegasos_fit_change_lam(f);
-        begin_budget(f, EPOCHS_TOGETHER);
+        begin_budget(f);
     }
     if (asked != PEGASOS_AUTO && asked != s->solver)
         return asked == PEGASOS_NEWTON ? pegasos_fit_begin_newton(f)
@@ -340,21 +329,11 @@ int pegasos_solve_one(const pegasos_problem *problem, const pegasos_options *opt
     return run(&f);
 }
 
-bool pegasos_fit_begin_in_bundle(fit *f)
-{
-    if (pegasos_fit_first_solver(f) != PEGASOS_ASCENT)
-        return false;
-    pegasos_fit_begin(f);
-    begin_at_zero(f, EPOCHS_TOGETHER);
-    f->s->ascent.part = PEGASOS_BUNDLE;
-    return true;
-}
-
 bool pegasos_fit_begin_at_model(fit *f)
 {
     if (!pegasos_fit_begin_newton(f))
         return false;
-    begin_budget(f, 0);
+    begin_budget(f);
     return true;
 }
 

@@ -121,7 +121,6 @@ def test_a_stop_is_honoured_and_a_warm_start_completes(data, solver):
 
 
 def test_ctrl_c_in_a_callback_is_answered_at_once(rng):
-    """Bundles let it wait while they are at work, but a callback may run another fit."""
     X = sparse.random_array((400, 50), density=0.2, format="csr", random_state=rng)
     y, after = rng.integers(0, 4, 400), []
 

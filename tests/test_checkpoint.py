@@ -14,10 +14,9 @@ import zipfile
 import killing
 import numpy as np
 import pytest
-from interruption import asked_often, interrupted
+from interruption import asked_often
 from rows import make_rows
 from scipy import sparse
-from sklearn.base import clone
 
 import pegasos
 from pegasos import KernelPegasosClassifier, PegasosClassifier, _core, cli
@@ -314,21 +313,10 @@ def warm(kind, **options):
     return clf.fit(sparse.csr_array(X) if n_classes > 3 else X, y), X, y
 
 
-def in_a_bundle(kind, **options):
-    """The same, stopped within the epochs that problems make together."""
-    X, y = make_rows(np.random.default_rng(0), n=280, d=5)[0], np.arange(280) % 3
-    clf = kind(lam=0.1, warm_start=True, random_state=0, **options)
-    with interrupted(after=2):
-        clf.fit(X, y)
-    assert clf.n_iter_ < 8  # which the bundle makes
-    return clf, X, y
-
-
 WARM = {
     "pegasos": (PegasosClassifier, {"n_steps": 17, "batch_size": 3, "average": True}),
     "suffix": (PegasosClassifier, {"n_steps": 17, "batch_size": 3, "average": "suffix"}),
     "sdca": (PegasosClassifier, {"solver": "sdca", "tol": None, "max_iter": 3}),
-    "sdca, in a bundle": (PegasosClassifier, {"solver": "sdca", "tol": None, "max_iter": 9}),
     "pairs": (
         PegasosClassifier,
         {"solver": "sdca", "tol": None, "max_iter": 3, "multi_class": "ovo"},
@@ -371,9 +359,9 @@ def damaged(state):
         yield "numbers", f"{value} rows", state | {"numbers": numbers}
 
 
-def warm_or_interrupted(name):
+def warmed(name):
     kind, options = WARM[name]
-    clf, X, y = (in_a_bundle if name == "sdca, in a bundle" else warm)(kind, **options)
+    clf, X, y = warm(kind, **options)
     if name == "suffix":
         clf.fit(X, y).fit(X, y)
         assert clf._state["earlier"][:, -1].all()
@@ -384,7 +372,7 @@ def warm_or_interrupted(name):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_damaged_pickle_is_refused(name):
     """Who unpickles trusts; what was damaged since must not lead the core to foreign memory."""
-    clf, X, y = warm_or_interrupted(name)
+    clf, X, y = warmed(name)
     kinds_of_damage = list(damaged(clf._state))
     assert len(kinds_of_damage) > 50
     for array, what, state in kinds_of_damage:
@@ -448,7 +436,7 @@ def edited_memory(state, name):
 @pytest.mark.filterwarnings("ignore:lam . steps . batch_size")
 def test_whatever_a_state_says_a_fit_ends(name):
     """Refused, or carried out in the epochs that were asked for, to a model that is made of numbers."""
-    clf, X, y = warm_or_interrupted(name)
+    clf, X, y = warmed(name)
     n_refused = 0
     for what, state in edited(clf._state):
         other = copy.copy(clf)
@@ -469,19 +457,6 @@ def test_whatever_a_state_says_a_fit_ends(name):
         assert np.isfinite(other.decision_function(X)).all(), what
         assert (other.n_steps_ <= before + len(X) * 20).all(), what
     assert n_refused > 50
-
-
-@pytest.mark.parametrize("after", [0, 1, 4])
-def test_problems_of_a_bundle_that_are_out_of_step_go_on_by_themselves(after):
-    clf, X, y = in_a_bundle(PegasosClassifier, solver="sdca", tol=1e-5)
-    other = clone(clf)
-    with interrupted(after=after):
-        other.fit(X, y)
-    clf._state["solver.memory"][1] = other._state["solver.memory"][1]
-    clf.fit(X, y)
-    best = PegasosClassifier(lam=0.1, tol=1e-8).fit(X, y)
-    assert (clf.duality_gap_ <= 1e-5 * clf.objective_).all()
-    assert (clf.objective_ <= best.objective_ * (1 + 1.1e-5)).all()
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

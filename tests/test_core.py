@@ -28,16 +28,6 @@ def ascents(k):
     return state
 
 
-def runs(k=1, **fields):
-    state = np.zeros(k, _core.ASCENT_STATE)
-    state["lam"], state["mass"], state["n_inside"], state["last_epoch"] = 0.1, N, N, 3
-    for name in ("estimate", "estimate_at_check", "primal", "relative_gap"):
-        state[name] = np.inf
-    for name, value in fields.items():
-        state[name] = value
-    return state
-
-
 def values(dtype, *shape):
     return np.linspace(0.1, 1, int(np.prod(shape))).reshape(shape).astype(dtype)
 
@@ -94,7 +84,7 @@ def calls(layout, dtype):
     signs = np.zeros((N, lanes), np.int8)
     signs[:, :K] = 1
     yield "bundle_run", [
-        rows, _core.Order(0, draws.copy(), SAMPLING, 0), draws, ascents(K), runs(K, part=_core.BUNDLE),
+        rows, _core.Order(0, draws.copy(), SAMPLING, 0), draws, ascents(K), False,
         signs, one, one, np.zeros((N, lanes)), values(dtype, D, lanes), values(dtype, D + 1, lanes),
         3, _core.Watch(),
     ]  # fmt: skip
@@ -147,13 +137,13 @@ MAY_BE_LONGER = {
     ("csr_rows", 0, 0), ("csr_rows", 1, 0), ("csr_rows", 2, 0), ("fit", 6, 1), ("fit", 8, 0),
     ("kernel_fit", 10, 0), ("Targets", 0, 0), ("Columns", 1, 0), ("Columns.keep", 1, 0),
     ("dense_rows", 0, 0), ("dense_rows", 0, 1), ("Order", 1, 0),
-    ("Rows.part", 1, 0),
+    ("Rows.part", 1, 0), ("bundle_run", 3, 0),
 }  # fmt: skip
 MAY_BE_SHORTER = {
     ("decision_function", 4, 0), ("Rows.combine", 1, 0), ("fit", 8, 0), ("csr_rows", 2, 0),
     ("dense_rows", 0, 0), ("dense_rows", 0, 1),
     ("Order", 1, 0), ("Columns", 1, 0), ("Columns.keep", 1, 0),
-    ("kernel_fit", 10, 0), ("Targets", 0, 0), ("Rows.part", 1, 0),
+    ("kernel_fit", 10, 0), ("Targets", 0, 0), ("Rows.part", 1, 0), ("bundle_run", 3, 0),
 }  # fmt: skip
 
 
@@ -402,7 +392,7 @@ def test_an_average_needs_sums(layout, dtype, fields):
     [
         *({"lams": np.array([0.1, lam])} for lam in (0.0, np.nan, np.inf, -1.0)),
         {"lams": np.full(K + 1, 0.1)}, {"intercept_scaling": -1.0}, {"intercept_scaling": np.nan}, {"free_intercept": True},
-        {"tol": np.nan}, {"solver": 3}, {"solver": -1}, {"n_bundles": -1}, {"n_bundles": 3},
+        {"tol": np.nan}, {"solver": 3}, {"solver": -1}, {"together": True},
     ],
 )  # fmt: skip
 def test_problems_without_a_meaning_are_refused(layout, dtype, settings):
@@ -425,19 +415,9 @@ def test_memory_of_another_fit_is_refused(layout, dtype):
         assert not call("Fits.are_valid", [edited, np.dtype(dtype).itemsize])
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"lam": 0.0}, {"mass": np.nan}, {"n_inside": N + 1}, {"place": N}, {"place": -1},
-        {"part": _core.VISITS}, {"part": _core.WEIGHTS}, {"place": [0, 1]}, {"part": [1, 0]},
-    ],
-)  # fmt: skip
-def test_bundles_that_are_not_in_step_are_refused(layout, dtype, fields):
-    for name, good in calls(layout, dtype):
-        if name == "bundle_run":
-            out_of_step = runs(K, **({"part": _core.BUNDLE} | fields))
-            refused(name, [*good[:4], out_of_step, *good[5:]])
-            refused(name, [*good[:2], good[2][:-1], *good[3:]])  # an order of other rows
+def test_a_bundle_with_an_order_of_other_rows_is_refused(layout, dtype):
+    good = dict(calls(layout, dtype))["bundle_run"]
+    refused("bundle_run", [*good[:2], good[2][:-1], *good[3:]])
 
 
 def test_memory_of_another_kernel_machine_is_refused(dtype):

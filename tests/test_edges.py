@@ -180,7 +180,7 @@ def test_rows_of_weight_zero_do_not_change_a_bit(
 
 @pytest.mark.parametrize("kind", [PegasosClassifier, KernelPegasosClassifier])
 def test_rows_of_other_pairs_do_not_slow_a_pair(rng, kind):
-    """One class has long rows: pairs of other classes, which begin as a bundle, do not see them."""
+    """One class has long rows: pairs of other classes do not see them."""
     n = 400
     X, y = rng.normal(size=(n, 6)), np.arange(n) % 4
     X[np.arange(n), y] += 1

@@ -259,7 +259,7 @@ def test_outputs_of_the_squared_error_begin_at_their_optimum(rng, layout, dtype,
                 _core.solve(
                     rows_of(X, layout, dtype), targets, 0, (X**2).sum(axis=1), fits,
                     np.full(20, 100), lams=np.full(20, LAM), tol=1e-9, seed=0,
-                    intercept_scaling=float(intercept == "penalized"), n_bundles=1,
+                    intercept_scaling=float(intercept == "penalized"), together=True,
                     free_intercept=intercept == "free", solver=_core.AUTO,
                     watch=_core.Watch(tell, every=1.0),
                 )  # fmt: skip

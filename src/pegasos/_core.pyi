@@ -125,12 +125,8 @@ def certify(
 ) -> tuple[Any, Any, Any]: ...
 
 DUAL_STATE: Final[np.dtype[np.void]]
-ASCENT_STATE: Final[np.dtype[np.void]]
 DONE: Final[int]
 OVERFLOW: Final[int]
-VISITS: Final[int]
-BUNDLE: Final[int]
-WEIGHTS: Final[int]
 
 def load_run(
     rows: Rows,
@@ -149,7 +145,7 @@ def bundle_run(
     order: Order,
     inside: NDArray[np.int64],
     problems: NDArray[np.void],
-    ascents: NDArray[np.void],
+    free_intercept: bool,
     labels: NDArray[np.int8],
     bounds: NDArray[np.float64] | None,
     norms: NDArray[np.float64],
@@ -351,7 +347,7 @@ def solve(
     tol: float,
     seed: int,
     solver: int,
-    n_bundles: int = ...,
+    together: bool = ...,
     to_the_end: bool = ...,
     watch: Watch,
     n_threads: int = ...,

@@ -121,10 +121,6 @@ cdef extern from "core.h" nogil:
     int pegasos_gains_by_blas(int64_t n_features)
     int pegasos_solve_one(const pegasos_problem *problem, const pegasos_options *options,
                           const int8_t *labels, const double *norms, void *memory, void *room)
-    int64_t pegasos_together_room(const pegasos_rows *rows)
-    int pegasos_solve_together(int64_t n_problems, const pegasos_problem *problem,
-                               const pegasos_options *options, const int8_t *labels,
-                               const double *norms, void *memory, void *room)
     int64_t pegasos_squares_room(const pegasos_rows *rows, int64_t n_problems)
     int pegasos_solve_squares(int64_t n_problems, const pegasos_problem *problem,
                               const pegasos_options *options, const int8_t *labels,
@@ -260,45 +256,19 @@ cdef extern from "core.h" nogil:
     double pegasos_best_dual(const pegasos_targets *targets, const double *a, double squared_norm,
                              double mass, double lam, int64_t scaled)
 
-    ctypedef struct pegasos_ascent:
-        double lam
-        double mass
-        double tol
-        double feature
-        int64_t n_inside
-        int64_t last_epoch
-        int64_t last_visit
-        int64_t patience
-        int64_t has_stopped
-        int64_t part
-        int64_t place
-        int64_t n_epochs
-        int64_t n_visits
-        int64_t n_steps
-        int64_t n_visits_at_check
-        int64_t n_snapshots
-        double estimate
-        double estimate_before
-        double estimate_at_check
-        double primal
-        double intercept
-        double relative_gap
-
     int PEGASOS_DONE, PEGASOS_OVERFLOW, PEGASOS_STOPPED
-    int PEGASOS_VISITS, PEGASOS_BUNDLE, PEGASOS_WEIGHTS
 
     ctypedef struct pegasos_bundle:
         int64_t n_problems
         int64_t last_epoch
+        int64_t free_intercept
         pegasos_dual *problems
-        pegasos_ascent *ascents
         pegasos_targets targets
         const double *norms
         double *a
         void *v
         void *sums
         const int64_t *inside
-        int64_t n_inside
         pegasos_order *order
         int64_t *permutation
 
@@ -1253,27 +1223,10 @@ def certify(Rows rows not None, Targets targets not None, const double[:, ::1] c
 # ---- Dual coordinate ascent --------------------------------------------------------------------
 
 cdef pegasos_dual _blank_dual
-cdef pegasos_ascent _blank_ascent
-#: Layouts of a dual problem and of a run of dual ascent on it.
+#: Layout of a dual problem.
 DUAL_STATE = np.asarray(<pegasos_dual[:1]> &_blank_dual).dtype
-ASCENT_STATE = np.asarray(<pegasos_ascent[:1]> &_blank_ascent).dtype
 #: What runs return.
 DONE, OVERFLOW = PEGASOS_DONE, PEGASOS_OVERFLOW
-#: What a run is at.
-VISITS, BUNDLE, WEIGHTS = PEGASOS_VISITS, PEGASOS_BUNDLE, PEGASOS_WEIGHTS
-
-
-cdef int require_ascent(const pegasos_dual *p, const pegasos_ascent *s, int64_t n) except -1:
-    """Raise a ValueError unless a run over `n` rows is in a state that it can reach."""
-    cdef bint holds = 0 <= p.n_kept <= p.position <= p.n_chosen
-    holds &= p.n_chosen <= p.n_active <= s.n_inside <= n
-    holds &= 0 < s.lam and 0 < s.mass and 0 <= s.part <= PEGASOS_WEIGHTS and 0 <= s.place < n
-    holds &= 0 <= s.n_epochs < LARGEST and 0 <= s.last_epoch < LARGEST
-    holds &= 0 <= s.last_visit and 0 <= s.patience < LARGEST and 0 <= s.has_stopped <= 1
-    holds &= 0 <= s.n_steps < LARGEST and 0 <= s.n_visits < LARGEST
-    holds &= 0 <= s.n_visits_at_check < LARGEST and 0 <= s.n_snapshots < LARGEST
-    holds &= 0 <= p.n_moved
-    return require(holds, "ascent is not in a state that a run can reach")
 
 
 def load_run(Rows rows not None, Targets targets not None, int64_t k,
@@ -1296,18 +1249,17 @@ def load_run(Rows rows not None, Targets targets not None, int64_t k,
 
 
 def bundle_run(Rows rows not None, Order order not None, const int64_t[::1] inside not None,
-               pegasos_dual[::1] problems not None, pegasos_ascent[::1] ascents not None,
+               pegasos_dual[::1] problems not None, bint free_intercept,
                const int8_t[:, ::1] labels not None, const double[::1] bounds,
                const double[::1] norms not None, double[:, ::1] a not None,
                value_t[:, ::1] v not None, value_t[:, ::1] sums not None, int64_t last_epoch,
                Watch watch not None, loss=PEGASOS_HINGE):
     """Run the epochs of a bundle; returns a status. See ``pegasos_bundle_run``."""
-    cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, k, status
+    cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, status
     cdef int64_t lanes = PEGASOS_BUNDLE_BYTES // rows.c.value_bytes
     cdef pegasos_bundle bundle
     require(rows.c.value_bytes == sizeof(value_t), "v must have the type of the rows")
-    require(1 <= problems.shape[0] == ascents.shape[0] <= lanes,
-            "there must be as many ascents as problems, and a bundle has room for no more")
+    require(1 <= problems.shape[0] <= lanes, "a bundle has room for no more problems")
     memset(&bundle, 0, sizeof(bundle))
     bundle.targets.loss = loss_of(loss)
     require(bundle.targets.loss.kind <= PEGASOS_LOG_LOSS, "a bundle has labels")
@@ -1320,14 +1272,10 @@ def bundle_run(Rows rows not None, Order order not None, const int64_t[::1] insi
     require(order.permutation is not None and order.c.n_rows == inside.shape[0],
             "the order must be of the rows inside")
     require_indices(inside, 0, n, "inside must be in [0, n_rows)")
-    for k in range(problems.shape[0]):
-        require_ascent(&problems[k], &ascents[k], n)
-        require(ascents[k].part == PEGASOS_BUNDLE and ascents[k].place == ascents[0].place
-                and ascents[k].place < inside.shape[0], "a bundle's problems must be in step")
     bundle.n_problems = problems.shape[0]
     bundle.last_epoch = last_epoch
+    bundle.free_intercept = free_intercept
     bundle.problems = &problems[0]
-    bundle.ascents = &ascents[0]
     bundle.targets.n, bundle.targets.labels = n, &labels[0, 0]
     bundle.targets.weights = NULL if bounds is None else &bounds[0]
     bundle.norms = &norms[0]
@@ -1335,7 +1283,6 @@ def bundle_run(Rows rows not None, Order order not None, const int64_t[::1] insi
     bundle.v = &v[0, 0]
     bundle.sums = &sums[0, 0]
     bundle.inside = &inside[0]
-    bundle.n_inside = inside.shape[0]
     bundle.order = &order.c
     bundle.permutation = &order.permutation[0]
     with nogil:
@@ -2539,18 +2486,17 @@ def solve(Rows rows not None, Targets targets not None, int64_t first,
           const double[::1] norms not None, Fits fits not None,
           const int64_t[::1] max_epochs not None, *, const double[::1] lams not None,
           double intercept_scaling, bint free_intercept, double tol, uint64_t seed, int64_t solver,
-          int64_t n_bundles=0, bint to_the_end=True, Watch watch not None, int64_t n_threads=1):
+          bint together=False, bint to_the_end=True, Watch watch not None, int64_t n_threads=1):
     """Solve problems `first`, `first` + 1, ..., one after the other; returns `fits.standings()`.
 
-    None: numbers overflow. There is one of `fits` for each. See ``pegasos_solve_one``. Before,
-    they make their first epochs in `n_bundles` bundles, see ``pegasos_solve_together``, or in one
-    of any size, see ``pegasos_solve_squares``; unless `to_the_end`, that is all.
+    None: numbers overflow. There is one of `fits` for each. See ``pegasos_solve_one``. Problems of
+    the squared error may begin `together`, see ``pegasos_solve_squares``; unless `to_the_end`, that
+    is all.
     Threads share the passes of Newton's method, which changes no bit.
     """
     cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, n_problems = fits.c.shape[0]
-    cdef int64_t k, last, b, together_room = 0
+    cdef int64_t k, together_room = 0
     cdef int status = PEGASOS_DONE
-    cdef bint are_squares = n_bundles == 1 and targets.c.loss.kind == PEGASOS_SQUARED_ERROR
     cdef pegasos_problem problem
     cdef pegasos_options options
     cdef pegasos_targets own
@@ -2559,23 +2505,19 @@ def solve(Rows rows not None, Targets targets not None, int64_t first,
     problem = problem_of(targets.c.loss, intercept_scaling, free_intercept)
     require_problem(&problem, targets, n, d, rows.c.value_bytes, first, fits, max_epochs, lams,
                     norms)
-    require(0 <= n_bundles <= n_problems, "n_bundles must be in [0, n_problems]")
-    require(are_squares or n_bundles == 0 or (n_problems + n_bundles - 1) // n_bundles
-            <= PEGASOS_BUNDLE_BYTES // rows.c.value_bytes,
-            "there is no room for so many problems in a bundle")
-    require(are_squares or n_bundles == 0 or targets.c.values == NULL, "a bundle has labels")
-    for k in range(n_problems if are_squares else 0):
+    require(not together or targets.c.loss.kind == PEGASOS_SQUARED_ERROR,
+            "only problems of the squared error begin together")
+    for k in range(n_problems if together else 0):
         require(lams[k] == lams[0] and max_epochs[k] == max_epochs[0],
                 "problems that begin together must have the same lam and max_epochs")
     problem.rows = &rows.c
     problem.weights = targets.c.weights
     options = options_of(tol, solver, watch)
     options.seed = seed
-    if solver != PEGASOS_ASCENT and (to_the_end or are_squares) and pegasos_gains_by_blas(d):
+    if solver != PEGASOS_ASCENT and (to_the_end or together) and pegasos_gains_by_blas(d):
         options.blas = blas()
-    if n_bundles:
-        together_room = (pegasos_squares_room(&rows.c, n_problems) if are_squares
-                         else pegasos_together_room(&rows.c))
+    if together:
+        together_room = pegasos_squares_room(&rows.c, n_problems)
     room = malloc(<size_t> max(together_room, pegasos_room(&rows.c) if to_the_end else 0))
     if room == NULL:
         raise MemoryError(f"there is no room for a fit of {n} rows of {d} features")
@@ -2587,19 +2529,12 @@ def solve(Rows rows not None, Targets targets not None, int64_t first,
             raise
         options.threads = &pool.threads
     with nogil:
-        for b in range(n_bundles):
-            k, last = b * n_problems // n_bundles, (b + 1) * n_problems // n_bundles
-            options.max_epochs, problem.lam = max_epochs[k], lams[k]
-            own = targets.of(first + k)
+        if together:
+            options.max_epochs, problem.lam = max_epochs[0], lams[0]
+            own = targets.of(first)
             problem.targets = own.values
-            if are_squares:
-                status = pegasos_solve_squares(n_problems, &problem, &options, own.labels,
-                                               &norms[0], &fits.c[0, 0], room)
-            else:
-                status = pegasos_solve_together(last - k, &problem, &options, own.labels,
-                                                &norms[0], &fits.c[k, 0], room)
-            if status != PEGASOS_DONE:
-                break
+            status = pegasos_solve_squares(n_problems, &problem, &options, own.labels, &norms[0],
+                                           &fits.c[0, 0], room)
         for k in range(n_problems if to_the_end and status == PEGASOS_DONE else 0):
             options.max_epochs, problem.lam = max_epochs[k], lams[k]
             own = targets.of(first + k)

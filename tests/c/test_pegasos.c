@@ -919,104 +919,6 @@ static void a_run_of_dual_ascent_ends_at_a_true_gap(void)
         }
 }
 
-/* K problems that begin together, for up to `epochs` epochs; how many calls that took. */
-static int64_t begin_together(ascent_bench *b, const pegasos_rows *rows, pegasos_loss loss,
-                              int64_t epochs, double every)
-{
-    enum { MOST = PEGASOS_BUNDLE_BYTES / sizeof(float) };
-    int8_t signs[N * MOST] = {0};
-    double a[N * MOST] = {0}, v[D * 8] = {0}, sums[(D + 1) * 8] = {0};
-    const int64_t bytes = rows->value_bytes, lanes = PEGASOS_BUNDLE_BYTES / bytes;
-    int64_t permutation[N], every_row[N], status = PEGASOS_STOPPED, calls = 0, n_polls = 0;
-    pegasos_dual problems[K];
-    pegasos_ascent ascents[K];
-    pegasos_order order;
-    pegasos_order_seek(&order, 3, N, PEGASOS_PERMUTATION, 0, permutation);
-    for (int i = 0; i < N; i++) {
-        every_row[i] = i;
-        for (int k = 0; k < K; k++)
-            signs[i * lanes + k] = labels[k * N + i];
-    }
-    for (int k = 0; k < K; k++) {
-        problems[k] = b[k].problem;
-        problems[k].factor = 1;
-        ascents[k] = b[k].ascent;
-        ascents[k].part = PEGASOS_BUNDLE;
-    }
-    const pegasos_bundle bundle = {
-        .n_problems = K,
-        .last_epoch = epochs,
-        .problems = problems,
-        .ascents = ascents,
-        .targets = {.n = N, .labels = signs, .loss = loss},
-        .norms = b->norms,
-        .a = a,
-        .v = v,
-        .sums = sums,
-        .inside = every_row,
-        .n_inside = N,
-        .order = &order,
-        .permutation = permutation
-    };
-    for (; status == PEGASOS_STOPPED; calls++) {
-        pegasos_watch watch = {.poll = stop, .context = &n_polls, .every = every};
-        status = pegasos_bundle_run(rows, &bundle, &watch);
-    }
-    CHECK(status == PEGASOS_DONE);
-    for (int k = 0; k < K; k++) {
-        CHECK(ascents[k].part == PEGASOS_WEIGHTS && ascents[k].place == 0);
-        b[k].problem = problems[k];
-        b[k].ascent = ascents[k];
-        for (int i = 0; i < N; i++)
-            b[k].a[i] = a[i * lanes + k];
-        for (int64_t j = 0; j <= D; j++) {
-            const int64_t at = j * lanes + k;
-            b[k].sums[j] = bytes == 4 ? (double)((float *)sums)[at] : sums[at];
-            if (j < D)
-                b[k].w[j] = bytes == 4 ? (double)((float *)v)[at] : v[at];
-        }
-    }
-    return calls;
-}
-
-static void problems_that_begin_together_end_at_true_gaps(void)
-{
-    for (int type = 0; type < TYPES; type++)
-        for (int variant = 0; variant < 6 * 4; variant++) {
-            static ascent_bench whole[K], cut[K], alone;
-            const pegasos_rows rows = rows_of_type(type);
-            const pegasos_loss loss = losses[variant / 6]; /* of labels */
-            const int free_intercept = variant % 2, has_tol = variant % 6 < 4;
-            const int64_t epochs = variant % 6 < 2 ? 8 : 1, last = has_tol ? 100000 : epochs;
-            for (int k = 0; k < K; k++) {
-                const pegasos_targets own = targets_of(loss, k, NULL);
-                const double tol = has_tol ? 1e-6 : -1;
-                begin_ascent(&whole[k], &rows, &own, free_intercept, tol, last);
-                begin_ascent(&cut[k], &rows, &own, free_intercept, tol, last);
-            }
-            CHECK(begin_together(whole, &rows, loss, epochs, 1e12) == 1);
-            CHECK(begin_together(cut, &rows, loss, epochs, 1) > epochs);
-            for (int k = 0; k < K; k++) {
-                const pegasos_targets own = targets_of(loss, k, NULL);
-                CHECK(end_ascent(&whole[k], &rows, &own, 1e12) == 1);
-                end_ascent(&cut[k], &rows, &own, 1);
-                CHECK(memcmp(&whole[k], &cut[k], sizeof cut[k]) == 0);
-                const double primal = objective_of(&whole[k], &rows, &own);
-                CHECK(fabs(primal - whole[k].ascent.primal) < 1e-9 * primal);
-                CHECK(whole[k].ascent.n_steps == whole[k].ascent.n_inside);
-                if (!has_tol) {
-                    CHECK(whole[k].ascent.n_epochs == epochs);
-                    continue;
-                }
-                CHECK(whole[k].ascent.relative_gap <= 1e-6);
-                begin_ascent(&alone, &rows, &own, free_intercept, 1e-9, 100000);
-                end_ascent(&alone, &rows, &own, 1e12);
-                CHECK(alone.ascent.primal <= primal * (1 + 1e-9));
-                CHECK(primal <= alone.ascent.primal * (1 + 1e-6));
-            }
-        }
-}
-
 /* The targets of a C program's problem: labels, or numbers. */
 static void write_targets(pegasos_loss loss, double *targets)
 {
@@ -1830,7 +1732,6 @@ int main(int argc, char **argv)
     RUN(kernel_pegasos_is_pegasos);
     RUN(the_certificate_is_the_textbook_s);
     RUN(a_run_of_dual_ascent_ends_at_a_true_gap);
-    RUN(problems_that_begin_together_end_at_true_gaps);
     RUN(a_whole_fit_is_certified);
     RUN(a_fit_goes_on_where_the_last_one_ended);
     RUN(rows_outside_a_problem_do_not_change_its_fit);

@@ -5,7 +5,6 @@ arrays.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -28,8 +27,8 @@ def blank_ascents(n_problems: int, seed: int) -> np.ndarray:
 def features_of(problem: Problem, norms: np.ndarray) -> np.ndarray:
     """The value of the constant feature of each problem; `norms` are |x_i|^2 of all rows.
 
-    An unpenalised intercept has one as well: see `shift`. It is as large as the problem's rows:
-    other rows, which may be much larger, would make steps too short.
+    An unpenalised intercept has one as well: see ``pegasos_ascent``. It is as large as the
+    problem's rows: other rows, which may be much larger, would make steps too short.
     """
     features = np.full(len(problem), problem.settings.constant_feature)
     if problem.settings.free_intercept:
@@ -37,16 +36,6 @@ def features_of(problem: Problem, norms: np.ndarray) -> np.ndarray:
             inside = np.abs(norms[y != 0])
             features[k] = max(np.sqrt(inside.mean()) if len(inside) else 0, 1e-3)
     return features
-
-
-def blank_runs(n_problems: int, **fields: Any) -> np.ndarray:
-    """Where runs of problems stand before their first epoch."""
-    runs = np.zeros(n_problems, _core.ASCENT_STATE)
-    for name in ("estimate", "estimate_at_check", "primal", "relative_gap"):
-        runs[name] = np.inf
-    for name, value in fields.items():
-        runs[name] = value
-    return runs
 
 
 def order_of(inside: np.ndarray, seed: int, next_draw: int) -> _core.Order:
@@ -87,16 +76,6 @@ def change_lam(
         ascents["factor"] = 1
 
 
-def shift(ascents: np.ndarray) -> None:
-    """Move the intercepts of problems whose intercept is not penalised.
-
-    Such a problem has the condition sum_i a_i y_i = 0, which steps along single coordinates cannot
-    meet. A constant feature B penalises the distance of b from a reference b_0 instead; moving b_0
-    to b after every epoch takes the penalty away (the method of multipliers).
-    """
-    ascents["intercept"] += ascents["intercept_scaling"] * ascents["constant_weight"]
-
-
 class LamPath:
     """A bundle of problems on the way along a path of λ, from large ones to small ones.
 
@@ -114,10 +93,6 @@ class LamPath:
         self.ascents = blank_ascents(k, seed)
         self.ascents["intercept_scaling"] = features_of(problem, norms)
         self.ascents["pegasos_mass"] = problem.masses
-        self.runs = blank_runs(
-            k, mass=problem.masses, tol=-1, feature=problem.settings.constant_feature,
-            n_inside=problem.n_inside,
-        )  # fmt: skip
         self.a = _pegasos.aligned_zeros((n, lanes), np.float64)
         self.v, self.mean = (
             _pegasos.aligned_zeros((d + more, lanes), f"f{rows.value_bytes}") for more in (0, 1)
@@ -132,21 +107,13 @@ class LamPath:
         if self.n_epochs == 0:
             ascents["scale"] = 1 / (lam * problem.masses)
         else:
-            ascents["pegasos_mass"] = 0
             change_lam(ascents, self.a, self.v, problem.masses, lam, self.lam, self.diagonal)
-            if problem.settings.free_intercept:
-                shift(ascents)
-        self.runs["lam"], self.runs["part"], self.runs["n_epochs"] = (
-            lam,
-            _core.BUNDLE,
-            self.n_epochs,
-        )
         self.lam, self.n_epochs = lam, self.n_epochs + n_epochs
         if len(self.inside):
             _core.bundle_run(
-                problem.rows, self.order, self.inside, ascents, self.runs, self.labels,
-                problem.row_weights, self.norms, self.a, self.v, self.mean, self.n_epochs,
-                _core.Watch(tell), problem.settings.loss.form,
+                problem.rows, self.order, self.inside, ascents, problem.settings.free_intercept,
+                self.labels, problem.row_weights, self.norms, self.a, self.v, self.mean,
+                self.n_epochs, _core.Watch(tell), problem.settings.loss.form,
             )  # fmt: skip
 
     def model(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -16,7 +16,6 @@ from pegasos import _core, _threads
 from pegasos.problems import _rows, _validate
 from pegasos.problems._problem import Problem
 from pegasos.problems._settings import Settings
-from pegasos.solvers import _pegasos
 from pegasos.solvers._solver import Solver
 
 #: How the core numbers the solvers that `solver=` names.
@@ -26,8 +25,6 @@ _CHEAP = 0.005
 # Threads share a problem of so many numbers on which Newton's method is likely to take so many
 # seconds: to start them and let them meet takes its time.
 _MANY, _LONG = 10**5, 0.01
-# Problems that begin together, as bundles, cost as much as so many.
-_LEAST_BUNDLE = 3
 # Problems that have at most this part of the rows, on average, are solved on their own rows.
 _MOST_OF_PART = 0.5
 
@@ -288,7 +285,6 @@ class Linear(Solver):
         is_long = rows.size >= _MANY and rows.seconds(_core.NEWTON) >= _LONG
         last = np.minimum(last, 2**62 // rows.shape[0] - 2)
         are_squares = self._are_squares(last)
-        n_bundles = 1 if are_squares else self._n_bundles()
         solve = functools.partial(
             self._solve, tol=-1.0 if tol is None else tol, last=last,
             n_shares=n_threads // n if is_long and self.method != "sdca" else 1,
@@ -310,22 +306,20 @@ class Linear(Solver):
                 _core.share(jobs, n_threads, on_progress)
                 found = table
             elif n_threads == 1:
-                found = solve(on_progress, whole, whole.problems, n_bundles=n_bundles)
+                found = solve(on_progress, whole, whole.problems, together=are_squares)
             else:
-                begin = functools.partial(
-                    solve, n_bundles=1, to_the_end=False,
-                    n_shares=n_threads if is_long and are_squares else 1,
-                )  # fmt: skip
-                for job, n_jobs in ((begin, n_bundles), (solve, n)):
-                    jobs = [
-                        functools.partial(job, part=whole, some=some) for some in _parts(n, n_jobs)
-                    ]
-                    _core.share(jobs, n_threads, on_progress)
+                if are_squares:
+                    solve(
+                        on_progress, whole, whole.problems, together=True, to_the_end=False,
+                        n_shares=n_threads if is_long else 1,
+                    )  # fmt: skip
+                jobs = [functools.partial(solve, part=whole, some=some) for some in _parts(n, n)]
+                _core.share(jobs, n_threads, on_progress)
         self._found = self.standings() if found is None else found
 
     def _solve(
         self, tell: Callable[[], None] | None, part: Part, some: slice, *, tol: float,
-        last: np.ndarray, n_shares: int, n_bundles: int = 0, to_the_end: bool = True,
+        last: np.ndarray, n_shares: int, together: bool = False, to_the_end: bool = True,
         places: Any = None,
     ) -> Any:  # fmt: skip
         """Let the core solve some problems of a part; returns what it found if that is all."""
@@ -336,7 +330,7 @@ class Linear(Solver):
             part.fits[some.start - first : some.stop - first], last[some],
             lams=self.problem.lams[some], intercept_scaling=settings.constant_feature,
             free_intercept=settings.free_intercept, tol=tol, seed=self.seed,
-            solver=METHODS[self.method], n_bundles=n_bundles, to_the_end=to_the_end,
+            solver=METHODS[self.method], together=together, to_the_end=to_the_end,
             n_threads=n_shares, watch=_core.Watch(tell, by_epochs=self.by_epochs),
         )  # fmt: skip
         if found is None:
@@ -349,13 +343,6 @@ class Linear(Solver):
         are_equal = (lams == lams[0]).all() and (last == last[0]).all()
         name = self.settings.loss.name
         return bool(name == "squared_error" and self.method != "sdca" and are_equal)
-
-    def _n_bundles(self) -> int:
-        """How many bundles the problems begin in."""
-        n = len(self.base)
-        if n < _LEAST_BUNDLE or self.method == "newton" or self.problem.values is not None:
-            return 0
-        return -(-n // _pegasos.lanes(self.rows))
 
     # ---- Saving ----------------------------------------------------------------------------------
 
