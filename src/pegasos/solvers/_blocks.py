@@ -25,7 +25,7 @@ from pegasos.io._blocks import Blocks, Part
 from pegasos.problems import _rows, _validate
 from pegasos.problems._certificate import Certificate
 from pegasos.problems._settings import Settings
-from pegasos.solvers import _rounds, _schedule
+from pegasos.solvers import _rounds, _schedule, _state
 from pegasos.solvers._passes import Passes
 
 # Of each problem. `part` is the sum of z_i a_i - c_i l*(a_i/c_i), of m D. `gaps` are m (P - D) as
@@ -615,7 +615,8 @@ class BlockSchedule(Passes):
     def _restore(self, arrays: dict[str, np.ndarray]) -> None:
         kept, most = np.asarray(arrays.get("kept", ())), self.about.largest(self.loads.n_each)[0]
         own = self.state() | {"kept": np.zeros(min(len(kept), most), np.int64)}
-        self._check_arrays(arrays, {name: own[name] for name in self._ARRAYS})
+        for name in self._ARRAYS:
+            _state.same_kind(name, arrays.get(name), own[name])
         problems = np.array(arrays["problems"]).view(_PROBLEM)
         dual = np.array(arrays["dual"]).view(_core.DUAL_STATE)
         is_good = not len(kept) or (kept.min() >= 0 and kept.max() < self.n_rows)

@@ -112,11 +112,3 @@ class Passes:
     def _restore(self, arrays: dict[str, np.ndarray]) -> None:
         """Take the arrays of a state, or change nothing and raise a ValueError."""
         raise NotImplementedError
-
-    @staticmethod
-    def _check_arrays(arrays: dict[str, np.ndarray], like: dict[str, np.ndarray]) -> None:
-        """Raise unless arrays of these types and shapes are there."""
-        for name, other in like.items():
-            array = arrays.get(name)
-            if array is None or array.dtype != other.dtype or array.shape != other.shape:
-                raise ValueError(f"state: {name} is missing, or does not fit the rest")

@@ -37,7 +37,7 @@ from pegasos.problems import _losses, _rows, _validate
 from pegasos.problems._certificate import Certificate
 from pegasos.problems._partitions import Arrays
 from pegasos.problems._settings import Settings
-from pegasos.solvers import _schedule
+from pegasos.solvers import _schedule, _state
 from pegasos.solvers._passes import Passes
 
 # Where slopes along a new step are computed; that at 0 and that at 1 are known from gradients.
@@ -824,9 +824,8 @@ class Rounds(Passes):
                 "gram": (n, n), "numbers": 1 + len(Problem._NUMBERS),
             }  # fmt: skip
             shapes |= {f"{k}.{name}": shape for name, shape in own.items()}
-        self._check_arrays(
-            arrays, {name: np.broadcast_to(0.0, shape) for name, shape in shapes.items()}
-        )
+        for name, shape in shapes.items():
+            _state.same_kind(name, arrays.get(name), np.broadcast_to(0.0, shape))
         moves = arrays["moves"]
         if not (np.isin(moves[:, 0], range(len(self.problems))) & (moves[:, 1] > 0)).all():
             raise ValueError("state: moves do not fit the rest")

@@ -25,7 +25,7 @@ _SETTINGS = ("lam", "intercept_scaling", "free_intercept")
 
 def rows_of(state: dict[str, np.ndarray]) -> tuple[int, np.dtype]:
     """The number of rows that a state is of, and the type of its weights, float32 or float64."""
-    _same_kind("numbers", state.get("numbers"), np.zeros(4, np.uint64))
+    same_kind("numbers", state.get("numbers"), np.zeros(4, np.uint64))
     n_rows = int(state["numbers"][1])
     if n_rows >= _MOST_ROWS:
         raise ValueError(f"state.numbers must have fewer than {_MOST_ROWS} rows, got {n_rows}")
@@ -44,7 +44,7 @@ def check(state: dict[str, np.ndarray], blank: Schedule | Joint) -> None:
         for name in set(expected) | set(state):
             if name not in expected:
                 raise ValueError(f"state.{name} is of another fit")
-            _same_kind(name, state.get(name), expected[name])
+            same_kind(name, state.get(name), expected[name])
         if (state["base"] < 0).any() or (state["base"] >= _LARGEST).any():
             raise ValueError(f"state.base must be in [0, 2**62), got {state['base']}")
         return
@@ -69,7 +69,7 @@ def check(state: dict[str, np.ndarray], blank: Schedule | Joint) -> None:
     for name in set(expected) - {"counts", "sums", "earlier"} | set(state):
         if name not in expected:
             raise ValueError(f"state.{name} is not known")
-        _same_kind(name, state.get(name), expected[name])
+        same_kind(name, state.get(name), expected[name])
         array = state[name]
         for field in array.dtype.names or [None]:
             _in_range(name, array if field is None else array[field], field)
@@ -85,8 +85,8 @@ def check_remains(
 ) -> None:
     """Raise a ValueError unless `state` is what `Schedule.remains` leaves of a model of `shape`."""
     n_problems = shape[0]
-    _same_kind("coef_", coef, np.broadcast_to(0.0, shape))
-    _same_kind("intercept_", intercept, np.zeros(n_problems))
+    same_kind("coef_", coef, np.broadcast_to(0.0, shape))
+    same_kind("intercept_", intercept, np.zeros(n_problems))
     expected = {
         "numbers": np.zeros(4, np.uint64),
         "weights": np.zeros((0, shape[1]), rows_of(state)[1]),
@@ -97,7 +97,7 @@ def check_remains(
     for name in expected | state:
         if name not in expected:
             raise ValueError(f"state.{name} is not known")
-        _same_kind(name, state.get(name), expected[name])
+        same_kind(name, state.get(name), expected[name])
     for name, array in (state | {"coef_": coef, "intercept_": intercept}).items():
         _in_range(name, array, None)
     if not (state["n_inside"] < _MOST_ROWS).all() or not state["squared_norm"][0] >= 0:
@@ -182,7 +182,7 @@ def _memory_of(state: dict[str, np.ndarray], shape: tuple[int, int, int]) -> dic
         size = n_problems, _core.Fits.n_bytes(n_rows, n_features)
         return {"solver.memory": np.broadcast_to(np.uint8(0), size)}
     sizes = state["solver.sizes"]
-    _same_kind("solver.sizes", sizes, np.zeros((n_problems, 2), np.int64))
+    same_kind("solver.sizes", sizes, np.zeros((n_problems, 2), np.int64))
     if not ((sizes >= [1, 0]) & (sizes <= [n_rows, n_features])).all():
         raise ValueError("state: solver.sizes does not fit the rest")
     n_bytes = sum(_core.Fits.n_bytes(n, d) for n, d in sizes.tolist() if d or not n_features)
@@ -197,7 +197,8 @@ def _memory_of(state: dict[str, np.ndarray], shape: tuple[int, int, int]) -> dic
     }
 
 
-def _same_kind(name: str, found: Any, expected: np.ndarray) -> None:
+def same_kind(name: str, found: Any, expected: np.ndarray) -> None:
+    """Raise a ValueError unless an array of a state is one of the type and shape of `expected`."""
     if found is None:
         raise ValueError(f"state.{name} is missing")
     if not isinstance(found, np.ndarray):
