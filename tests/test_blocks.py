@@ -664,7 +664,7 @@ def test_an_interrupted_fit_goes_on_to_the_same_bits(blocks, rng, solver):
 
 
 class Seldom:
-    """Checkpoints that are due at the polls number 1, 3, 6, 10 and so on, and are not written."""
+    """Checkpoints that are due at the polls number 1, 3, 6, 10 and so on; the last one is kept."""
 
     def __init__(self):
         self.n_polls, self.n_due = 0, 1
@@ -675,19 +675,28 @@ class Seldom:
             self.n_due += 1
             raise CheckpointDue
 
-    def write(self, *_):
-        """Keep nothing."""
+    def write(self, _, arrays, stands):
+        self.written = {name: array.copy() for name, array in arrays.items()}
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_an_interrupted_search_leaves_that_of_before(blocks, rng, solver):
+def test_an_interrupted_search_leaves_that_of_before(blocks, rng, solver, monkeypatch):
     options = {"lams": [1e-2, 0.1], "cv": 2, "cv_effort": 2, "refit": False, "random_state": 0}
     search = PegasosClassifierCV(solver=solver, **options).fit(blocks)
     before = dict(vars(search))
     with interrupted(int(rng.integers(0, 40)), every=3e3):
         search.fit(blocks)
     assert vars(search) == before
+    search._checkpoints = Seldom()
     assert (search.fit(blocks).scores_ == before["scores_"]).all()
+    # A search that was over is not made again.
+    search._resumed = search._checkpoints.written
+    search._checkpoints, search.cv_results_ = None, None
+    monkeypatch.setattr(_blocks, "schedule", None)
+    assert (search.fit(blocks).scores_ == before["scores_"]).all()
+    search._resumed = {"scores": before["scores_"]}
+    with pytest.raises(ValueError, match=r"state.gaps is missing"):
+        search.fit(blocks)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -827,26 +836,31 @@ def test_features_of_a_kernel_come_in_pieces(tmp_path, rng):
 
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL is of POSIX")
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_a_killed_run_goes_on_to_the_same_bits(tmp_path, rng, solver):
+@pytest.mark.parametrize("options", [["--lam", "1e-3"], ["--cv", "2", "--Cs", "2"]])
+def test_a_killed_run_goes_on_to_the_same_bits(tmp_path, rng, solver, options):
     X, y, _ = make(rng, "sparse", "classes")
     data, checkpoint = str(tmp_path / "data.svm"), str(tmp_path / "checkpoint.npz")
     dump_svmlight_file(X, y, data)
-    train = ["train", data, "-q", "--lam", "1e-3", "--tol", "1e-4", "--memory", MEMORY]
-    train += ["--solver", solver, "-o"]
+    is_search = "--cv" in options
+    train = ["train", data, "-q", *options, "--memory", "500kB" if is_search else MEMORY]
+    train += ["--tol", "1e-2" if is_search else "1e-4", "--solver", solver, "-o"]
     assert cli.main([*train, str(tmp_path / "whole.npz")]) == 0
     output = str(tmp_path / "model.npz")
     often = ["--checkpoint", checkpoint, "--checkpoint-every", "20"]
     places = _blocks.__file__, _rounds.__file__
     killed = killing.train, int(rng.integers(1, 400)), places, 1e4, [*train, output, *often]
     assert killing.exit_code(*killed) in (-signal.SIGKILL, 0)
-    assert np.isfinite(pegasos.load(checkpoint).coef).all()
+    with zipfile.ZipFile(checkpoint) as archive:
+        assert ("search.scores.npy" in archive.namelist()) == is_search
+        is_begun = "state.blocks.npy" in archive.namelist()
+    if is_begun:
+        assert np.isfinite(pegasos.load(checkpoint).coef).all()
     assert cli.main([*train, output, "--resume", checkpoint]) == 0
     whole, model = pegasos.load(tmp_path / "whole.npz"), pegasos.load(output)
     assert whole.coef.tobytes() == model.coef.tobytes()
     assert (whole.objective == model.objective).all()
     # A state that does not fit is refused.
-    with zipfile.ZipFile(checkpoint) as archive:
-        assert "state.blocks.npy" in archive.namelist()
+    assert is_begun or is_search
     assert cli.main([*train, output, "--resume", checkpoint, "--memory", "300kB"]) == 2
 
 

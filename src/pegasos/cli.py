@@ -309,7 +309,8 @@ def _add_run_options(add: Callable[..., Any]) -> None:
         help="threads (default: 1 for linear machines, as many as BLAS has for kernel machines); "
              "results do not depend on it")  # fmt: skip
     add("--checkpoint", metavar="FILE",
-        help="write the model so far to FILE now and then, and on Ctrl-C; always a whole one"
+        help="write the model so far to FILE now and then, and on Ctrl-C; always a whole one (with "
+             "--cv and --memory, first the search so far)"
         )  # fmt: skip
     add("--checkpoint-every", type=float, default=60, metavar="S",
         help="seconds between checkpoints (default 60)")  # fmt: skip
@@ -373,9 +374,13 @@ def _machines(args: argparse.Namespace) -> tuple[Any, Any]:
     machine = _made(_class(args), given)
     if args.cv is None:
         return machine, None
-    for name in ("C", "lam", "checkpoint", "resume"):
+    kept = () if args.memory is not None else ("checkpoint", "resume")
+    for name in ("C", "lam", *kept):
         if given.get(name) is not None:
-            raise ValueError(f"--{name} does not go with --cv, which makes many fits and chooses C")
+            rest = "; with --memory it does" if name in kept else ""
+            raise ValueError(
+                f"--{name} does not go with --cv, which makes many fits and chooses C{rest}"
+            )
     lists = {f"{name}s": [given[name]] for name in ("gamma", "epsilon") if name in given}
     return machine, _made(_class(args, "CV"), given | lists | {"refit": False})
 
@@ -471,7 +476,7 @@ def _scaled(X: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def _train(args: argparse.Namespace) -> int:
-    from pegasos.io import _readers
+    from pegasos.io import _checkpoint, _readers
     from pegasos.io._model import _counted
 
     say: Callable[..., None] = (lambda *_: None) if args.quiet else _say
@@ -496,12 +501,18 @@ def _train(args: argparse.Namespace) -> int:
     }  # fmt: skip
     X, scaling = _scaled(X) if args.scale else (X, {"center": None, "scale": None})
     began = time.perf_counter()
+    checkpoints, resume = None, args.resume
+    if args.checkpoint is not None:
+        checkpoints = _checkpoint.Checkpoints(args.checkpoint, args.checkpoint_every, X, y)
     if search is not None:
+        search._checkpoints = checkpoints
+        if resume is not None and not _checkpoint.resume_search(search, resume, X, y):
+            resume = None  # the search was not over
         search.fit(X, y)
         _report_search(say, search)
         machine.set_params(**search.best_params_)
     machine._of_file = of_file | scaling
-    is_whole = _fitted(args, machine, X, y)
+    is_whole = _fitted(machine, X, y, checkpoints, resume)
     model = machine.to_model()
     model.save(args.output)
     if not is_whole:
@@ -539,15 +550,15 @@ def _measured(
     return told
 
 
-def _fitted(args: argparse.Namespace, machine: Any, X: Any, y: Any) -> bool:
-    """Fit a machine, with checkpoints if they were asked for; whether Ctrl-C let it be."""
+def _fitted(machine: Any, X: Any, y: Any, checkpoints: Any, resume: str | None) -> bool:
+    """Fit a machine, with checkpoints if there are some; whether Ctrl-C let it be."""
     from pegasos.io import _checkpoint
 
-    if args.resume is not None:
-        _checkpoint.resume(machine, args.resume, X, y)
-    if args.checkpoint is not None:
+    if resume is not None:
+        _checkpoint.resume(machine, resume, X, y)
+    if checkpoints is not None:
         machine.warm_start = True  # keeps the state
-        machine._checkpoints = _checkpoint.Checkpoints(args.checkpoint, args.checkpoint_every, X, y)
+        machine._checkpoints = checkpoints
     try:
         machine.fit(X, y)
     except KeyboardInterrupt:

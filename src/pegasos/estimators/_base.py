@@ -457,7 +457,9 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         if self._checkpoints is not None and data.rows is not None:
             twin = copy.copy(self)  # this one is left alone until the fit is over
             twin._take(self._so_far(schedule, data))
-            self._checkpoints.write(twin, (schedule.n_iter, schedule.progress()[0]))
+            state = {f"state.{name}": array for name, array in twin._state.items()}
+            stands = schedule.n_iter, schedule.progress()[0]
+            self._checkpoints.write(twin, twin.to_model()._arrays() | state, stands)
 
     def _open(self, schedule: Schedule, data: Data, n_threads: int) -> bool:
         """Have rows as the schedule takes them; False if a few draws were all that it needed."""

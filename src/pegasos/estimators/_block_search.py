@@ -1,6 +1,7 @@
 """Searches over rows that are larger than memory: all λ and all folds over the same passes."""
 
 import dataclasses
+import functools
 import itertools
 import time
 from collections.abc import Callable
@@ -9,9 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from pegasos import _core
+from pegasos.estimators import _grid
 from pegasos.estimators._base import Data
 from pegasos.estimators._folds import Fold
 from pegasos.io._blocks import Blocks
+from pegasos.io._checkpoint import CheckpointDue
 from pegasos.problems import _rows, _validate
 from pegasos.solvers import _blocks
 
@@ -52,22 +56,46 @@ class BlockFolds:
         self.folds = [Fold(nothing, None, np.arange(k, n, n_folds)) for k in range(n_folds)]
 
     def search(
-        self, machine: Any, lams: np.ndarray, effort: Any, gap: float, where: tuple[int, ...],
-        grid: Any, tell: Callable[[Any], None],
+        self, search: Any, machine: Any, lams: np.ndarray, where: tuple[int, ...],
+        grid: _grid.Grid, state: dict[str, np.ndarray], tell: Callable[[Any], None],
     ) -> None:  # fmt: skip
         """Train the problems of all λ, and give `grid` their scores.
 
         `machine` has the parameters of all problems, and `where` is its place in the axes before
-        that of λ. `gap` is what "auto" stands for in `effort`. `tell` is called with a function
-        that returns the progress.
+        that of λ. It goes on from `state`, if that is not empty. `tell` is called with a function
+        that returns the progress. The checkpoints of `search` are written at times, and at the end.
         """
-        began, shape = time.perf_counter(), (len(lams), self.n_folds, self.n_problems)
+        began, effort = time.perf_counter(), search.cv_effort
         by_epochs = isinstance(effort, Integral)
-        certificate, n_iter, coef, intercept = self._trained(
-            machine, lams, tell,
-            max_iter=int(min(effort, machine.max_iter)) if by_epochs else int(machine.max_iter),
-            tol=None if by_epochs else gap if isinstance(effort, str) else float(effort),
-        )  # fmt: skip
+        schedule = self._schedule(machine, lams)
+        if state:
+            schedule.restore(state)
+
+        def write(state: dict[str, np.ndarray]) -> None:
+            if search._checkpoints is not None:
+                stands = where, schedule.n_iter, schedule.progress()[0]
+                search._checkpoints.write(search, grid.state() | state, stands)
+
+        def on_progress() -> None:
+            tell(schedule.progress)
+            if search._checkpoints is not None:
+                search._checkpoints.watch()
+
+        certificate = None
+        while certificate is None:
+            try:
+                certificate = schedule.train(
+                    self.blocks, n_threads=machine._n_threads(), on_progress=on_progress,
+                    max_iter=int(min(effort, machine.max_iter) if by_epochs else machine.max_iter),
+                    tol=None if by_epochs else _grid.GAP if effort == "auto" else float(effort),
+                )  # fmt: skip
+            except CheckpointDue:
+                write(schedule.state())
+            except KeyboardInterrupt:
+                _core.finish(functools.partial(write, schedule.state()))
+                raise
+        shape = len(lams), self.n_folds, self.n_problems
+        coef, intercept = schedule.model()
         coef, intercept = coef.reshape(*shape, -1), intercept.reshape(shape)
         kept = self._scores(coef, intercept)
         for place, k in itertools.product(range(len(lams)), range(self.n_folds)):
@@ -79,27 +107,21 @@ class BlockFolds:
                 raise _validate.overflow(np.dtype(np.float64), lams[place])
             grid.add((*where, place), k, range(self.n_problems), own)
         grid.gaps[where] = certificate.proved_gap.reshape(len(lams), -1).max(axis=1)
-        grid.epochs[where] = n_iter
+        grid.epochs[where] = schedule.n_iter
         grid.seconds[where] += (time.perf_counter() - began) / len(lams)
+        write({})
 
-    def _trained(
-        self, machine: Any, lams: np.ndarray, tell: Callable[[Any], None], **effort: Any
-    ) -> tuple[Any, int, np.ndarray, np.ndarray]:
-        """The certificate of all problems, the passes that were made, and the model."""
+    def _schedule(self, machine: Any, lams: np.ndarray) -> Any:
+        """What trains the problems of all λ."""
         settings, n_each = machine._settings_for(lams[0], self.data), self.masses.size
         of_each = {"lam_of_each": tuple(np.repeat(lams, n_each).tolist())}
         if len(settings.units) > 1:
             of_each["units"] = settings.units * (len(lams) * self.n_folds)
-        schedule: Any = _blocks.schedule(
+        return _blocks.schedule(
             machine.solver, dataclasses.replace(settings, **of_each), self.blocks,
             self._all(len(lams)), np.tile(self.masses.ravel(), len(lams)),
             np.tile(self.n_inside.ravel(), len(lams)), machine._seed(),
         )  # fmt: skip
-        certificate = schedule.train(
-            self.blocks, n_threads=machine._n_threads(),
-            on_progress=lambda: tell(schedule.progress), **effort,
-        )  # fmt: skip
-        return certificate, schedule.n_iter, *schedule.model()
 
     def _scores(self, coef: np.ndarray, intercept: np.ndarray) -> _blocks.OfRows:
         """Scores of all rows by the problems that leave them out, of each λ and class or output."""

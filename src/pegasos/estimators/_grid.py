@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -22,7 +22,7 @@ from pegasos.estimators import _folds
 from pegasos.problems import _rows, _validate
 from pegasos.problems._problem import Problem
 from pegasos.problems._settings import Settings
-from pegasos.solvers import _ascent, _pegasos
+from pegasos.solvers import _ascent, _pegasos, _state
 from pegasos.solvers._joint import Joint
 from pegasos.solvers._schedule import LINEAR, Schedule
 
@@ -105,6 +105,18 @@ class Grid:
         self._n_problems, self._score, self._tell = n_problems, score, tell
         self._waiting: dict[Any, dict[int, np.ndarray]] = {}
         self._n_scored, self._n_expected = 0, self.scores.size
+
+    def state(self) -> dict[str, np.ndarray]:
+        """The arrays of what was found so far."""
+        return {name: getattr(self, name) for name in ("scores", "gaps", "epochs", "seconds")}
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Take the arrays of a `state`, if they are there; returns the others."""
+        if arrays:
+            for name, array in self.state().items():
+                _state.same_kind(name, arrays.get(name), array)
+                setattr(self, name, arrays[name].copy())
+        return {name: array for name, array in arrays.items() if name not in self.state()}
 
     def add(self, where: tuple[int, ...], fold: int, problems: Any, scores: np.ndarray) -> None:
         """Take scores of a fold's test rows by some of its problems; score them when all are there.

@@ -79,6 +79,10 @@ class _Search(BaseEstimator):
     #: The class of estimators that are searched over.
     _best: Any
 
+    #: Of searches of the command line over `Blocks`: where they are kept. `_resumed`, if it is
+    #: there, has the arrays of a checkpoint that the next `fit` goes on from.
+    _checkpoints: Any = None
+
     def fit(
         self,
         X: Any,
@@ -140,9 +144,11 @@ class _Search(BaseEstimator):
             if task.on_disk is None:
                 self._train(task, grid, early)
             else:
+                state, tell = grid.restore(self.__dict__.pop("_resumed", {})), progress.update
                 for where, machine in self._variants(estimator, task.axes):
-                    of_grid = where, grid, progress.update
-                    task.on_disk.search(machine, task.lams, self.cv_effort, _grid.GAP, *of_grid)
+                    if np.isnan(grid.scores[where]).any():  # a checkpoint may have them
+                        task.on_disk.search(self, machine, task.lams, where, grid, state, tell)
+                        state = {}
         more = few if grid.adopt_if_better(early) else {}
         fitted = data.seen | _public(about) | self._results(task.axes, task.lams, data, more, grid)
         if self.refit:

@@ -3,6 +3,8 @@
 A checkpoint is a model's archive with more arrays in it: `pegasos.load` reads it as the model so
 far. To write one, the fit is stopped as Ctrl-C would stop it and then goes on, so that what is
 written is the state of a run that got so far, whatever the solver and its number of threads.
+Searches over `Blocks` write their scores and the state of the fits under way in the same way. The
+fit with the best parameters, which follows, keeps these scores in its own checkpoints.
 """
 
 import json
@@ -27,30 +29,34 @@ class CheckpointDue(Exception):  # noqa: N818 not an error
 
 
 class Checkpoints:
-    """Where, and how often, an estimator writes what it has learned of X and y so far."""
+    """Where, and how often, an estimator or a search writes what it has learned so far."""
 
     def __init__(self, path: _archive.Path, every: float, X: Any, y: Any) -> None:
         self.path, self.every = path, _validate.real("checkpoint_every", every, above=0)
         self._data = _fingerprint(X, y)
         self._due = time.monotonic() + self.every
         self._stood: Any = None
+        self._of_search: dict[str, Any] = {}
 
     def watch(self) -> None:
         """Raise `CheckpointDue` if it is time."""
         if time.monotonic() >= self._due:
             raise CheckpointDue
 
-    def write(self, estimator: Any, stands: Any) -> None:
-        """Write the state of `estimator`; `stands` grows with every piece of work that is kept."""
+    def write(self, owner: Any, arrays: dict[str, Any], stands: Any) -> None:
+        """Write these arrays of an estimator or a search.
+
+        `stands` grows with every piece of work that is kept.
+        """
         if stands == self._stood:  # what was stopped begins anew, and needs more time than this
             self.every *= 2
         self._stood = stands
-        about = {"data": self._data, "parameters": _parameters(estimator)}
-        state = {f"state.{name}": array for name, array in estimator._state.items()}
-        _archive.save(
-            self.path,
-            estimator.to_model()._arrays() | state | {"checkpoint": np.array(json.dumps(about))},
-        )
+        about = {"data": self._data, "parameters": _parameters(owner)}
+        arrays = arrays | {"checkpoint": np.array(json.dumps(about))}
+        if hasattr(owner, "cv"):
+            self._of_search = {f"search.{name}": array for name, array in arrays.items()}
+            arrays = {}
+        _archive.save(self.path, arrays | self._of_search)
         self._due = time.monotonic() + self.every
 
 
@@ -64,19 +70,8 @@ def resume(estimator: Any, path: _archive.Path, X: Any, y: Any) -> None:
     model, arrays = _model.load(path), _archive.load_sealed(path)
     if "checkpoint" not in arrays:
         raise ValueError(f"{name} is a model, but no checkpoint: there is nothing to go on from")
-    state = {k.removeprefix("state."): v for k, v in arrays.items() if k.startswith("state.")}
-    try:
-        about = json.loads(str(arrays["checkpoint"]))
-        before, data = dict(about["parameters"]), about["data"]
-    except (KeyError, RecursionError, TypeError, ValueError) as error:
-        raise ValueError(f"{name} is not a checkpoint: {error!r}") from None
-    for parameter, value in _parameters(estimator).items():
-        if before.get(parameter) != value:
-            raise ValueError(
-                f"{parameter} must be {before.get(parameter)!r} to go on from {name}, got {value!r}"
-            )
-    if data != _fingerprint(X, y):
-        raise ValueError(f"{name} is a checkpoint of a fit to other data")
+    _check_about(estimator, name, arrays["checkpoint"], X, y)
+    state = _named("state.", arrays)
     if isinstance(X, Blocks) and "blocks" not in state:  # they fit into memory
         X, y, _ = X.in_memory()
     is_elsewhere = hasattr(X, "fingerprint")
@@ -102,6 +97,40 @@ def resume(estimator: Any, path: _archive.Path, X: Any, y: Any) -> None:
     vars(estimator).update(seen.seen | estimator._about(seen))
     estimator._fitted = estimator._choices(settings)
     estimator._state = state
+
+
+def resume_search(search: Any, path: _archive.Path, X: Any, y: Any) -> bool:
+    """Let the next fit of a search over `X` go on from a checkpoint.
+
+    Returns whether the search was over, and the fit that follows has a state there as well.
+    """
+    arrays = _archive.load_sealed(path)
+    of_search = _named("search.", arrays)
+    if of_search:
+        _check_about(search, os.fspath(path), of_search.pop("checkpoint", ""), X, y)
+        search._resumed = of_search
+    return "checkpoint" in arrays or not of_search
+
+
+def _named(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
+    """The arrays whose names begin so, by the rest of these names."""
+    return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
+
+
+def _check_about(owner: Any, name: str, about: Any, X: Any, y: Any) -> None:
+    """Raise unless a checkpoint is of these parameters and data."""
+    try:
+        told = json.loads(str(about))
+        before, data = dict(told["parameters"]), told["data"]
+    except (KeyError, RecursionError, TypeError, ValueError) as error:
+        raise ValueError(f"{name} is not a checkpoint: {error!r}") from None
+    for parameter, value in _parameters(owner).items():
+        if before.get(parameter) != value:
+            raise ValueError(
+                f"{parameter} must be {before.get(parameter)!r} to go on from {name}, got {value!r}"
+            )
+    if data != _fingerprint(X, y):
+        raise ValueError(f"{name} is a checkpoint of a fit to other data")
 
 
 def _parameters(estimator: Any) -> dict[str, Any]:
