@@ -254,7 +254,7 @@ TABLES = {
     "micro": ("Epochs, prediction, memory", ("epochs", "memory", "prediction")),
     "scale": ("Growth", ("curves of growth", "large runs")),
     "blocks": ("Rows on disk", ("blocks",)),
-    "cluster": ("A Dask cluster on one machine", ("rounds", "overhead", "workers")),
+    "cluster": ("A Dask cluster on one machine", ("rounds", "overhead", "workers", "peers")),
 }
 
 
