@@ -240,9 +240,14 @@ def test_c_may_be_chosen_by_cross_validation(tmp_path, data, kernel, capsys):
         (["--cv", "3", "--Cs", "0"], "Cs must be"), (["--C", "0"], "error: --C must be a finite"),
         (["--cv", "3", "--checkpoint", "c.npz"], "--checkpoint does not go with --cv"),
         (["--cv", "3", "--resume", "c.npz"], "--resume does not go with --cv"),
+        (["--tol", "0"], "--tol must be a finite number > 0, or auto or none, got 0.0"),
+        (["--jobs", "0"], "--jobs must be an integer other than 0, got 0"),
+        (["--n-steps", "0"], "--n-steps must be an integer >= 1 and < 2**62, got 0"),
     ],
 )  # fmt: skip
-def test_options_that_do_not_go_with_a_search_are_refused(tmp_path, options, message, capsys):
+def test_options_that_are_wrong_are_refused_before_files_are_read(
+    tmp_path, options, message, capsys
+):
     arguments = ["train", "no such file", "-o", str(tmp_path / "m.npz"), *options]
     assert cli.main(arguments) == 2
     assert message in capsys.readouterr().err
@@ -521,7 +526,7 @@ def test_classes_may_be_one_joint_problem(tmp_path, rng, cv, capsys):
     shown = capsys.readouterr().out
     assert all(f"(class {k})" in shown for k in range(3))
     assert cli.main(["train", file, "-o", model, *options, "--kernel", "rbf"]) == 2
-    assert "--multi-class must be one of 'ovr', 'ovo'" in capsys.readouterr().err
+    assert "--multi-class must be one of ovr, ovo" in capsys.readouterr().err
 
 
 def test_rare_classes_may_weigh_as_much_as_others(tmp_path, rng, capsys):

@@ -12,13 +12,14 @@ import stat
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import IO, Any, TextIO
 
 import numpy as np
 
 import pegasos
 from pegasos import kernels
+from pegasos.problems import _validate
 from pegasos.problems._losses import LOSSES, TARGET_LOSSES
 
 _DATA_HELP = """\
@@ -79,28 +80,30 @@ _GO_WITH = {
     "cache": "--memory", "Cs": "--cv",
 }  # fmt: skip
 
-#: What messages of the package say of parameters, where the option has another name.
-_OPTIONS = {
-    "random_state": "--seed", "n_jobs": "--jobs", "(max_iter)": "(--max-iter)",
-    "penalize_intercept=False": "--intercept free", "fit_intercept=True": "--intercept penalized",
-    "KernelPegasosOneClass": "--kernel rbf",
-    " (sklearn.compose.TransformedTargetRegressor)": "",
+#: Parameters whose option has another name, and those that may be None by an option.
+_OTHER_NAMES = {
+    "random_state": "seed", "n_jobs": "jobs", "gammas": "gamma", "epsilons": "epsilon",
+    "fit_intercept": "intercept", "penalize_intercept": "intercept",
 }  # fmt: skip
-_NAMES = "C|lam|nu|loss|epsilon|class_weight|solver|tol|max_iter|n_steps|batch_size|multi_class"
+_MAY_BE_NONE = ("class_weight", "tol")
 
 
-def _with_options(message: str) -> str:
-    """A message of the package, with options in place of parameters: "tol=1", "C must be"."""
+class _Options(_validate.Wording):
+    """Messages of the package with options in place of parameters: "--tol 0.1"."""
 
-    def option(found: re.Match[str]) -> str:
-        name, value = found.groups()
-        return " ".join([f"--{name.replace('_', '-')}", *([value] if value else [])])
+    def parameter(self, name: str, *value: Any) -> str:
+        from pegasos.estimators._parameters import PARAMETERS
 
-    for words, instead in _OPTIONS.items():
-        message = message.replace(words, instead)
-    names = f"{_NAMES}|gamma|degree|coef0|cache_size|cv|checkpoint_every"
-    message = re.sub(rf"^({names})()(?= must be| needs)", option, message)
-    return re.sub(rf"\b({_NAMES})='?([\w.+-]*\w)'?", option, message)
+        if name not in PARAMETERS:
+            return super().parameter(name, *value)
+        if value and name in ("fit_intercept", "penalize_intercept"):
+            value = ("penalized" if name == "fit_intercept" else "free",)
+        words = [f"{v:.4g}" if isinstance(v, float) else str(v) for v in value]
+        return " ".join([f"--{_OTHER_NAMES.get(name, name).replace('_', '-')}", *words])
+
+    def values(self, name: str, values: Iterable[Any]) -> list[str]:
+        told = [v for v in values if v is not None or name in _MAY_BE_NONE]
+        return ["none" if v is None else str(v) for v in told]
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -796,7 +799,7 @@ def _say(*words: object) -> None:
 
 
 def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
-    _say("pegasos: warning:", " ".join(_with_options(str(message)).split()))
+    _say("pegasos: warning:", " ".join(str(message).split()))
 
 
 def _let_go(stream: TextIO) -> None:
@@ -810,7 +813,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(arguments)
     if sys.stderr is None:  # closed
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 as long as the process lives
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _validate.written_by(_Options()):
         warnings.showwarning = _warn
         try:
             return int(args.run(args))
@@ -824,10 +827,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 return 141
             if name == _OUTPUT:
                 _let_go(sys.stdout)
-            _say("pegasos: error:", " ".join(_with_options(what).split()))
+            _say("pegasos: error:", " ".join(what.split()))
             return 2
         except MemoryError as error:
-            _say(f"pegasos: error: out of memory: {_with_options(str(error))}")
+            _say(f"pegasos: error: out of memory: {error}")
             return 2
         except KeyboardInterrupt:
             _say("pegasos: interrupted")

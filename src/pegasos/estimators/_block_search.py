@@ -32,7 +32,10 @@ class BlockFolds:
         data, self._targets, masses, n_inside = read
         self.blocks, self.n_folds, self.n_problems, n = blocks, n_folds, len(masses), len(blocks)
         if n < n_folds:
-            raise ValueError(f"cv={n_folds} needs {n_folds} rows at least, but there are {n}")
+            raise ValueError(
+                f"{_validate.parameter('cv', n_folds)} needs {n_folds} rows at least, but there "
+                f"are {n}"
+            )
         self.masses, self.n_inside = np.tile(masses, (n_folds, 1)), np.tile(n_inside, (n_folds, 1))
         y, sample_weights, weights = [], [], []
         for part in blocks.parts():

@@ -16,7 +16,7 @@ from pegasos.kernels import KERNELS, MOST_DEGREE
 from pegasos.problems import _validate
 from pegasos.problems._losses import LOSSES, TARGET_LOSSES
 from pegasos.problems._settings import CHECKS
-from pegasos.problems._validate import boolean, choice, integer, real
+from pegasos.problems._validate import boolean, choice, integer, parameter, real
 from pegasos.solvers._schedule import solver_names
 
 # P of one class, as training has it, is between nu/2 and nu, and known to 16 digits of 1.
@@ -80,11 +80,14 @@ def check(estimator: Any, **own: Check) -> None:
             check_value(name, given[name])
     for name in epsilons if estimator.loss == "huber" else ():
         for value in [] if given[name] is None else np.atleast_1d(given[name]).tolist():
-            real(f"{name} of loss='huber'", value, above=0)
+            real(f"{parameter(name)} of {parameter('loss', 'huber')}", value, above=0)
     if "cost" in given:
         _joint(estimator)
     if given.get("n_steps") is not None and estimator.solver not in _COUNTED:
-        raise ValueError(f"n_steps needs solver='pegasos', got solver={estimator.solver!r}")
+        raise ValueError(
+            f"{parameter('n_steps')} needs {parameter('solver', 'pegasos')}, got "
+            f"{parameter('solver', estimator.solver)}"
+        )
     for one, other in (("C", "lam"), ("Cs", "lams")):
         if given.get(one) is not None and given.get(other) is not None:
             raise ValueError(
@@ -96,10 +99,12 @@ def check(estimator: Any, **own: Check) -> None:
 def check_blocks(estimator: Any) -> None:
     """Raise unless parameters suit rows that are larger than memory."""
     solver, n_steps = estimator.solver, estimator.n_steps
-    if solver not in ("auto", "sdca", "newton") or n_steps is not None:
+    is_bad = solver not in ("auto", "sdca", "newton")
+    if is_bad or n_steps is not None:
+        got = parameter("solver", solver) if is_bad else parameter("n_steps", n_steps)
         raise ValueError(
-            "Blocks that are larger than memory need solver='auto', 'sdca' or 'newton' and "
-            f"n_steps=None, got solver={solver!r}, n_steps={n_steps!r}"
+            f"Blocks that are larger than memory need {parameter('solver', 'auto')}, 'sdca' or "
+            f"'newton', and no {parameter('n_steps')}, got {got}"
         )
     if not hasattr(estimator, "cv"):
         return
@@ -126,8 +131,9 @@ def _joint(estimator: Any) -> None:
         return
     if estimator.loss != "hinge":
         raise ValueError(
-            f"loss must be 'hinge' with multi_class='crammer_singer', got {estimator.loss!r}: the "
-            "joint problem has a loss of its own, and multi_class='ovr' has all losses"
+            f"{parameter('loss')} must be 'hinge' with "
+            f"{parameter('multi_class', 'crammer_singer')}, got {estimator.loss!r}: the joint "
+            f"problem has a loss of its own, and {parameter('multi_class', 'ovr')} has all losses"
         )
 
 
@@ -136,7 +142,7 @@ def _that(wanted: str, is_good: Callable[[Any], bool]) -> Check:
 
     def check_value(name: str, value: Any) -> None:
         if not is_good(value):
-            raise ValueError(f"{name} must be {wanted}, got {value!r}")
+            raise ValueError(f"{parameter(name)} must be {wanted}, got {value!r}")
 
     return check_value
 
@@ -156,7 +162,7 @@ def _each(wanted: str, check_value: Check) -> Check:
     def check_values(name: str, values: Any) -> None:
         array = np.asarray(values, dtype=object)
         if array.ndim != 1 or not len(array):
-            raise ValueError(f"{name} must be {wanted}, got {values!r}")
+            raise ValueError(f"{parameter(name)} must be {wanted}, got {values!r}")
         for value in array:
             check_value(name, value)
 
@@ -214,9 +220,10 @@ def _is_scoring(value: Any) -> bool:
 def _nu(name: str, value: Any) -> None:
     if isinstance(value, Real) and 0 < float(value) < _LEAST_NU:
         raise ValueError(
-            f"{name} must be at least {_LEAST_NU:g}, got {value!r}: objectives, which are of the "
-            f"size of nu, would be lost in rounding. Of up to a million rows of equal weight, "
-            f"nu={_LEAST_NU:g} has the model of all smaller ones, which has no outliers among them"
+            f"{parameter(name)} must be at least {_LEAST_NU:g}, got {value!r}: objectives, which "
+            f"are of the size of nu, would be lost in rounding. Of up to a million rows of equal "
+            f"weight, {parameter(name, _LEAST_NU)} has the model of all smaller ones, which has no "
+            "outliers among them"
         )
     real(name, value, at_least=_LEAST_NU, at_most=1)
 
@@ -262,9 +269,8 @@ PARAMETERS: dict[str, Check] = {
         lambda value: value is None or isinstance(value, dict) or _named(value, ("balanced",)),
     ),
     "warm_start": boolean,
-    "n_jobs": _that(
-        "None or an integer other than 0",
-        lambda value: value is None or (isinstance(value, Integral) and value != 0),
+    "n_jobs": _unless_none(
+        _that("an integer other than 0", lambda n: isinstance(n, Integral) and n != 0)
     ),
     "random_state": _validate.random_state,
     "verbose": _validate.verbose,

@@ -127,7 +127,8 @@ def _check_about(owner: Any, name: str, about: Any, X: Any, y: Any) -> None:
     for parameter, value in _parameters(owner).items():
         if before.get(parameter) != value:
             raise ValueError(
-                f"{parameter} must be {before.get(parameter)!r} to go on from {name}, got {value!r}"
+                f"{_validate.parameter(parameter)} must be {before.get(parameter)!r} to go on from "
+                f"{name}, got {value!r}"
             )
     if data != _fingerprint(X, y):
         raise ValueError(f"{name} is a checkpoint of a fit to other data")

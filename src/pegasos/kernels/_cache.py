@@ -84,7 +84,8 @@ class ColumnCache:
                 columns = np.empty((capacity, n), dtype=points.dtype)
             except MemoryError:
                 raise MemoryError(
-                    f"cache_size={self._megabytes:g} MB is more than memory has room for, with "
+                    f"{_validate.parameter('cache_size', self._megabytes)} MB is more than "
+                    f"memory has room for, with "
                     f"{capacity} columns of {n} numbers"
                 ) from None
             place = np.full(n, -1, dtype=np.int64)

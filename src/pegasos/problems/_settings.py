@@ -55,8 +55,8 @@ class Settings:
         for unit, lam in np.broadcast(self.units, self.lams):
             if not _LEAST_LAM <= lam <= _LARGEST_LAM:
                 raise ValueError(
-                    f"lam must be in [{_LEAST_LAM:g}, {_LARGEST_LAM:g}] times one over the spread "
-                    f"of y, which is about {unit:.2g}, got {self.lam!r}"
+                    f"{_validate.parameter('lam')} must be in [{_LEAST_LAM:g}, {_LARGEST_LAM:g}] "
+                    f"times one over the spread of y, which is about {unit:.2g}, got {self.lam!r}"
                 )
 
     @property

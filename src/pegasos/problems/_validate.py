@@ -5,10 +5,12 @@ names the parameter, the value given and what is allowed. Nothing here needs Sci
 any object with ``data``, ``indices``, ``indptr`` and ``shape``.
 """
 
+import contextlib
+import contextvars
 import math
 import numbers
 import types
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,9 +22,41 @@ _CHUNK_ROWS = 4096
 _REAL, _INTEGER, _BOOLEAN = (float, int, numbers.Real), (int, numbers.Integral), (bool, np.bool_)
 
 
-def _or(besides: Sequence[Any]) -> str:
+class Wording:
+    """How messages write parameters and values: as Python does. Other interfaces have their own."""
+
+    def parameter(self, name: str, *value: Any) -> str:
+        """A parameter, with a value or without: "tol=0.1"."""
+        return "=".join([name, *(f"{v:.4g}" if isinstance(v, float) else repr(v) for v in value)])
+
+    def values(self, name: str, values: Iterable[Any]) -> list[str]:
+        """Those of the values that a parameter may be told to have."""
+        return [repr(value) for value in values]
+
+
+_PYTHON = Wording()
+_wording: contextvars.ContextVar[Wording] = contextvars.ContextVar("wording")
+
+
+@contextlib.contextmanager
+def written_by(wording: Wording) -> Generator[None]:
+    """Write messages so meanwhile."""
+    token = _wording.set(wording)
+    try:
+        yield
+    finally:
+        _wording.reset(token)
+
+
+def parameter(name: str, *value: Any) -> str:
+    """A parameter in a message, with a value or without."""
+    return _wording.get(_PYTHON).parameter(name, *value)
+
+
+def _or(name: str, besides: Sequence[Any]) -> str:
     """What is allowed besides a number, in words: None or strings."""
-    return ", " * bool(besides) + " ".join(f"or {value!r}" for value in besides)
+    words = _wording.get(_PYTHON).values(name, besides)
+    return ", " * bool(words) + " ".join(f"or {word}" for word in words)
 
 
 def _is_one(value: Any, besides: Sequence[Any]) -> bool:
@@ -61,7 +95,7 @@ def real(
     if at_most is not None:
         wanted += f" and <= {at_most:g}"
     kind = ValueError if is_number else TypeError
-    raise kind(f"{name} must be {wanted}{_or(besides)}, got {value!r}")
+    raise kind(f"{parameter(name)} must be {wanted}{_or(name, besides)}, got {value!r}")
 
 
 def integer(
@@ -82,14 +116,14 @@ def integer(
     if is_integer:
         wanted += " and < 2**62" if at_most == 2**62 - 1 else f" and <= {at_most}"
     kind = ValueError if is_integer else TypeError
-    raise kind(f"{name} must be {wanted}{_or(besides)}, got {value!r}")
+    raise kind(f"{parameter(name)} must be {wanted}{_or(name, besides)}, got {value!r}")
 
 
 def lam(name: str, value: Any) -> float:
     """Return λ as a float whose reciprocal, times what rows bring, is not soon out of range."""
     value = real(name, value, above=0)
     if not 1e-300 <= value <= 1e300:
-        raise ValueError(f"{name} must be in [1e-300, 1e300], got {value!r}")
+        raise ValueError(f"{parameter(name)} must be in [1e-300, 1e300], got {value!r}")
     return value
 
 
@@ -120,8 +154,8 @@ def choice(name: str, value: Any, allowed: Iterable[Any]) -> Any:
         kinds = (bool, np.bool_) if isinstance(option, bool) else type(option)
         if isinstance(value, kinds) and value == option:
             return option
-    options = ", ".join(repr(option) for option in allowed)
-    raise ValueError(f"{name} must be one of {options}, got {value!r}")
+    options = ", ".join(_wording.get(_PYTHON).values(name, allowed))
+    raise ValueError(f"{parameter(name)} must be one of {options}, got {value!r}")
 
 
 def random_state(name: str, value: Any) -> None:
@@ -133,7 +167,7 @@ def random_state(name: str, value: Any) -> None:
             f"{name} must be None, an int, a numpy Generator or RandomState, got {value!r}"
         )
     if not 0 <= int(value) < 2**64:
-        raise ValueError(f"{name} must be in [0, 2**64), got {value!r}")
+        raise ValueError(f"{parameter(name)} must be in [0, 2**64), got {value!r}")
 
 
 def seed(source: Any) -> int:
@@ -508,7 +542,8 @@ _SCALE_X = (
 def overflow(dtype: Any, lam: Any) -> ValueError:
     """The error to raise when finite rows led to numbers that are not."""
     return ValueError(
-        f"training overflowed {dtype}: the features of X are too large for lam={lam:g}. {_SCALE_X}"
+        f"training overflowed {dtype}: the features of X are too large for "
+        f"{parameter('lam', lam)}. {_SCALE_X}"
     )
 
 
@@ -516,8 +551,8 @@ def too_small(lam: float, least: float, loss: str) -> ValueError:
     """The error to raise when a lam up to `least` would need steps that are too short to count."""
     least *= 1.001  # so that the number is enough after it is rounded to four digits
     return ValueError(
-        f"lam={lam:g} is too small for loss={loss!r} with features of X as large as these: lam "
-        f"must be at least {least:.4g}. {_SCALE_X}"
+        f"{parameter('lam', lam)} is too small for {parameter('loss', loss)} with "
+        f"features of X as large as these: it must be at least {least:.4g}. {_SCALE_X}"
     )
 
 

@@ -694,7 +694,8 @@ def schedule(
         raise ValueError(
             "Blocks that are larger than memory need solver='auto' or 'sdca' for one class, and "
             f"where matrices of second derivatives take a {_SHARE}th of memory or have more than "
-            f"{_rounds.MOST_FEATURES} features: solver='newton' has {n_features} features here, "
+            f"{_rounds.MOST_FEATURES} features: {_validate.parameter('solver', solver)} has "
+            f"{n_features} features here, "
             f"and memory={blocks.memory} bytes"
         )
     moves_little = settings.lams_of(n_problems) * masses >= blocks.mean_squared_norm

@@ -136,8 +136,9 @@ class Joint:
         n_unknowns = K * (self.n_features + self.settings.fit_intercept)
         if solver == "newton" and n_unknowns > most:
             raise ValueError(
-                f"solver='newton' takes up to {most} coefficients and intercepts with "
-                f"multi_class='crammer_singer', got {n_unknowns} of {K} classes: take 'auto'"
+                f"{_validate.parameter('solver', solver)} takes up to {most} coefficients and "
+                f"intercepts with {_validate.parameter('multi_class', 'crammer_singer')}, got "
+                f"{n_unknowns} of {K} classes: take {_validate.parameter('solver', 'auto')}"
             )
         after = _core.joint_newton_after(self._rows, K, self.settings.fit_intercept)
         self.newton_after = {"newton": 1, "auto": after}.get(solver, 0)

@@ -11,6 +11,7 @@ import numpy as np
 from pegasos import _core
 from pegasos._threads import blas
 from pegasos.problems._settings import Settings
+from pegasos.problems._validate import parameter
 from pegasos.solvers._pegasos import Pegasos, next_draw
 
 
@@ -23,8 +24,9 @@ def check_convex(settings: Settings, cache: Any) -> None:
     if settings.loss.curvature and not cache.is_positive:
         bounded = "epsilon_insensitive" if settings.loss.has_targets else "hinge"
         raise ValueError(
-            f"loss={settings.loss.name!r} needs a kernel matrix that is known to be positive "
-            f"semi-definite, since there may be no minimum otherwise: take loss={bounded!r}, the "
+            f"{parameter('loss', settings.loss.name)} needs a kernel matrix that is known to be "
+            "positive semi-definite, since there may be no minimum otherwise: take "
+            f"{parameter('loss', bounded)}, the "
             "kernel 'rbf', 'laplacian', 'linear', or 'poly' with coef0 >= 0, or say "
             "assume_psd=True if you know that it is"
         )

@@ -135,7 +135,8 @@ class Pegasos:
             slopes = None if settings.loss.has_counts else np.zeros(pending.shape)
         except (MemoryError, ValueError):
             raise MemoryError(
-                f"batch_size={settings.batch_size} is more rows than memory has room for"
+                f"{_validate.parameter('batch_size', settings.batch_size)} is more rows than "
+                "memory has room for"
             ) from None
         sums = aligned_zeros(self.shape, self.dtype) if settings.average else None
         finished, base = np.zeros((2, n_problems), np.int64)

@@ -11,6 +11,8 @@ import numpy as np
 from pegasos import _core
 from pegasos.problems import _columns
 from pegasos.problems._certificate import Certificate
+from pegasos.problems._settings import Settings
+from pegasos.problems._validate import parameter
 from pegasos.solvers._schedule import GAP, Schedule
 
 # Rows of each class that are asked whether a model tells classes apart, before all rows are.
@@ -58,7 +60,7 @@ def of_gap(
         and schedule.epochs_of_plan()[k] >= max_iter
         and not certificate.gap[k] <= _rounding(schedule, rows, k)
     ):
-        why = f"stopped at max_iter={max_iter}"
+        why = f"stopped at {parameter('max_iter', max_iter)}"
         advice = _advice(schedule, rows, solver)
     else:
         why = f"stopped after {_epochs(schedule.n_iter)}: rounding allows no smaller gap"
@@ -75,7 +77,7 @@ def of_gap(
     warnings.warn(
         f"{why}{f' for {about}' if about else ''}. Objective "
         f"{objective:.6g}, {reached}; "
-        f"tol={tol:g} asks for {100 * tol:.3g} %.{advice}",
+        f"{parameter('tol', tol)} asks for {100 * tol:.3g} %.{advice}",
         ConvergenceWarning,
         stacklevel=stacklevel,
     )
@@ -116,13 +118,14 @@ def _advice(schedule: Schedule, rows: Any, solver: str) -> str:
     if not 0.1 <= size <= 10:
         return _advice_on_scale(size)
     if solver == "pegasos":
-        return " Pegasos is slow to a fine solution: solver='auto' completes what it begins"
+        auto = parameter("solver", "auto")
+        return f" Pegasos is slow to a fine solution: {auto} completes what it begins"
     if lam * n < 1 and not schedule.settings.loss.nu:
         return (
-            f" lam={schedule.settings.lam:.2g} is small for {n} rows: a larger one (a smaller "
-            "C) is learned faster, and may predict better"
+            f" {parameter('lam', schedule.settings.lam)} is small for {n} rows: a "
+            f"larger one (a smaller {parameter('C')}) is learned faster, and may predict better"
         )
-    return " Give more epochs (max_iter), or accept a larger tol"
+    return f" Give more epochs ({parameter('max_iter')}), or accept a larger {parameter('tol')}"
 
 
 def _advice_on_rounding(schedule: Schedule, rows: Any) -> str:
@@ -132,8 +135,10 @@ def _advice_on_rounding(schedule: Schedule, rows: Any) -> str:
     is_single = rows.value_bytes == 4 if is_linear else rows.points.dtype == np.float32
     first = "X as float64, or " if is_single else ""
     if schedule.settings.loss.nu:
-        return " Accept a larger tol" if not first else " Give X as float64, or accept a larger tol"
-    return f" Give {first}a larger lam (a smaller C), or accept a larger tol"
+        give = f"Give {first}accept" if first else "Accept"
+    else:
+        give = f"Give {first}a larger {parameter('lam')} (a smaller {parameter('C')}), or accept"
+    return f" {give} a larger {parameter('tol')}"
 
 
 def of_one_class(
@@ -170,9 +175,9 @@ def of_one_class(
     if (few != few[0]).any() or (predicted(None)[inside] != few[0]).any():
         return
     helps = [balancing] if balancing and of_classes.max() > _UNEQUAL * of_classes.min() else []
-    helps.append(f"a lam below {schedule.settings.lam:.2g} (a larger C)")
+    helps.append(_less_regularised(schedule.settings))
     if not schedule.settings.loss.curvature:
-        helps.append("loss='squared_hinge'")
+        helps.append(parameter("loss", "squared_hinge"))
     warnings.warn(
         f"all training rows are predicted to be of class {classes[few[0]]}, so this model is of no "
         f"use. What may help: {_joined(helps)}",
@@ -202,11 +207,11 @@ def of_constant(
     k = int(np.argmax(mean_loss - least))
     if not mean_loss[k] > (1 + GAP) * least[k]:
         return
-    helps = [f"a lam below {settings.lam:.2g} (a larger C)"]
+    helps = [_less_regularised(settings)]
     if not settings.fit_intercept:
-        helps.insert(0, "fit_intercept=True")
+        helps.insert(0, parameter("fit_intercept", True))
     elif settings.penalize_intercept:
-        helps.insert(0, "penalize_intercept=False")
+        helps.insert(0, parameter("penalize_intercept", False))
     if np.isfinite(settings.loss.bound):
         helps.append("standardised targets (sklearn.compose.TransformedTargetRegressor)")
     about, settings = name(k), settings.some([k])
@@ -227,11 +232,15 @@ def of_no_direction(schedule: Schedule, certificate: Certificate, *, stacklevel:
         return
     warnings.warn(
         "w = 0, so this model finds no outlier: the training rows lie around the origin, and no "
-        "hyperplane has most of them on the other side. What may help: a Gaussian kernel "
-        "(KernelPegasosOneClass), or rows that are not centred",
+        "hyperplane has most of them on the other side. What may help: KernelPegasosOneClass with "
+        f"{parameter('kernel', 'rbf')}, or rows that are not centred",
         UserWarning,
         stacklevel=stacklevel,
     )
+
+
+def _less_regularised(settings: Settings) -> str:
+    return f"a {parameter('lam')} below {settings.lam:.2g} (a larger {parameter('C')})"
 
 
 def _tells_apart(
