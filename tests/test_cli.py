@@ -487,6 +487,9 @@ def test_one_feature_is_counted_as_one(tmp_path, capsys):
     (tmp_path / "a.csv").write_text("1,a\n2,b\n3,b\n")
     assert cli.main(["train", str(tmp_path / "a.csv"), "-o", str(tmp_path / "m.npz")]) == 0
     assert "3 rows, 1 feature\n" in capsys.readouterr().err
+    (tmp_path / "b.csv").write_text("1,2,a\n2,2,b\n")
+    assert cli.main(["predict", str(tmp_path / "m.npz"), str(tmp_path / "b.csv")]) == 2
+    assert "b.csv: X has 2 features, but the model expects 1" in capsys.readouterr().err
 
 
 def test_rows_without_labels_make_no_classifier(tmp_path, capsys):
@@ -543,11 +546,14 @@ def test_rare_classes_may_weigh_as_much_as_others(tmp_path, rng, capsys):
         assert (model.predict(X) == 1).sum() > 1.5 * y.sum()
 
 
+@pytest.mark.filterwarnings("always:there are 40 numbers")
 def test_objectives_of_many_classes_are_told_in_a_line(tmp_path, capsys):
     X, y = np.repeat(np.eye(40), 2, axis=0), np.repeat(np.arange(40), 2)
     file, model = str(write(tmp_path / "a.npz", X, y)), str(tmp_path / "m.npz")
     assert cli.main(["train", file, "-o", model]) == 0
-    (line,) = re.findall("^objective.*$", capsys.readouterr().err, re.MULTILINE)
+    told = capsys.readouterr().err
+    assert "40 numbers as labels of 80 rows, and each is a class: if they are quantities" in told
+    (line,) = re.findall("^objective.*$", told, re.MULTILINE)
     least, most = np.array(re.findall(r"\d[\d.e-]*", line)[:2], float)
     objectives = pegasos.load(model).objective
     assert [least, most] == pytest.approx([objectives.min(), objectives.max()], rel=1e-3)

@@ -29,6 +29,7 @@ from sklearn.svm import OneClassSVM
 import pegasos
 from pegasos import (
     KernelPegasosClassifier,
+    KernelPegasosClassifierCV,
     KernelPegasosOneClass,
     KernelPegasosRegressor,
     KernelPegasosRegressorCV,
@@ -410,13 +411,22 @@ def test_probabilities_come_out_of_onnx(iris, kind, loss, multi_class, n_classes
     np.testing.assert_array_equal(labels, clf.predict(X))
 
 
-def test_searches_with_probabilities_go_through_pipelines_to_onnx(iris, run_onnx):
+@pytest.mark.parametrize("kind", [PegasosClassifierCV, KernelPegasosClassifierCV])
+def test_searches_with_probabilities_go_through_pipelines_to_onnx(iris, kind, run_onnx):
     X, y = iris
-    search = PegasosClassifierCV(lams=[1e-3, 1e-1], loss="log_loss", random_state=0)
+    search = kind(lams=[1e-3, 1e-1], cv=2, loss="log_loss", random_state=0)
     pipe = make_pipeline(StandardScaler(), search).fit(X, NAMES[y])
     labels, probabilities = run_onnx(pipe, X, "probabilities")
     np.testing.assert_array_equal(labels, pipe.predict(X))
     np.testing.assert_allclose(probabilities, pipe.predict_proba(X), atol=1e-6)
+
+
+def test_a_kernel_search_over_targets_goes_to_onnx(iris, run_onnx):
+    X, _ = iris
+    search = KernelPegasosRegressorCV(Cs=2, gammas=[0.1, 1], cv=2, random_state=0)
+    search.fit(X[:, :3], X[:, 3])
+    (variable,) = run_onnx(search, X[:, :3], None)
+    np.testing.assert_allclose(variable.ravel(), search.predict(X[:, :3]), atol=1e-9)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

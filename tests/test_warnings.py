@@ -56,7 +56,7 @@ def test_a_model_that_predicts_one_class_says_so(
     words = str(told[0].message)
     assert "a lam below" in words
     assert "loss='squared_hinge'" in words
-    assert ("sample_weight" if make is functional else 'class_weight="balanced"') in words
+    assert ("sample_weight" if make is functional else "class_weight='balanced'") in words
     assert not machine.coef_.any()
     assert np.ptp(machine.decision_function(X)) == 0
 

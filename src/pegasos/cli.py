@@ -497,6 +497,8 @@ def _train(args: argparse.Namespace) -> int:
             args.validation, targets=args.task == "regression", names=names,
             n_features=X.shape[1], zero_based=zero_based, **_layout(args),
         )  # fmt: skip
+    if args.task == "classification":
+        _warn_of_quantities(X.classes if y is None else np.unique(y), X.shape[0])
     kept = f", kept in {X.cache}" if isinstance(X, pegasos.Blocks) else ""
     say(f"{X.shape[0]} rows, {_counted(X.shape[1], 'feature')}{kept}")
     of_file: dict[str, Any] = {
@@ -536,6 +538,16 @@ def _train(args: argparse.Namespace) -> int:
             told["search"] = [point | {"score": score} for point, score in points]
         _print_json(_about(model, 0) | told)
     return 0
+
+
+def _warn_of_quantities(classes: Any, n_rows: int) -> None:
+    """Warn of labels that are more likely targets of regression."""
+    if classes is not None and classes.dtype.kind in "iuf" and _MANY < len(classes) > n_rows / 5:
+        warnings.warn(
+            f"there are {len(classes)} numbers as labels of {n_rows} rows, and each is a class: if "
+            "they are quantities, say --task regression",
+            stacklevel=2,
+        )
 
 
 def _measured(

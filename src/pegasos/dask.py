@@ -1,6 +1,6 @@
 """Linear machines on the rows of a Dask cluster, with a certificate over all rows.
 
-Needs ``pip install "pegasos[dask]"``. See :doc:`/clusters` of the documentation. The algorithm is
+Needs ``pip install ".[dask]"``. See :doc:`/clusters` of the documentation. The algorithm is
 in `pegasos.solvers._rounds`; here are its tasks, and estimators around local ones.
 """
 

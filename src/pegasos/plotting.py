@@ -39,7 +39,7 @@ try:
     from matplotlib.lines import Line2D
     from matplotlib.ticker import MaxNLocator
 except ImportError as error:
-    raise ImportError("pegasos.plotting needs matplotlib: pip install 'pegasos[plot]'") from error
+    raise ImportError("pegasos.plotting needs matplotlib: pip install matplotlib") from error
 
 __all__ = [
     "ConvergenceDisplay",

@@ -219,7 +219,7 @@ def read(
             + (": an array named y is missing" if format == "npz" else ", which are needed")
         )
     try:
-        _validate.rows(X)
+        _validate.rows(X, n_features=n_features)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name}: {_where_not_finite(X) or error}") from None
     if targets and y is not None:
@@ -737,9 +737,7 @@ class _Parquet:
         try:
             from pyarrow import parquet, types
         except ImportError:
-            raise ImportError(
-                "Parquet files need pyarrow: pip install 'pegasos[parquet]'"
-            ) from None
+            raise ImportError("Parquet files need pyarrow: pip install pyarrow") from None
         self.path = os.fspath(path)
         with self._naming():
             schema = parquet.read_schema(path)
