@@ -559,7 +559,7 @@ UNFITTING = {
     ),
     "fit: order and another solver": (
         lambda: pegasos.fit(GOOD, LABELS, 0.1, order=[0], solver="sdca"),
-        ValueError, r"order need solver='pegasos', got solver='sdca'",
+        ValueError, r"order needs solver='pegasos', got solver='sdca'",
     ),
     "PegasosClassifier.fit: n_steps and another solver": (
         lambda: pegasos.PegasosClassifier(n_steps=3, solver="newton").fit(GOOD, LABELS),

@@ -514,7 +514,7 @@ def test_bad_weights(moons):
     with pytest.raises(NotFittedError):
         WeightsDisplay.from_estimator(PegasosClassifier())
     kernel = KernelPegasosClassifier(lam=0.1, random_state=0).fit(*moons)
-    with pytest.raises(TypeError, match="estimator must be linear, got KernelPegasosClassifier"):
+    with pytest.raises(TypeError, match="a linear machine of pegasos, got KernelPegasosClassifier"):
         WeightsDisplay.from_estimator(kernel, (1, 2))
     with pytest.raises(TypeError, match=r"estimator must be a linear machine .* got object"):
         WeightsDisplay.from_estimator(object())

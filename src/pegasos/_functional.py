@@ -6,11 +6,14 @@ issued.
 
 import dataclasses
 from collections.abc import Sequence
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pegasos.estimators import _parameters
 from pegasos.io._model import LinearModel
 from pegasos.io._progress import Progress
 from pegasos.problems import _columns as _problems
@@ -18,7 +21,7 @@ from pegasos.problems import _losses, _units, _validate
 from pegasos.problems._certificate import Certificate
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _warnings
-from pegasos.solvers._schedule import LINEAR, Schedule, solver_names
+from pegasos.solvers._schedule import LINEAR, Schedule
 
 
 def fit(
@@ -125,15 +128,18 @@ def fit(
     >>> print(model.coef.round(3), model.intercept.round(3))
     [[ 2. -1.]] [1.]
     """
-    settings = Settings(
-        lam, loss=_loss(loss, epsilon), batch_size=batch_size, sampling=sampling, project=project,
-        average=average, fit_intercept=fit_intercept, penalize_intercept=penalize_intercept,
-        intercept_scaling=intercept_scaling,
+    plan: dict[str, Any] = {"solver": solver, "tol": tol, "max_iter": max_iter, "n_steps": n_steps}
+    given = SimpleNamespace(
+        **plan, loss=loss, epsilon=epsilon, multi_class=multi_class, order=order, n_jobs=n_jobs,
+        verbose=verbose,
     )  # fmt: skip
-    _validate.choice("multi_class", multi_class, ["ovr", "ovo"])
-    plan = _plan(solver, tol, max_iter, n_steps, has_order=order is not None)
-    n_threads = _validate.integer("n_jobs", n_jobs)
-    _validate.verbose("verbose", verbose)
+    known = partial(_validate.choice, allowed=(*_losses.LOSSES, *_losses.TARGET_LOSSES))
+    _parameters.check(given, loss=known, n_jobs=_validate.integer)
+    settings = Settings(
+        lam, loss=_losses.named(loss, float(epsilon)), batch_size=batch_size, sampling=sampling,
+        project=project, average=average, fit_intercept=fit_intercept,
+        penalize_intercept=penalize_intercept, intercept_scaling=intercept_scaling,
+    )  # fmt: skip
     seed = _validate.seed(random_state)
     rows, dtype = _validate.rows(X)
     n_samples, n_features = rows.shape
@@ -160,7 +166,7 @@ def fit(
         plan["n_steps"] = made if n_steps is None else np.minimum(made, plan["n_steps"])
     with Progress("training", bool(verbose)) as progress:
         certificate = schedule.train(
-            rows, n_threads=n_threads, on_progress=lambda: progress.update(schedule.progress),
+            rows, n_threads=int(n_jobs), on_progress=lambda: progress.update(schedule.progress),
             **plan, **draws,
         )  # fmt: skip
     is_flat = values is not None and np.ndim(y) == 1
@@ -176,30 +182,6 @@ def fit(
             classes=classes, multi_class=multi_class,
         )  # fmt: skip
     return model
-
-
-def _plan(solver: Any, tol: Any, max_iter: Any, n_steps: Any, *, has_order: bool) -> dict[str, Any]:
-    """What `Schedule.train` is to do, checked."""
-    _validate.choice("solver", solver, solver_names())
-    plan = {
-        "solver": solver,
-        "tol": _validate.real("tol", tol, above=0, besides=("auto", None)),
-        "max_iter": _validate.integer("max_iter", max_iter),
-    }
-    if solver not in ("auto", "pegasos") and (n_steps is not None or has_order):
-        raise ValueError(f"n_steps and order need solver='pegasos', got solver={solver!r}")
-    return plan | {"n_steps": _validate.integer("n_steps", n_steps, besides=(None,))}
-
-
-def _loss(name: Any, epsilon: Any) -> _losses.Loss:
-    """The loss of this name, with its epsilon if it has one."""
-    _validate.choice("loss", name, [*_losses.LOSSES, *_losses.TARGET_LOSSES])
-    what = "epsilon of loss='huber'" if name == "huber" else "epsilon"
-    limits: dict[str, Any] = {"above": 0} if name == "huber" else {"at_least": 0}
-    epsilon = _validate.real(what, epsilon, **limits)
-    if name in _losses.TARGET_LOSSES:
-        return _losses.of_targets(name, epsilon)
-    return _losses.named(name)
 
 
 def _model(

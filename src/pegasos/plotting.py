@@ -22,7 +22,6 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from pegasos import kernels
-from pegasos.estimators._base import PegasosEstimator
 from pegasos.estimators._classification import Classifier
 from pegasos.estimators._grid import standard_errors
 from pegasos.estimators._linear import LinearMachine
@@ -331,16 +330,14 @@ class Recorder:
             # Of many problems, the last may have gone on for less than an epoch of all.
             if not np.allclose(gap, self.gaps[-1], equal_nan=True):
                 self._spent += time.perf_counter() - self._since
-                self._write(objective, bound, gap)
+                self._write(objective=objective, dual_objective=bound, relative_gap=gap)
 
-    def _write(
-        self, objective: np.ndarray, dual_objective: np.ndarray, relative_gap: np.ndarray
-    ) -> None:
+    def _write(self, **record: np.ndarray) -> None:
         self.epochs.append(len(self.epochs) + 1)
         self.seconds.append(self._spent)
-        self.objectives.append(objective)
-        self.bounds.append(dual_objective)
-        self.gaps.append(relative_gap)
+        self.objectives.append(record["objective"])
+        self.bounds.append(record["dual_objective"])
+        self.gaps.append(record["relative_gap"])
 
 
 class ConvergenceDisplay:
@@ -572,12 +569,10 @@ class WeightsDisplay:
             As in `plot`.
         """
         estimator, _, names = _last_step(estimator)
-        if not isinstance(estimator, PegasosEstimator):
+        if not isinstance(estimator, LinearMachine):
             raise TypeError(
                 f"estimator must be a linear machine of pegasos, got {type(estimator).__name__}"
             )
-        if not isinstance(estimator, LinearMachine):
-            raise TypeError(f"estimator must be linear, got {type(estimator).__name__}")
         check_is_fitted(estimator, "coef_")
         names = names if feature_names is None else feature_names
         coef = np.atleast_2d(estimator.coef_)
@@ -716,9 +711,8 @@ class SupportVectorsDisplay:
 
     def plot(self, ax: Axes | None = None, *, grid_resolution: int = 200) -> Self:
         """Draw, with scores at `grid_resolution` points along each feature."""
-        if ax is None:
-            _, ax = plt.subplots(layout="constrained")
-        self.ax_, self.figure_ = ax, ax.figure
+        self.ax_ = ax = plt.subplots(layout="constrained")[1] if ax is None else ax
+        self.figure_ = ax.figure
         n = len(self.classes)
         colours = [_look(k)["color"] for k in range(n)]
         if n == 2:
@@ -876,9 +870,8 @@ class TubeDisplay:
 
     def plot(self, ax: Axes | None = None, **options: Any) -> Self:
         """Draw; `options` go to ``Axes.plot`` for the curve."""
-        if ax is None:
-            _, ax = plt.subplots(layout="constrained")
-        self.ax_, self.figure_ = ax, ax.figure
+        self.ax_ = ax = plt.subplots(layout="constrained")[1] if ax is None else ax
+        self.figure_ = ax.figure
         style: dict[str, Any] = {"color": "black", "label": "prediction"} | options
         (self.line_,) = ax.plot(*self.curve, **style)
         self.tube_ = None

@@ -365,12 +365,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
 
     def _noting(self, *, continuing: bool) -> Self:
         """What notes the columns of X that `_validate_rows` sees: a copy if a fit begins anew."""
-        if continuing:
-            return self
-        # `copy.copy` takes a fiftieth of a small fit.
-        twin: Any = type(self).__new__(type(self))
-        twin.__dict__.update(vars(self))
-        return twin
+        return self if continuing else copy.copy(self)
 
     def _seen(self) -> dict[str, Any]:
         """What the last check of rows has noted of their columns."""
@@ -562,13 +557,13 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
 
     def _about_model(self) -> dict[str, Any]:
         """What a model file holds beside coefficients and what y is."""
-        known = self._certificate()
+        unknown = np.full(len(self.n_steps_), np.nan)
         return {
             "intercept": self.intercept_,
             "lam": float(self._fitted["lam"]),
             "loss": self._fitted["loss"],
-            "objective": known.objective,
-            "dual_objective": known.dual_objective,
+            "objective": getattr(self, "objective_", unknown),
+            "dual_objective": getattr(self, "dual_objective_", unknown),
             "n_steps": self.n_steps_,
             "feature_names": getattr(self, "feature_names_in_", None),
             **self._of_file,
@@ -598,12 +593,6 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
             for name in ("objective", "dual_objective", "duality_gap"):
                 attributes[f"{name}_"] = getattr(model, name)
         return {}, attributes
-
-    def _certificate(self) -> _certificate.Certificate:
-        """What is known of the fitted model."""
-        if hasattr(self, "objective_"):
-            return _certificate.Certificate(self.objective_, self.dual_objective_)
-        return _certificate.Certificate.unknown(len(self.n_steps_))
 
     def _choices(self, settings: Settings) -> dict[str, Any]:
         """What must not change while training goes on, and decides how scores are read."""

@@ -345,8 +345,8 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
         if data.scheme == "multilabel":
             self._warn_of_one_value(data)
             return
-        balancing = _validate.parameter("class_weight", "balanced")
-        balancing = balancing if self.class_weight is None else None
+        balanced = _validate.parameter("class_weight", "balanced")
+        balancing = balanced if self.class_weight is None else None
         if data.scheme == "crammer_singer":
             certificate = None  # of which binary problems would tell something
         _warnings.of_one_class(

@@ -121,10 +121,7 @@ class KernelMachine(PegasosEstimator):
                     f"support_ names rows other than the {X.shape[1]} of the kernel matrix: "
                     "leave this attribute as fit has set it"
                 ) from None
-        if X.shape[1] != n_features:
-            raise ValueError(
-                f"X has {X.shape[1]} features, but the support vectors have {n_features}"
-            )
+        _validate.same_features(X.shape[1], n_features)
         return X
 
     def _threads_for(self, X: Any) -> int:

@@ -22,7 +22,7 @@ from pegasos.solvers._schedule import solver_names
 # P of one class, as training has it, is between nu/2 and nu, and known to 16 digits of 1.
 _LEAST_NU = 1e-6
 
-# Solvers that `n_steps` goes with.
+# Solvers that `n_steps` goes with, and the `order` of `pegasos.fit`.
 _COUNTED = ("auto", "pegasos")
 
 # A check is called with the name of a parameter and its value, and raises if that is not allowed.
@@ -67,15 +67,15 @@ def parameters(cls: _Class) -> _Class:
 
 def check(estimator: Any, **own: Check) -> None:
     """Raise unless all parameters of `estimator` are allowed; `own` are checks of its class."""
-    given = vars(estimator)
+    given, usual = vars(estimator), dict(PARAMETERS)
     epsilons = given.keys() & {"epsilon", "epsilons"}
     if epsilons:
-        own["loss"] = partial(choice, allowed=TARGET_LOSSES)
+        usual["loss"] = partial(choice, allowed=TARGET_LOSSES)
     if "cost" not in given:
-        own["multi_class"] = partial(choice, allowed=_SCHEMES[:2])
+        usual["multi_class"] = partial(choice, allowed=_SCHEMES[:2])
     if "cv" not in given:
-        own["n_steps"] = partial(integer, besides=(None,))
-    for name, check_value in (PARAMETERS | own).items():
+        usual["n_steps"] = partial(integer, besides=(None,))
+    for name, check_value in (usual | own).items():
         if name in given:
             check_value(name, given[name])
     for name in epsilons if estimator.loss == "huber" else ():
@@ -83,11 +83,12 @@ def check(estimator: Any, **own: Check) -> None:
             real(f"{parameter(name)} of {parameter('loss', 'huber')}", value, above=0)
     if "cost" in given:
         _joint(estimator)
-    if given.get("n_steps") is not None and estimator.solver not in _COUNTED:
-        raise ValueError(
-            f"{parameter('n_steps')} needs {parameter('solver', 'pegasos')}, got "
-            f"{parameter('solver', estimator.solver)}"
-        )
+    for name in ("n_steps", "order"):
+        if given.get(name) is not None and estimator.solver not in _COUNTED:
+            raise ValueError(
+                f"{parameter(name)} needs {parameter('solver', 'pegasos')}, got "
+                f"{parameter('solver', estimator.solver)}"
+            )
     for one, other in (("C", "lam"), ("Cs", "lams")):
         if given.get(one) is not None and given.get(other) is not None:
             raise ValueError(

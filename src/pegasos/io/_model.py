@@ -565,10 +565,7 @@ class KernelModel(_Model):
         X = _validate.converted(check_array, X)
         _validate.finite_rows(X)
         X = _validate.aligned(X)
-        if X.shape[1] != self.n_features:
-            raise ValueError(
-                f"X has {X.shape[1]} features, but the model expects {self.n_features} features"
-            )
+        _validate.same_features(X.shape[1], self.n_features)
         return X
 
     # ---- The file --------------------------------------------------------------------------------

@@ -143,10 +143,12 @@ def of_one_class(nu: float) -> Loss:
     return Loss("hinge", curvature=0, bound=1, diagonal=0, ball=nu, nu=nu)
 
 
-def named(name: Any) -> Loss:
-    """The loss of this name, or `name` itself if it is a loss."""
+def named(name: Any, epsilon: float = 0.0) -> Loss:
+    """The loss of this name, with its epsilon if it has one, or `name` itself if it is a loss."""
     if isinstance(name, Loss):
         return name
+    if name in TARGET_LOSSES:
+        return of_targets(name, epsilon)
     return LOSSES[_validate.choice("loss", name, list(LOSSES))]
 
 

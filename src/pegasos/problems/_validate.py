@@ -17,7 +17,6 @@ import numpy as np
 
 from pegasos import _core
 
-_CHUNK_ROWS = 4096
 # Python's own first: abstract classes take ten times as long to ask.
 _REAL, _INTEGER, _BOOLEAN = (float, int, numbers.Real), (int, numbers.Integral), (bool, np.bool_)
 
@@ -421,13 +420,9 @@ def _not_finite(values: Any) -> tuple[int, ...] | None:
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(values.sum()):
             return None
-    for begin in range(0, values.shape[0], _CHUNK_ROWS):
-        good = np.isfinite(values[begin : begin + _CHUNK_ROWS])
-        if not good.all():
-            where = np.argwhere(~good)[0]
-            where[0] += begin
-            return tuple(where.tolist())
-    return None
+    good = np.isfinite(values)  # sums of finite values may be infinite
+    where = np.unravel_index(np.argmin(good), good.shape)
+    return None if good.all() else tuple(int(i) for i in where)
 
 
 def _finite(name: str, values: Any, place: Callable[..., Any] = lambda *at: at) -> None:
@@ -523,8 +518,8 @@ def rows(
     _numbers("X", values.dtype)
     if min(shape) < 1:
         raise ValueError(f"X must have at least one row and one column, got shape {shape}")
-    if n_features is not None and shape[1] != n_features:
-        raise ValueError(f"X has {shape[1]} features, but the model expects {n_features} features")
+    if n_features is not None:
+        same_features(shape[1], n_features)
     converted = _native(values, dtype)
     if not checked or converted.dtype.itemsize < values.dtype.itemsize:
         finite_rows(X, converted)
@@ -532,6 +527,12 @@ def rows(
         return _core.dense_rows(converted), converted.dtype
     indices, indptr = _index_array(X.indices), _index_array(X.indptr)
     return _core.csr_rows(converted, indices, indptr, int(shape[1])), converted.dtype
+
+
+def same_features(n: int, n_features: int) -> None:
+    """Raise unless rows have as many features as those of training."""
+    if n != n_features:
+        raise ValueError(f"X has {n} features, but the model expects {n_features} features")
 
 
 _SCALE_X = (
