@@ -13,10 +13,9 @@ from typing import Any, Self
 import numpy as np
 
 from pegasos import _core, _threads
-from pegasos.problems import _rows, _validate
+from pegasos.problems import _certificate, _rows, _validate
 from pegasos.problems._problem import Problem
 from pegasos.problems._settings import Settings
-from pegasos.solvers._solver import Solver
 
 #: How the core numbers the solvers that `solver=` names.
 METHODS = {"auto": _core.AUTO, "sdca": _core.ASCENT, "newton": _core.NEWTON}
@@ -69,18 +68,33 @@ class Part:
         return fits
 
 
-class Linear(Solver):
-    """Linear problems over the same rows.
+class Linear:
+    """Linear problems over the same rows, on their way to a relative duality gap.
 
     Those of which each has few of the rows, as one-vs-one of many classes, are solved one by one on
     their own rows and features: all that a fit keeps is as large as these.
 
     Attributes
     ----------
+    settings : pegasos.problems._settings.Settings
+        Of which λ, the loss and the intercept matter here.
+    shape : tuple of int
+        Rows and features; a kernel machine has no features.
     parts : list of Part
     method : str
         What `run` uses, a key of `METHODS`.
+    by_epochs : bool
+        Whether somebody wants to hear of every epoch: pieces of work must then end with it.
+    n_epochs, base : ndarray of int64 of shape (n_problems,)
+        Passes over the rows at this λ; and from where on the present plan counts them.
+    n_inside : ndarray of int64 of shape (n_problems,)
+        Rows that each problem has.
     """
+
+    rows: Any = None  # until `begin`, as `problem`
+    problem: Any = None
+    method = "auto"
+    by_epochs = False
 
     def __init__(
         self, settings: Settings, n_problems: int, n_rows: int, n_features: int, seed: int
@@ -98,6 +112,7 @@ class Linear(Solver):
 
     @property
     def fingerprints(self) -> Any:
+        """Of the labels and row weights of each problem."""
         return self._fingerprints if self.problem is None else np.array(self.problem.fingerprints)
 
     # ---- What the memory says --------------------------------------------------------------------
@@ -132,18 +147,17 @@ class Linear(Solver):
 
     @property
     def a(self) -> Any:
+        """Dual variables, of shape (n_problems, n_rows)."""
         return self._of_all("a", self.shape[0], "inside")
 
     @property
     def coef(self) -> Any:
+        """The best primal points at the last gap check; `intercept` belongs to them."""
         return self._of_all("coef", self.shape[1], "columns")
 
     @property
-    def primal(self) -> Any:
-        return self.standings()["objective"]
-
-    @property
     def relative_gap(self) -> Any:
+        """As of the last gap check."""
         return self.standings()["relative_gap"]
 
     @property
@@ -156,10 +170,47 @@ class Linear(Solver):
 
     @property
     def n_steps(self) -> Any:
+        """Steps of Pegasos: a first epoch of dual ascent is one of Pegasos."""
         return self.standings()["n_steps"]
 
+    @property
+    def has_dual(self) -> bool:
+        """Whether dual values bound the optimum.
+
+        Else fits stop where |P - D| is small at one point, which does not move any more then.
+        """
+        return True
+
+    def certificate(self) -> _certificate.Certificate:
+        """What the last gap check found."""
+        table, nu = self.standings(), self.settings.loss.nu
+        primal, gap = table["objective"].copy(), table["relative_gap"].copy()
+        if not self.has_dual:
+            return _certificate.Certificate(primal, np.full_like(primal, np.nan), gap, nu)
+        return _certificate.Certificate(primal, primal * (1 - gap), nu=nu)
+
+    def model(self) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients and intercepts."""
+        coef, intercept = self.coef, np.array(self.intercept)
+        coef = coef if coef.flags.owndata else coef.copy()
+        if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
+            raise _validate.overflow(np.dtype(np.float64), self.settings.lam)
+        return coef, intercept
+
+    def scores_of_model(self) -> np.ndarray | None:
+        """Scores of all rows under the model, (n_problems, n_rows), if they are at hand."""
+        return None
+
+    def dual(self) -> Any:
+        """Dual variables that belong to the present state."""
+        return self.a
+
     def seen(self) -> np.ndarray | None:
-        """Dual ascent computes objectives from the model itself, and not from running sums."""
+        """What certificates take from the last gap check: objectives, or gaps of kernel machines.
+
+        None: nothing. Dual ascent computes objectives from the model itself, and not from running
+        sums.
+        """
         table = self.standings()
         is_seen = table["solver"] == _core.ASCENT
         for part in self._begun():
@@ -169,7 +220,7 @@ class Linear(Solver):
         return table["objective"].copy() if is_seen.all() else None
 
     def progress(self) -> tuple[int, int, str]:
-        """Rows visited, 0, and the largest gap."""
+        """Rows visited since this solver began, 0, and the largest gap."""
         table = self.standings()
         gap = table["relative_gap"].max()
         visited = int((table["n_epochs"] * self.n_inside).sum())
@@ -195,17 +246,24 @@ class Linear(Solver):
 
     @staticmethod
     def begins_with_pegasos(rows: Any) -> bool:
-        """Always: the core does it."""
+        """Whether its own first epoch is one of Pegasos, so that it needs none before: always."""
         return True
 
     @staticmethod
     def exact(rows: _core.Rows, name: str, n_problems: int) -> str | None:
-        """Newton's method, once the rows within the smoothed corner are those at the corner."""
+        """The `method` that leaves nothing but rounding, if solver `name` was asked for.
+
+        Newton's method, once the rows within the smoothed corner are those at the corner. None if
+        that would not be cheap.
+        """
         is_cheap = n_problems * rows.seconds(_core.NEWTON) <= _CHEAP
         return "newton" if is_cheap and name in ("auto", "newton") else None
 
     def begin(self, problem: Problem, start: Any = None) -> None:
-        """Say what is minimised, and where to start; see `Solver.begin`."""
+        """Say what is minimised, and where to start.
+
+        `start` has dual variables, feasible, coefficients and intercepts. None: where this stands.
+        """
         if self.rows is problem.rows and self.problem is problem:
             return  # goes on where it stands
         self.norms = problem.rows.squared_norms()
@@ -266,6 +324,14 @@ class Linear(Solver):
         own = self.problem.part(part.problems.start, part.inside, rows)
         return rows, own.targets, self.norms[part.inside]
 
+    def widen(self) -> bool:
+        """Let rows be in double precision; False if they are, or may not be."""
+        return False
+
+    def end_plan(self) -> None:
+        """Count the epochs of the next run from here."""
+        self.base = np.array(self.n_epochs)
+
     def change_lam(self, settings: Settings, problem: Problem) -> None:
         """Go on with another λ, over the same rows; epochs are counted from here."""
         self.settings, self.problem = settings, problem
@@ -280,6 +346,12 @@ class Linear(Solver):
         n_threads: int = 1,
         on_progress: Callable[[], None] | None = None,
     ) -> None:
+        """Go on until every problem's relative gap is at most `tol`, or for `max_iter` epochs.
+
+        Can be stopped at any time by an exception; a run that is called again, before `end_plan`,
+        then completes the one that was interrupted. A last iteration of several epochs may end
+        after `max_iter`. Without `tol`, all epochs are made.
+        """
         n, rows, last = len(self.base), self.rows, self.base + self._earlier + max(max_iter, 0)
         # Threads that are left over share the passes of Newton's method.
         is_long = rows.size >= _MANY and rows.seconds(_core.NEWTON) >= _LONG
@@ -349,6 +421,7 @@ class Linear(Solver):
     _ARRAYS = ("base", "fingerprints", "n_inside")
 
     def state(self) -> dict[str, np.ndarray]:
+        """The state as a dictionary of arrays, to be given to `restore`."""
         arrays = {name: getattr(self, name) for name in self._ARRAYS}
         arrays["shape"] = np.array(self.shape, np.int64)
         if not self.parts:
@@ -380,6 +453,7 @@ class Linear(Solver):
 
     @classmethod
     def restore(cls, settings: Settings, state: dict[str, np.ndarray], seed: int) -> Self:
+        """The solver whose `state` this is; `begin` must follow."""
         n_rows, n_features = state["shape"].tolist()
         solver = cls(settings, len(state["base"]), n_rows, n_features, seed)
         for name in cls._ARRAYS:

@@ -18,7 +18,6 @@ from pegasos.solvers._kernel_ascent import KernelAscent
 from pegasos.solvers._kernel_pegasos import KernelPegasos
 from pegasos.solvers._linear import Linear
 from pegasos.solvers._pegasos import MOST_GROWTH, Pegasos
-from pegasos.solvers._solver import Solver
 
 # With a tolerance, Pegasos checks the gap after so many epochs, then whenever they have doubled:
 # a check takes two passes over the rows, a tenth of what was done.
@@ -47,7 +46,7 @@ class Kind:
     # Of (rows, coef, intercept, which): scores (n, n_problems) of rows `which`, or of all if None.
     scores: Callable[..., np.ndarray]
     few: int  # so many numbers in the rows, or kernel matrices, of all problems are few
-    solver: type[Solver]  # goes on from where Pegasos ends
+    solver: type[Linear]  # goes on from where Pegasos ends
 
 
 LINEAR = Kind(
@@ -80,7 +79,7 @@ class Schedule:
     """Problems over the same rows, the solver that is at work on them, and what is left to do.
 
     Of kernel machines, `n_features` is the number of rows. `pegasos` is the session of Pegasos,
-    with the labels and weights of the rows; `solver`, this session or a `Solver`, is the one at
+    with the labels and weights of the rows; `solver`, this session or a `Linear`, is the one at
     work, whose model is that of the fit.
     """
 
