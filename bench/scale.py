@@ -34,7 +34,7 @@ def rows(n, d, nonzeros, seed=0):
 
 
 def session(X, labels, seed=0):
-    handle = _core.csr_rows(X.data, X.indices, X.indptr, X.shape[1])
+    handle = _core.Rows(X.data, X.indices, X.indptr, X.shape[1])
     trained = _pegasos.Pegasos(
         Settings(LAM, sampling="uniform"), len(labels), X.shape[1], X.dtype, seed
     )

@@ -20,7 +20,7 @@ PLANTED = """
 import numpy as np
 from pegasos import _core
 indices = np.zeros(1, np.int32)
-rows = _core.csr_rows(np.ones(1), indices, np.array([0, 1], np.int32), 2)
+rows = _core.Rows(np.ones(1), indices, np.array([0, 1], np.int32), 2)
 indices[0] = 3
 _core.decision_function(rows, np.ones((1, 2)), np.ones(1))
 """

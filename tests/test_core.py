@@ -35,8 +35,8 @@ def values(dtype, *shape):
 def make_rows(layout, dtype):
     X = convert(values(dtype, N, D), layout, dtype)
     if layout == "dense":
-        return _core.dense_rows(X)
-    return _core.csr_rows(X.data, X.indices, X.indptr, D)
+        return _core.Rows(X)
+    return _core.Rows(X.data, X.indices, X.indptr, D)
 
 
 def points(layout, dtype, **more):
@@ -118,10 +118,10 @@ def calls(layout, dtype):
     ]  # fmt: skip
     yield "Order", [0, np.zeros(N, np.int64), SAMPLING, 0]
     if layout == "dense":
-        yield "dense_rows", [values(dtype, N, D)]
+        yield "Rows", [values(dtype, N, D)]
         return
     X = convert(values(dtype, N, D), layout, dtype)
-    yield "csr_rows", [X.data, X.indices, X.indptr, D]
+    yield "Rows", [X.data, X.indices, X.indptr, D]
     yield "Rows.part", [rows, np.array([N - 1, 0]), np.full(D, -1)]
     for how in ({"is_thin": True}, {"is_thick": True}):
         yield "kernel_values", [x, points(layout, dtype, **how), values(dtype, N, N), watch]
@@ -134,14 +134,12 @@ def calls(layout, dtype):
 # fewer rows, draws, columns or problems may be asked for.
 MAY_BE_LONGER = {
     ("decision_function", 4, 0), ("Rows.combine", 1, 0),
-    ("csr_rows", 0, 0), ("csr_rows", 1, 0), ("csr_rows", 2, 0), ("fit", 6, 1), ("fit", 8, 0),
+    ("Rows", 0, 0), ("Rows", 1, 0), ("Rows", 2, 0), ("fit", 6, 1), ("fit", 8, 0),
     ("kernel_fit", 10, 0), ("Targets", 0, 0), ("Columns", 1, 0), ("Columns.keep", 1, 0),
-    ("dense_rows", 0, 0), ("dense_rows", 0, 1), ("Order", 1, 0),
-    ("Rows.part", 1, 0), ("bundle_run", 3, 0),
+    ("Order", 1, 0), ("Rows.part", 1, 0), ("bundle_run", 3, 0),
 }  # fmt: skip
 MAY_BE_SHORTER = {
-    ("decision_function", 4, 0), ("Rows.combine", 1, 0), ("fit", 8, 0), ("csr_rows", 2, 0),
-    ("dense_rows", 0, 0), ("dense_rows", 0, 1),
+    ("decision_function", 4, 0), ("Rows.combine", 1, 0), ("fit", 8, 0), ("Rows", 2, 0),
     ("Order", 1, 0), ("Columns", 1, 0), ("Columns.keep", 1, 0),
     ("kernel_fit", 10, 0), ("Targets", 0, 0), ("Rows.part", 1, 0), ("bundle_run", 3, 0),
 }  # fmt: skip
@@ -195,7 +193,8 @@ def test_arrays_of_other_lengths_are_refused(layout, dtype):
                 continue
             for axis, change in [(a, c) for a in range(array.ndim) for c in (-1, 1)]:
                 allowed = MAY_BE_LONGER if change > 0 else MAY_BE_SHORTER
-                if (name, k, axis) in allowed:
+                is_dense_rows = name == "Rows" and array.ndim == 2
+                if (name, k, axis) in allowed or is_dense_rows:
                     continue
                 arguments = list(good)
                 width = [(0, 0)] * array.ndim
@@ -285,9 +284,7 @@ def misaligned(array):
 
 
 # What comes from people, as it lies: rows, coefficients, kernel matrices.
-FROM_PEOPLE = (
-    "dense_rows", "csr_rows", "decision_function", "Columns",
-)  # fmt: skip
+FROM_PEOPLE = ("Rows", "decision_function", "Columns")
 
 
 def test_misaligned_arrays_are_refused(layout, dtype):
@@ -311,7 +308,7 @@ def test_types_that_do_not_go_together_are_refused(layout, dtype):
         for k, array in enumerate(good):
             if not isinstance(array, np.ndarray) or array.dtype != dtype:
                 continue
-            if name in ("dense_rows", "csr_rows"):
+            if name == "Rows":
                 continue  # either type will do for the only array that has a choice
             if name == "decision_function" and k != 1:
                 continue
@@ -484,13 +481,13 @@ def test_pending_rows_are_looked_at(layout, dtype):
 def test_offsets_that_describe_no_matrix_are_refused(dtype, wrong):
     for kind in (np.int32, np.int64):
         indices = np.zeros(30, kind)
-        refused("csr_rows", [np.ones(30, dtype), indices, np.array(wrong, kind), D])
+        refused("Rows", [np.ones(30, dtype), indices, np.array(wrong, kind), D])
 
 
 def test_rows_without_entries_may_lie_anywhere(dtype):
     nowhere = np.zeros(9, np.uint8)[1:1]
     for kind in (np.int32, np.int64):
-        _core.csr_rows(nowhere.view(dtype), nowhere.view(kind), np.zeros(4, kind), D)
+        _core.Rows(nowhere.view(dtype), nowhere.view(kind), np.zeros(4, kind), D)
 
 
 @pytest.mark.parametrize("at", [0, 40, 63, 64, 99])
@@ -500,10 +497,10 @@ def test_every_column_is_looked_at(at, kind, n_features):
     indices, indptr = np.zeros(100, kind), np.array([0, 70, 100], kind)
     for wrong in (-1, n_features, np.iinfo(kind).min):
         indices[at] = min(n_features - 1, np.iinfo(kind).max)
-        _core.csr_rows(np.ones(100), indices, indptr, n_features)
+        _core.Rows(np.ones(100), indices, indptr, n_features)
         if wrong <= np.iinfo(kind).max:
             indices[at] = wrong
-            refused("csr_rows", [np.ones(100), indices, indptr, n_features])
+            refused("Rows", [np.ones(100), indices, indptr, n_features])
 
 
 def test_outputs_with_gaps_between_numbers_are_refused(layout, dtype):
@@ -524,7 +521,7 @@ def test_points_without_what_they_need_are_refused(layout, dtype):
     ):  # fmt: skip
         with pytest.raises((ValueError, TypeError)):
             _core.Points(rows, **wrong)
-    other = _core.dense_rows(values(dtype, N, D + 1))
+    other = _core.Rows(values(dtype, N, D + 1))
     x, bare = points(layout, dtype), _core.Points(rows, kind=_core.GAUSSIAN)
     wide = _core.Points(other, kind=_core.GAUSSIAN, norms=ones)
     double = points(layout, np.float32 if dtype == np.float64 else np.float64)
@@ -537,9 +534,7 @@ def test_points_without_what_they_need_are_refused(layout, dtype):
 def test_powers_take_as_many_products_as_the_degree_has_digits(dtype, degree):
     base = np.linspace(-1.5, 1.5, 37).astype(dtype)  # gamma x + coef0, exact
     x, one = (
-        _core.Points(
-            _core.dense_rows(rows), kind=_core.POLYNOMIAL, gamma=1.0, coef0=1.0, degree=degree
-        )
+        _core.Points(_core.Rows(rows), kind=_core.POLYNOMIAL, gamma=1.0, coef0=1.0, degree=degree)
         for rows in (np.ascontiguousarray(base[:, None] - 1), np.ones((2, 1), dtype))
     )
     products = np.empty((2, 37), dtype)

@@ -233,7 +233,7 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
         problems["q"] = 1
         weights, pending = np.zeros((2, 6)), np.zeros((2, 1), np.int64)
         coef, intercept = np.zeros((2, 6)), np.zeros(2)
-        rows, sparse = _core.dense_rows(x), _core.csr_rows(ones, indices, indptr, 6)
+        rows, sparse = _core.Rows(x), _core.Rows(ones, indices, indptr, 6)
         points = _core.Points(rows, kind=_core.LINEAR)
         columns = _core.Columns(points, x.copy(), np.full(6, -1))
         fits = _core.Fits(2, 6, 6)
@@ -241,7 +241,7 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
         options = dict(lams=np.full(2, 0.1), tol=1e-3, seed=0, watch=_core.Watch())
         solve, done = functools.partial(_core.solve, **problem, **options), [None] * 4
         calls = [
-            (_core.dense_rows, x), (_core.csr_rows, ones, indices, indptr, 6),
+            (_core.Rows, x), (_core.Rows, ones, indices, indptr, 6),
             (_core.Targets, labels, ones),
             (_core.kernel_fit, columns, problems, targets, weights, None, None, pending,
             weights.copy(), weights.copy(), 0, draws, None, _core.Watch()),

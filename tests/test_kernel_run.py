@@ -23,7 +23,7 @@ class Source:
     def __init__(self, K, room):
         self.K, n = K, len(K)
         self.place = np.full(n, -1)
-        rows = _core.dense_rows(np.zeros((n, 1), K.dtype))
+        rows = _core.Rows(np.zeros((n, 1), K.dtype))
         points = _core.Points(rows, kind=_core.OTHER, write=self.write)
         columns = np.empty((int(room * n), n), K.dtype)
         self.core = _core.Columns(points, columns, self.place)

@@ -40,8 +40,8 @@ SMOOTH_ALL = [loss for loss in ALL if CURVATURES[loss]]
 def rows_of(X, layout, dtype):
     rows = convert(X, layout, dtype)
     if layout == "dense":
-        return _core.dense_rows(rows)
-    return _core.csr_rows(rows.data, rows.indices, rows.indptr, rows.shape[1])
+        return _core.Rows(rows)
+    return _core.Rows(rows.data, rows.indices, rows.indptr, rows.shape[1])
 
 
 def problems_of(n_problems, **settings):
@@ -372,7 +372,7 @@ def test_objectives_are_summed(rng, loss):
     y[rng.random(len(y)) < 0.1] = 0
     w, b = rng.normal(size=X.shape[1]), rng.normal()
     targets = core_targets(loss, y, z, c)
-    *sums, _ = _core.certify(_core.dense_rows(X), targets, w[None], np.array([b]))
+    *sums, _ = _core.certify(_core.Rows(X), targets, w[None], np.array([b]))
     losses = (c * (y != 0) * ALL[loss](z - y * (X @ w + b))).sum()
     assert np.ravel(sums) == pytest.approx([w @ w, losses])
 

@@ -203,7 +203,7 @@ def test_random_certificates_hold(rng):
         c = rng.choice([0.01, 1.0, 1.0, 30.0], n) if trial % 2 else np.ones(n)
         lam = nu * 1.001 * (c @ (X**2).sum(axis=1)) / c.sum()
         settings = Settings(lam, loss=_losses.of_one_class(nu), penalize_intercept=False)
-        rows = _core.dense_rows(X)
+        rows = _core.Rows(X)
         problem = Problem(rows, np.ones((1, n), np.int8), c if trial % 2 else None, settings)
         a = (rng.uniform(-0.3, 1.3, n) * c)[None]
         w, b = rng.normal(size=(1, d)), rng.normal(size=1)

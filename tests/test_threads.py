@@ -280,7 +280,7 @@ class Solved:
 
     def __init__(self, rng):
         X, y = make_rows(rng, n=3000, d=40)
-        self.rows = _core.dense_rows(X)
+        self.rows = _core.Rows(X)
         self.targets = _core.Targets(y.astype(np.int8)[None])
         self.norms = (X**2).sum(axis=1)
         self.fits = _core.Fits(1, *X.shape)

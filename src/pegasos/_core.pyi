@@ -25,7 +25,14 @@ class Watch:
 @disjoint_base
 class Rows:
     size: int
-    arrays: tuple[Any, ...]
+    arrays: tuple[memoryview, ...]
+    def __new__(
+        cls,
+        values: NDArray[np.floating],
+        indices: NDArray[np.signedinteger] | None = ...,
+        indptr: NDArray[np.signedinteger] | None = ...,
+        n_features: int = ...,
+    ) -> Self: ...
     @property
     def shape(self) -> tuple[int, int]: ...
     @property
@@ -40,14 +47,6 @@ class Rows:
     def part(
         self, which: NDArray[np.int64], places: NDArray[np.int64]
     ) -> tuple[Rows, NDArray[np.int64]]: ...
-
-def dense_rows(values: NDArray[np.floating]) -> Rows: ...
-def csr_rows(
-    values: NDArray[np.floating],
-    indices: NDArray[np.signedinteger],
-    indptr: NDArray[np.signedinteger],
-    n_features: int,
-) -> Rows: ...
 
 @disjoint_base
 class Order:

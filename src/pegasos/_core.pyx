@@ -19,6 +19,9 @@ import threading
 import numpy as np
 
 cimport cython
+from cpython.buffer cimport (
+    Py_buffer, PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer,
+)
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.pycapsule cimport PyCapsule_GetName, PyCapsule_GetPointer
 from cpython.pythread cimport (
@@ -33,38 +36,22 @@ cdef extern from "pythread.h" nogil:
     PyLockStatus PyThread_acquire_lock_timed(PyThread_type_lock, long long microseconds,
                                              int is_interruptible)
 
+# Of structs, the fields that are used here, and all of those whose layout NumPy is told. What they
+# mean, and the names of arguments, are in the header.
 cdef extern from "core.h" nogil:
     ctypedef struct pegasos_rows:
-        int64_t n_rows
-        int64_t n_features
-        int64_t value_bytes
-        int64_t index_bytes
-        int64_t indptr_bytes
-        const void *values
-        const void *indices
-        const void *indptr
+        int64_t n_rows, n_features, value_bytes, index_bytes, indptr_bytes
+        const void *values, *indices, *indptr
 
-    int pegasos_rows_are_valid(const pegasos_rows *rows, int64_t n_values)
-    int64_t pegasos_take_rows(const pegasos_rows *rows, int64_t count, const int64_t *which,
-                              int64_t *places, void *values, void *indices, int64_t *indptr,
-                              int64_t *columns)
+    int pegasos_rows_are_valid(const pegasos_rows *, int64_t)
+    int64_t pegasos_take_rows(const pegasos_rows *, int64_t, const int64_t *, int64_t *, void *,
+                              void *, int64_t *, int64_t *)
 
     ctypedef struct pegasos_progress:
         pass
 
     ctypedef struct pegasos_blas:
-        void (*dsyrk)(char *, char *, int *, int *, double *, double *, int *, double *, double *,
-                      int *)
-        void (*ssyrk)(char *, char *, int *, int *, float *, float *, int *, float *, float *,
-                      int *)
-        void (*dpotrf)(char *, int *, double *, int *, int *)
-        void (*spotrf)(char *, int *, float *, int *, int *)
-        void (*dpotrs)(char *, int *, int *, double *, int *, double *, int *, int *)
-        void (*spotrs)(char *, int *, int *, float *, int *, float *, int *, int *)
-        void (*dgemm)(char *, char *, int *, int *, int *, double *, double *, int *, double *,
-                      int *, double *, double *, int *)
-        void (*sgemm)(char *, char *, int *, int *, int *, float *, float *, int *, float *, int *,
-                      float *, float *, int *)
+        void *dsyrk, *ssyrk, *dpotrf, *spotrf, *dpotrs, *spotrs, *dgemm, *sgemm
 
     ctypedef struct pegasos_threads:
         void (*run)(void *context, int64_t n_tasks,
@@ -74,13 +61,11 @@ cdef extern from "core.h" nogil:
 
     ctypedef struct pegasos_loss:
         int64_t kind
-        double epsilon
-        double nu
+        double epsilon, nu
 
     ctypedef struct pegasos_problem:
         const pegasos_rows *rows
-        const double *targets
-        const double *weights
+        const double *targets, *weights
         double lam
         pegasos_loss loss
         int64_t free_intercept
@@ -99,40 +84,28 @@ cdef extern from "core.h" nogil:
         void *context
         double poll_every
         int64_t poll_epochs
-        int64_t resume
 
     ctypedef struct pegasos_solution:
-        const double *coef
-        double intercept
-        const double *dual_variables
-        double objective
-        double dual_objective
-        double relative_gap
-        int64_t n_epochs
+        const double *coef, *dual_variables
+        double intercept, objective, relative_gap
+        int64_t n_epochs, n_steps, first_solver, solver
         int64_t epochs[3]
-        int64_t n_steps
-        int64_t first_solver
-        int64_t solver
 
     int PEGASOS_CHECK_DATA, PEGASOS_BEGIN_AT_POINT
-    int64_t pegasos_kept(int64_t n_rows, int64_t n_features)
-    int64_t pegasos_room(const pegasos_rows *rows)
-    double pegasos_seconds(const pegasos_rows *rows, int64_t solver)
-    int pegasos_gains_by_blas(int64_t n_features)
-    int pegasos_solve_one(const pegasos_problem *problem, const pegasos_options *options,
-                          const int8_t *labels, const double *norms, void *memory, void *room)
-    int64_t pegasos_squares_room(const pegasos_rows *rows, int64_t n_problems)
-    int pegasos_solve_squares(int64_t n_problems, const pegasos_problem *problem,
-                              const pegasos_options *options, const int8_t *labels,
-                              const double *norms, void *memory, void *room)
-    void pegasos_found(int64_t n_rows, int64_t n_features, void *memory,
-                       pegasos_solution *solution)
-    int64_t pegasos_value_bytes(const void *memory)
-    void pegasos_set_pending(int64_t n_features, void *memory, int64_t pending)
-    void pegasos_set_point(int64_t n_rows, int64_t n_features, void *memory, const double *a,
-                           const double *coef, double intercept)
-    int pegasos_memory_is_valid(const pegasos_problem *problem, int64_t n_rows, int64_t n_features,
-                                int64_t value_bytes, void *memory, int64_t with_numbers)
+    int64_t pegasos_kept(int64_t, int64_t)
+    int64_t pegasos_room(const pegasos_rows *)
+    double pegasos_seconds(const pegasos_rows *, int64_t)
+    int pegasos_gains_by_blas(int64_t)
+    int pegasos_solve_one(const pegasos_problem *, const pegasos_options *, const int8_t *,
+                          const double *, void *, void *)
+    int64_t pegasos_squares_room(const pegasos_rows *, int64_t)
+    int pegasos_solve_squares(int64_t, const pegasos_problem *, const pegasos_options *,
+                              const int8_t *, const double *, void *, void *)
+    void pegasos_found(int64_t, int64_t, void *, pegasos_solution *)
+    int64_t pegasos_value_bytes(const void *)
+    void pegasos_set_pending(int64_t, void *, int64_t)
+    void pegasos_set_point(int64_t, int64_t, void *, const double *, const double *, double)
+    int pegasos_memory_is_valid(const pegasos_problem *, int64_t, int64_t, int64_t, void *, int64_t)
 
     ctypedef struct pegasos_watch:
         int (*poll)(void *context, const pegasos_progress *progress) noexcept nogil
@@ -147,56 +120,36 @@ cdef extern from "core.h" nogil:
     ctypedef struct pegasos_targets:
         int64_t n
         const int8_t *labels
-        const double *values
-        const double *weights
+        const double *values, *weights
         pegasos_loss loss
 
     int PEGASOS_PERMUTATION, PEGASOS_CYCLIC, PEGASOS_UNIFORM
 
     ctypedef struct pegasos_order:
-        int64_t n_rows
-        int64_t next
+        int64_t n_rows, next
 
-    void pegasos_order_seek(pegasos_order *order, uint64_t seed, int64_t n_rows, int64_t sampling,
-                            int64_t next, int64_t *permutation)
-    void pegasos_order_draw(pegasos_order *order, int64_t *permutation, int64_t count,
-                            int64_t *draws)
+    void pegasos_order_seek(pegasos_order *, uint64_t, int64_t, int64_t, int64_t, int64_t *)
+    void pegasos_order_draw(pegasos_order *, int64_t *, int64_t, int64_t *)
 
     ctypedef struct pegasos_linear:
-        double lam
-        double weight_factor
-        double intercept_scaling
+        double lam, weight_factor, intercept_scaling
         int64_t free_intercept
         double ball
-        int64_t average_from
-        int64_t last_step
-        int64_t delay
-        int64_t n_steps
-        int64_t next_draw
-        int64_t n_drawn
-        int64_t n_pending
-        int64_t n_violations
-        double q
-        double squared_norm
+        int64_t average_from, last_step, delay
+        int64_t n_steps, next_draw, n_drawn, n_pending, n_violations
+        double q, squared_norm
         int64_t n_norm_updates
-        double constant_weight
-        double intercept
-        double rate_sum
-        double constant_sum
-        double intercept_sum
+        double constant_weight, intercept, rate_sum, constant_sum, intercept_sum
         int64_t n_averaged
 
     int PEGASOS_BUNDLE_BYTES
 
     ctypedef struct pegasos_linear_set:
-        int64_t n_problems
-        int64_t batch_size
-        int64_t bundled
+        int64_t n_problems, batch_size, bundled
         pegasos_linear *problems
         pegasos_targets targets
         const double *epsilons
-        void *weights
-        void *sums
+        void *weights, *sums
         double *counts
         int64_t *pending
         double *slopes
@@ -204,93 +157,59 @@ cdef extern from "core.h" nogil:
     ctypedef struct pegasos_draws:
         pegasos_order *order
         int64_t *permutation
-        int64_t first
-        int64_t count
+        int64_t first, count
         const int64_t *list
 
-    int pegasos_linear_train(const pegasos_rows *rows, const pegasos_linear_set *set,
-                             const pegasos_draws *draws, pegasos_watch *watch)
-    void pegasos_linear_model(const pegasos_linear *problem, int64_t n_features,
-                              int64_t value_bytes, const void *weights, const void *sum,
-                              double *coef, double *intercept)
-    void pegasos_linear_scores(const pegasos_rows *rows, int64_t first, int64_t count,
-                               int64_t n_problems, const void *coef, int64_t coef_bytes,
-                               int64_t interleaved, const double *intercepts, double *scores)
-    void pegasos_linear_scores_of(const pegasos_rows *rows, int64_t count, const int64_t *which,
-                                  int64_t n_problems, const void *coef, int64_t coef_bytes,
-                                  int64_t interleaved, const double *intercepts, double *scores)
-    void pegasos_linear_combine(const pegasos_rows *rows, int64_t first, int64_t count,
-                                const double *factors, double *sum)
-    void pegasos_linear_norms(const pegasos_rows *rows, int64_t first, int64_t count,
-                              double *scratch, double *norms)
+    int pegasos_linear_train(const pegasos_rows *, const pegasos_linear_set *,
+                             const pegasos_draws *, pegasos_watch *)
+    void pegasos_linear_model(const pegasos_linear *, int64_t, int64_t, const void *, const void *,
+                              double *, double *)
+    void pegasos_linear_scores(const pegasos_rows *, int64_t, int64_t, int64_t, const void *,
+                               int64_t, int64_t, const double *, double *)
+    void pegasos_linear_scores_of(const pegasos_rows *, int64_t, const int64_t *, int64_t,
+                                  const void *, int64_t, int64_t, const double *, double *)
+    void pegasos_linear_combine(const pegasos_rows *, int64_t, int64_t, const double *, double *)
+    void pegasos_linear_norms(const pegasos_rows *, int64_t, int64_t, double *, double *)
 
     ctypedef struct pegasos_dual:
-        double scale
-        double intercept_scaling
-        double intercept
-        double factor
+        double scale, intercept_scaling, intercept, factor
         uint64_t generator
-        int64_t n_active
-        int64_t position
-        int64_t n_chosen
-        int64_t n_kept
-        int64_t n_moved
-        double moved
-        double margin
-        double asleep
-        double gap
-        double constant_weight
-        double squared_norm
-        double constant_sum
-        double pegasos_mass
-        double weight_seen
+        int64_t n_active, position, n_chosen, n_kept, n_moved
+        double moved, margin, asleep, gap, constant_weight, squared_norm, constant_sum
+        double pegasos_mass, weight_seen
 
-    double pegasos_loss_sum(const pegasos_targets *targets, int64_t first, int64_t count,
-                            const double *scores, int64_t stride, double sum)
-    double pegasos_best_intercept(const pegasos_targets *targets, const double *scores,
-                                  double *room)
-    double pegasos_best_constant(const pegasos_targets *targets, double mass, double penalty,
-                                 double *least)
-    void pegasos_make_feasible(const pegasos_targets *targets, int64_t balance, const double *a,
-                               double *feasible)
-    double pegasos_best_dual(const pegasos_targets *targets, const double *a, double squared_norm,
-                             double mass, double lam, int64_t scaled)
+    double pegasos_loss_sum(const pegasos_targets *, int64_t, int64_t, const double *, int64_t,
+                            double)
+    double pegasos_best_intercept(const pegasos_targets *, const double *, double *)
+    double pegasos_best_constant(const pegasos_targets *, double, double, double *)
+    void pegasos_make_feasible(const pegasos_targets *, int64_t, const double *, double *)
+    double pegasos_best_dual(const pegasos_targets *, const double *, double, double, double,
+                             int64_t)
 
     int PEGASOS_DONE, PEGASOS_OVERFLOW, PEGASOS_STOPPED
 
     ctypedef struct pegasos_bundle:
-        int64_t n_problems
-        int64_t last_epoch
-        int64_t free_intercept
+        int64_t n_problems, last_epoch, free_intercept
         pegasos_dual *problems
         pegasos_targets targets
         const double *norms
         double *a
-        void *v
-        void *sums
+        void *v, *sums
         const int64_t *inside
         pegasos_order *order
         int64_t *permutation
 
-    int pegasos_load_run(const pegasos_rows *rows, pegasos_dual *problem,
-                         const pegasos_targets *targets, const double *norms, int64_t *active,
-                         double *a, double *w, int64_t n_epochs, pegasos_watch *watch)
-    int64_t pegasos_bundle_run(const pegasos_rows *rows, const pegasos_bundle *bundle,
-                               pegasos_watch *watch)
+    int pegasos_load_run(const pegasos_rows *, pegasos_dual *, const pegasos_targets *,
+                         const double *, int64_t *, double *, double *, int64_t, pegasos_watch *)
+    int64_t pegasos_bundle_run(const pegasos_rows *, const pegasos_bundle *, pegasos_watch *)
 
     ctypedef struct pegasos_factor:
         pegasos_rows rows
         const double *norms
-        void *memory
-        void *room
+        void *memory, *room
 
     ctypedef struct pegasos_matrix:
-        int64_t n_rows
-        int64_t value_bytes
-        int64_t is_positive
-        int64_t is_narrow
-        int64_t rank
-        int64_t n_columns
+        int64_t n_rows, value_bytes, is_positive, is_narrow, rank, n_columns
         const void *columns
         const int64_t *place
         void *context
@@ -302,45 +221,41 @@ cdef extern from "core.h" nogil:
         int (*factor)(void *context, pegasos_factor *factor) noexcept nogil
         void *factor_context
 
-    int64_t pegasos_kernel_work(int64_t n_rows, int64_t value_bytes, int64_t n_columns)
+    int64_t pegasos_kernel_work(int64_t, int64_t, int64_t)
     ctypedef struct pegasos_kernel_arrays:
         const double *scores
 
-    pegasos_kernel_arrays pegasos_kernel_arrays_in(int64_t n_rows, void *memory)
-    int pegasos_kernel_solve_one(const pegasos_matrix *matrix, const pegasos_problem *problem,
-                                 const pegasos_options *options, const int8_t *labels,
-                                 const double *norms, void *memory, void *work)
-    int64_t pegasos_kernel_train_work(const pegasos_matrix *matrix, const pegasos_linear_set *set)
-    int pegasos_kernel_train(const pegasos_matrix *matrix, const pegasos_linear_set *set,
-                             double *scores, double *unpushed, const pegasos_draws *draws,
-                             void *work, pegasos_watch *watch)
+    pegasos_kernel_arrays pegasos_kernel_arrays_in(int64_t, void *)
+    int pegasos_kernel_solve_one(const pegasos_matrix *, const pegasos_problem *,
+                                 const pegasos_options *, const int8_t *, const double *, void *,
+                                 void *)
+    int64_t pegasos_kernel_train_work(const pegasos_matrix *, const pegasos_linear_set *)
+    int pegasos_kernel_train(const pegasos_matrix *, const pegasos_linear_set *, double *, double *,
+                             const pegasos_draws *, void *, pegasos_watch *)
 
     int PEGASOS_LINEAR, PEGASOS_POLYNOMIAL, PEGASOS_SIGMOID, PEGASOS_GAUSSIAN, PEGASOS_LAPLACIAN
 
     ctypedef struct pegasos_kernel_function:
         int64_t kind
-        double gamma
-        double coef0
+        double gamma, coef0
         int64_t degree
 
     ctypedef struct pegasos_some:
         const pegasos_points *points
-        int64_t first
-        int64_t count
+        int64_t first, count
         const int64_t *which
 
     ctypedef struct pegasos_points:
         pegasos_rows rows
         pegasos_kernel_function kernel
         const void *norms
-        int64_t by_differences
-        int64_t is_thick
+        int64_t by_differences, is_thick
         pegasos_rows inverted
         int (*write)(const pegasos_some *x, const pegasos_some *z, int64_t stride,
                      void *out) noexcept nogil
         void *context
 
-    void pegasos_invert(const pegasos_some *some, pegasos_rows *out)
+    void pegasos_invert(const pegasos_some *, pegasos_rows *)
 
     ctypedef struct pegasos_workers:
         const pegasos_blas *blas
@@ -349,94 +264,70 @@ cdef extern from "core.h" nogil:
         void *scratch
         pegasos_watch *watch
 
-    int64_t pegasos_kernel_scratch(const pegasos_points *x, const pegasos_points *z,
-                                   int64_t n_threads)
-    int pegasos_kernel_values(const pegasos_some *x, const pegasos_some *z,
-                              const pegasos_workers *workers, int64_t stride, void *out)
+    int64_t pegasos_kernel_scratch(const pegasos_points *, const pegasos_points *, int64_t)
+    int pegasos_kernel_values(const pegasos_some *, const pegasos_some *, const pegasos_workers *,
+                              int64_t, void *)
 
     ctypedef struct pegasos_columns:
-        int64_t n_rows
-        int64_t value_bytes
-        int64_t n_columns
+        int64_t n_rows, value_bytes, n_columns
         void *columns
-        int64_t *place
-        int64_t *n_kept
-        int64_t is_all_at_once
-        int64_t is_symmetric
-        int64_t is_whole
-        int64_t is_cheap
-        int64_t is_thick
+        int64_t *place, *n_kept
+        int64_t is_all_at_once, is_symmetric, is_whole, is_cheap, is_thick
         int (*values)(void *context, int64_t count, const int64_t *rows, int64_t first, int64_t m,
                       const int64_t *which, int64_t stride, void *out) noexcept nogil
-        void *context
-        void *block
+        void *context, *block
         const pegasos_workers *workers
 
-    int64_t pegasos_columns_block(int64_t n_rows)
-    int pegasos_columns_keep(void *context, int64_t count, const int64_t *rows) noexcept
-    int pegasos_columns_among(void *context, int64_t count, const int64_t *rows, int64_t m,
-                              const int64_t *which, int64_t stride, void *out) noexcept
-    int pegasos_columns_push(void *context, int64_t n_problems, const double *change,
-                             double *pushed) noexcept
-    int pegasos_columns_add(pegasos_columns *columns, int64_t count, const int64_t *rows,
-                            int64_t n_problems, const double *coef, int64_t is_half,
-                            int64_t score_stride, double *scores)
+    int64_t pegasos_columns_block(int64_t)
+    int pegasos_columns_keep(void *, int64_t, const int64_t *) noexcept
+    int pegasos_columns_among(void *, int64_t, const int64_t *, int64_t, const int64_t *, int64_t,
+                              void *) noexcept
+    int pegasos_columns_push(void *, int64_t, const double *, double *) noexcept
+    int pegasos_columns_add(pegasos_columns *, int64_t, const int64_t *, int64_t, const double *,
+                            int64_t, int64_t, double *)
 
     ctypedef struct pegasos_choice:
-        int64_t count
-        int64_t most
+        int64_t count, most
         void *room
 
-    int64_t pegasos_choice_bytes(const pegasos_points *points, int64_t most)
+    int64_t pegasos_choice_bytes(const pegasos_points *, int64_t)
 
     ctypedef struct pegasos_source:
-        const pegasos_points *x
-        const pegasos_points *z
+        const pegasos_points *x, *z
         const pegasos_workers *workers
         pegasos_choice choice
 
-    int pegasos_columns_values(void *context, int64_t count, const int64_t *rows, int64_t first,
-                               int64_t m, const int64_t *which, int64_t stride,
-                               void *out) noexcept
+    int pegasos_columns_values(void *, int64_t, const int64_t *, int64_t, int64_t, const int64_t *,
+                               int64_t, void *) noexcept
 
     ctypedef struct pegasos_kernel_models:
         int64_t n_problems
         pegasos_targets targets
-        const double *epsilons
-        const double *lams
-        const double *masses
+        const double *epsilons, *lams, *masses
         int64_t free_intercept
         double intercept_scaling
-        const double *coef
-        const double *intercepts
-        const double *dual_variables
+        const double *coef, *intercepts, *dual_variables
 
     ctypedef struct pegasos_kernel_evidence:
         pegasos_columns *columns
         const int64_t *numbers
         const pegasos_rows *rows
-        const double *norms
-        const double *sizes
-        const double *errors
+        const double *norms, *sizes, *errors, *float_errors
         double ridge
         int64_t is_positive
-        const double *float_errors
         int (*in_double)(void *context, int64_t n_x, const int64_t *x, int64_t n_z,
                          const int64_t *z, pegasos_columns **columns) noexcept nogil
         void *context
         int64_t most_in_double
 
     ctypedef struct pegasos_kernel_proof:
-        double objective
-        double dual_value
-        double dual_objective
+        double objective, dual_value, dual_objective
         int64_t is_refuted
 
-    int64_t pegasos_kernel_certificate_work(const pegasos_kernel_models *models,
-                                            const pegasos_kernel_evidence *evidence)
-    int pegasos_kernel_certify(const pegasos_kernel_models *models,
-                               const pegasos_kernel_evidence *evidence, void *work,
-                               pegasos_kernel_proof *proofs)
+    int64_t pegasos_kernel_certificate_work(const pegasos_kernel_models *,
+                                            const pegasos_kernel_evidence *)
+    int pegasos_kernel_certify(const pegasos_kernel_models *, const pegasos_kernel_evidence *,
+                               void *, pegasos_kernel_proof *)
 
     int PEGASOS_NEWTON_MOST
     double PEGASOS_ROUNDING
@@ -444,14 +335,6 @@ cdef extern from "core.h" nogil:
 ctypedef fused value_t:
     float
     double
-
-ctypedef fused index_t:
-    int32_t
-    int64_t
-
-ctypedef fused offset_t:
-    int32_t
-    int64_t
 
 #: Bytes that the weights of a bundle take per feature; see ``pegasos_linear_set``.
 BUNDLE_BYTES = PEGASOS_BUNDLE_BYTES
@@ -610,16 +493,57 @@ cdef class Watch:
         return status
 
 
+cdef const void *numbers_of(view, int n_axes, str formats, str name) except? NULL:
+    """Where the numbers of a memoryview lie, which must be of one of these formats."""
+    cdef Py_buffer buffer
+    require(view.ndim == n_axes and view.c_contiguous and view.format in formats,
+            name + " must be contiguous, and of a type and shape that rows may have")
+    PyObject_GetBuffer(view, &buffer, PyBUF_SIMPLE)
+    cdef const void *numbers = buffer.buf
+    PyBuffer_Release(&buffer)  # `view` has it
+    # An array without entries may lie anywhere.
+    require_aligned(numbers if view.nbytes else NULL, view.itemsize, name + " must be aligned")
+    return numbers
+
+
 cdef class Rows:
-    """The rows of X where they lie; made by `dense_rows` or `csr_rows`."""
+    """The rows of X where they lie: a dense array, or the values, indices and indptr of CSR rows.
+
+    Values are float32 or float64, indices int32 or int64. CSR rows have `n_features`.
+    """
     cdef pegasos_rows c
     cdef readonly tuple arrays
-    """The memory: values of dense rows; values, indices, indptr of CSR rows. Kept alive by this."""
+    """The memory, kept alive by this."""
 
     cdef readonly int64_t size
     """How many numbers are stored."""
 
     cdef object norms
+
+    def __cinit__(self, values not None, indices=None, indptr=None, int64_t n_features=0):
+        cdef bint is_dense = indptr is None
+        cdef int is_valid
+        cdef list views = [memoryview(values)]
+        if not is_dense:
+            views += [memoryview(indices), memoryview(indptr)]
+        self.arrays, self.c.value_bytes = tuple(views), views[0].itemsize
+        self.c.values = numbers_of(views[0], 2 if is_dense else 1, "fd", "values")
+        if is_dense:
+            require(indices is None and n_features == 0, "CSR rows have indptr")
+            self.c.n_rows, self.c.n_features = views[0].shape
+            self.size = self.c.n_rows * self.c.n_features
+            require(self.size >= 1, "values must not be empty")
+            return
+        self.c.indices = numbers_of(views[1], 1, "ilq", "indices")
+        self.c.indptr = numbers_of(views[2], 1, "ilq", "indptr")
+        self.c.index_bytes, self.c.indptr_bytes = views[1].itemsize, views[2].itemsize
+        self.c.n_rows, self.c.n_features, self.size = len(views[2]) - 1, n_features, len(views[0])
+        require(self.c.n_rows >= 1 and n_features >= 1, "there must be rows and features")
+        cdef int64_t n_values = min(self.size, <int64_t> len(views[1]))
+        with nogil:
+            is_valid = pegasos_rows_are_valid(&self.c, n_values)
+        require(is_valid, "indices and indptr must describe a matrix: offsets that never decrease "
+                "and end within the values, columns in [0, n_features)")
 
     @property
     def shape(self):
@@ -713,49 +637,7 @@ cdef class Rows:
                 n_columns = pegasos_take_rows(&self.c, count, &which[0], &places[0], &of_values[0],
                                               &of_indices[0], &of_rows[0], &of_features[0])
         n_columns = max(n_columns, 1)
-        return csr_rows(values, indices, indptr, n_columns), columns[:n_columns].copy()
-
-
-def dense_rows(const value_t[:, ::1] values not None):
-    require(values.shape[0] >= 1 and values.shape[1] >= 1, "values must not be empty")
-    require_aligned(&values[0, 0], sizeof(value_t), "values must be aligned")
-    cdef Rows rows = Rows()
-    rows.c.n_rows = values.shape[0]
-    rows.c.n_features = values.shape[1]
-    rows.c.value_bytes = sizeof(value_t)
-    rows.c.values = &values[0, 0]
-    rows.size = values.shape[0] * values.shape[1]
-    rows.arrays = (values,)
-    return rows
-
-
-def csr_rows(const value_t[::1] values not None, const index_t[::1] indices not None,
-             const offset_t[::1] indptr not None, int64_t n_features):
-    require(indptr.shape[0] >= 2 and n_features >= 1, "there must be rows and features")
-    # An array without entries may lie anywhere.
-    if values.shape[0]:
-        require_aligned(&values[0], sizeof(value_t), "values must be aligned")
-    if indices.shape[0]:
-        require_aligned(&indices[0], sizeof(index_t), "indices must be aligned")
-    require_aligned(&indptr[0], sizeof(offset_t), "indptr must be aligned")
-    cdef Rows rows = Rows()
-    rows.c.n_rows = indptr.shape[0] - 1
-    rows.c.n_features = n_features
-    rows.c.value_bytes = sizeof(value_t)
-    rows.c.index_bytes = sizeof(index_t)
-    rows.c.indptr_bytes = sizeof(offset_t)
-    rows.c.values = &values[0]
-    rows.c.indices = &indices[0]
-    rows.c.indptr = &indptr[0]
-    cdef int64_t n_values = min(values.shape[0], indices.shape[0])
-    cdef int is_valid
-    with nogil:
-        is_valid = pegasos_rows_are_valid(&rows.c, n_values)
-    require(is_valid, "indices and indptr must describe a matrix: offsets that never decrease and "
-            "end within the values, columns in [0, n_features)")
-    rows.size = values.shape[0]
-    rows.arrays = (values, indices, indptr)
-    return rows
+        return Rows(values, indices, indptr, n_columns), columns[:n_columns].copy()
 
 
 cdef int64_t offset_of(Rows rows, int64_t i) noexcept:
@@ -1749,7 +1631,7 @@ cdef class Factor:
             factor.rows.n_features = rows.shape[1]
             if rows.shape[1] == 0:
                 return 0
-            of_core = dense_rows(rows)
+            of_core = Rows(rows)
             norms = of_core.squared_norms()
             memory = np.empty(pegasos_kept(self.n, rows.shape[1]), np.uint8)
             room = np.empty(pegasos_room(&of_core.c), np.uint8)
@@ -2614,66 +2496,28 @@ cdef extern from "joint.h" nogil:
         const pegasos_rows *rows
         int64_t n_classes
         const int64_t *codes
-        const double *weights
-        const double *cost
-        const double *norms
-        double lam
-        double feature
+        const double *weights, *cost, *norms
+        double lam, feature
         int64_t is_free
     ctypedef struct pegasos_joint_options:
         double tol
-        int64_t last_epoch
-        int64_t last_step
-        int64_t newton_after
-        int64_t batch_size
-        int64_t sampling
-        int64_t project
-        int64_t averages
-        int64_t average_from
+        int64_t last_epoch, last_step, newton_after, batch_size, sampling, project
+        int64_t averages, average_from
         uint64_t seed
         const pegasos_blas *blas
     ctypedef struct pegasos_joint:
-        int64_t n_rows
-        int64_t n_features
-        int64_t n_classes
-        int64_t n_inside
-        int64_t n_epochs
-        int64_t n_visits
-        int64_t n_sweeps
-        int64_t n_steps
-        int64_t n_active
-        int64_t position
-        int64_t n_kept
-        int64_t next_draw
-        int64_t n_averaged
-        int64_t n_newton
-        int64_t is_due
-        int64_t is_checked
+        int64_t n_rows, n_features, n_classes, n_inside, n_epochs, n_visits, n_sweeps, n_steps
+        int64_t n_active, position, n_kept, next_draw, n_averaged, n_newton, is_due, is_checked
         uint64_t generator
-        double mass
-        double visited
-        double gap
-        double loss
-        double whole
-        double ratio
-        double q
-        double squared_norm
-        double rate_sum
-        double narrowest
-        double width
-        double primal
-        double dual
-    int64_t pegasos_joint_kept(int64_t n_rows, int64_t n_features, int64_t n_classes,
-                               int64_t averages)
-    int64_t pegasos_joint_room(const pegasos_joint_problem *problem,
-                               const pegasos_joint_options *options)
-    int64_t pegasos_joint_unknowns(const pegasos_joint_problem *problem)
-    int64_t pegasos_joint_newton_after(const pegasos_joint_problem *problem)
-    const int64_t *pegasos_joint_active(int64_t n_rows, int64_t n_features, int64_t n_classes,
-                                        const void *memory)
-    int pegasos_joint_run(const pegasos_joint_problem *problem,
-                          const pegasos_joint_options *options, void *memory, void *room,
-                          pegasos_watch *watch)
+        double mass, visited, gap, loss, whole, ratio, q, squared_norm, rate_sum
+        double narrowest, width, primal, dual
+    int64_t pegasos_joint_kept(int64_t, int64_t, int64_t, int64_t)
+    int64_t pegasos_joint_room(const pegasos_joint_problem *, const pegasos_joint_options *)
+    int64_t pegasos_joint_unknowns(const pegasos_joint_problem *)
+    int64_t pegasos_joint_newton_after(const pegasos_joint_problem *)
+    const int64_t *pegasos_joint_active(int64_t, int64_t, int64_t, const void *)
+    int pegasos_joint_run(const pegasos_joint_problem *, const pegasos_joint_options *, void *,
+                          void *, pegasos_watch *)
 
 cdef pegasos_joint _blank_joint
 #: Layout of where a joint fit stands; its coefficients and intercepts follow in memory.

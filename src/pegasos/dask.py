@@ -460,7 +460,7 @@ class _DaskMachine(CommonMixin, _OnCluster, BaseEstimator):
                     path, self.checkpoint_every, about, None
                 )
             watch = local._watch(X, y)
-            data.rows = _core.dense_rows(about.row())
+            data.rows = _core.Rows(about.row())
             try:
                 attributes = local._concluded(rounds, data, watch)
             finally:

@@ -410,10 +410,10 @@ class Part:
         """As the core has them, from row `first` on."""
         values, indptr = self._values[: self.n_stored], self._indptr
         if not len(indptr):
-            return _core.dense_rows(values.reshape(-1, self.n_features)[first:])
+            return _core.Rows(values.reshape(-1, self.n_features)[first:])
         used = max(1, self.n_stored)  # the core wants an address
         ends = indptr[first : self.n_rows + 1]
-        return _core.csr_rows(self._values[:used], self._indices[:used], ends, self.n_features)
+        return _core.Rows(self._values[:used], self._indices[:used], ends, self.n_features)
 
     def matrix(self) -> Any:
         """An array or a CSR matrix, whose numbers are shared with this."""
@@ -823,7 +823,7 @@ class _Conversion:
             indices = X.indices.astype(np.int32 if self.index_bytes == 4 else np.int64)
             indices -= self.shift
             arrays = [X.data, indices, X.indptr.astype(np.int64)]
-            rows = _core.csr_rows(
+            rows = _core.Rows(
                 X.data if len(X.data) else np.zeros(1, self.dtype),
                 indices if len(indices) else np.zeros(1, indices.dtype),
                 arrays[2], self.n_features,
@@ -832,7 +832,7 @@ class _Conversion:
             np.add.at(squares, indices, np.square(X.data, dtype=np.float64))
         else:
             X = np.ascontiguousarray(X)
-            arrays, rows, stored = [X], _core.dense_rows(X), X.size
+            arrays, rows, stored = [X], _core.Rows(X), X.size
             squares += np.square(X, dtype=np.float64).sum(axis=0)
         norms = rows.squared_norms()
         arrays += [norms, y] if weights is None else [norms, y, weights]

@@ -121,7 +121,7 @@ class Points:
         """The rows, for the core."""
         if _validate.is_sparse(self.X):
             return _validate.trusted_csr(self.X)
-        return _core.dense_rows(np.ascontiguousarray(self.X))
+        return _core.Rows(np.ascontiguousarray(self.X))
 
     def squared_norms(self) -> np.ndarray:
         """|x|^2 of all rows, in float64."""

@@ -19,7 +19,7 @@ def part(rows: _core.Rows, which: np.ndarray, places: np.ndarray) -> tuple[Any, 
     if they are all.
     """
     if not rows.is_sparse:
-        return _core.dense_rows(np.asarray(rows.arrays[0])[which]), None
+        return _core.Rows(np.asarray(rows.arrays[0])[which]), None
     return rows.part(which, places)
 
 
@@ -55,7 +55,7 @@ def narrowed(rows: _core.Rows) -> _core.Rows:
     if not rows.is_sparse or rows.value_bytes == 4:
         return rows
     values, indices, indptr = (np.asarray(array) for array in rows.arrays)
-    return _core.csr_rows(values.astype(np.float32), indices, indptr, rows.shape[1])
+    return _core.Rows(values.astype(np.float32), indices, indptr, rows.shape[1])
 
 
 def seconds_a_pass(rows: _core.Rows) -> float:

@@ -489,7 +489,7 @@ def _index_array(index: Any) -> np.ndarray:
 
 def trusted_csr(X: Any) -> _core.Rows:
     """A CSR matrix that is known to be valid, of float32 or float64, as rows for the core."""
-    return _core.csr_rows(X.data, _index_array(X.indices), _index_array(X.indptr), int(X.shape[1]))
+    return _core.Rows(X.data, _index_array(X.indices), _index_array(X.indptr), int(X.shape[1]))
 
 
 def rows(
@@ -524,9 +524,9 @@ def rows(
     if not checked or converted.dtype.itemsize < values.dtype.itemsize:
         finite_rows(X, converted)
     if not is_sparse(X):
-        return _core.dense_rows(converted), converted.dtype
+        return _core.Rows(converted), converted.dtype
     indices, indptr = _index_array(X.indices), _index_array(X.indptr)
-    return _core.csr_rows(converted, indices, indptr, int(shape[1])), converted.dtype
+    return _core.Rows(converted, indices, indptr, int(shape[1])), converted.dtype
 
 
 def same_features(n: int, n_features: int) -> None:

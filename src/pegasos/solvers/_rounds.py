@@ -157,13 +157,13 @@ class Block(Arrays):
     def squares(self, part: slice) -> _core.Rows | None:
         """The squares of all numbers of some rows; None if all are 0."""
         if not _validate.is_sparse(self.X):
-            return _core.dense_rows(np.square(self.X[part], dtype=np.float64))
+            return _core.Rows(np.square(self.X[part], dtype=np.float64))
         X, (begin, end) = self.X, self.X.indptr[[part.start, part.stop]]
         if begin == end:
             return None
         values = np.square(X.data[begin:end], dtype=np.float64)
         ends = X.indptr[part.start : part.stop + 1] - begin
-        return _core.csr_rows(values, X.indices[begin:end], ends, X.shape[1])
+        return _core.Rows(values, X.indices[begin:end], ends, X.shape[1])
 
     def dense(self, which: np.ndarray) -> np.ndarray:
         """Some rows and their constant feature, as a new array of float64."""
