@@ -440,17 +440,15 @@ def test_factors_of_other_matrices_are_refused(dtype, wrong):
     refused("kernel_solve", good, solver=_core.NEWTON, tol=1e-12)
 
 
-def test_rows_in_double_are_those_that_were_asked_for():
-    good = dict(calls("dense", np.float32))["Columns.certify"]
-    labels, good[9] = np.ones((K, N), np.int8), np.ones(N)
-    labels[:, 0] = good[2][:, 0] = 0  # so that N - 1 rows are asked for
-    good[1] = _core.Targets(labels, np.ones(N))
-    for answer in (lambda _: None, lambda _: 1 / 0, lambda _: points("dense", np.float64),
-                   lambda rows: rows):  # fmt: skip
-        with pytest.raises((ValueError, TypeError, ZeroDivisionError)):
-            call("Columns.certify", good, in_double=answer)
+def test_values_in_double_are_made_of_these_rows(layout):
+    good = dict(calls(layout, np.float32))["Columns.certify"]
+    exact, good[9] = points(layout, np.float32), np.ones(N)
+    call("Columns.certify", good, exact=exact)
     refused("Columns.certify", good)
-    refused("Columns.certify", [*good[:9], None], in_double=lambda _: points("dense", np.float64))
+    refused("Columns.certify", [*good[:9], None], exact=exact)
+    fewer = _core.Points(_core.Rows(values(np.float32, N - 1, D)), kind=_core.LINEAR)
+    for other in (points(layout, np.float64), fewer):
+        refused("Columns.certify", good, exact=other)
 
 
 def test_columns_without_points_are_all_there(dtype):

@@ -166,6 +166,7 @@ OTHER: Final[int]
 @disjoint_base
 class Points:
     rows: Rows
+    by_blas: bool
     def __init__(
         self,
         rows: Rows,
@@ -178,9 +179,11 @@ class Points:
         by_differences: bool = ...,
         is_thick: bool = ...,
         is_thin: bool = ...,
-        by_blas: bool = ...,
         write: Callable[..., None] | None = ...,
         data: Any = ...,
+        wide: Rows | None = ...,
+        which: NDArray[np.int64] | None = ...,
+        far_in_double: bool = ...,
     ) -> None: ...
 
 def kernel_values(
@@ -238,7 +241,7 @@ class Columns:
         ridge: float,
         is_positive: bool,
         by_weights: bool = ...,
-        in_double: Callable[[NDArray[np.int64]], Points] | None = ...,
+        exact: Points | None = ...,
         watch: Watch,
         n_threads: int = ...,
     ) -> NDArray[np.void]: ...
@@ -354,9 +357,6 @@ def solve(
 
 NEWTON_MOST: Final[int]
 ROUNDING: Final[float]
-
-@disjoint_base
-class Exact: ...
 
 @disjoint_base
 class Factor: ...

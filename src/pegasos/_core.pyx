@@ -559,6 +559,17 @@ cdef class Rows:
         """Whether these are CSR rows."""
         return self.c.index_bytes > 0
 
+    cdef Rows in_double(self, which):
+        """Some of the rows, with values of float64."""
+        values, *index = (np.asarray(array) for array in self.arrays)
+        if not index:
+            return Rows(values[which].astype(np.float64))
+        indices, indptr = index
+        starts, counts = indptr[which], np.diff(indptr)[which]
+        ends = np.concatenate([[0], np.cumsum(counts)])
+        places = np.repeat(starts - ends[:-1], counts) + np.arange(ends[-1])
+        return Rows(values[places].astype(np.float64), indices[places], ends, self.c.n_features)
+
     cdef int64_t piece(self, double n_passes) noexcept:
         """How many rows are read between two moments at which Ctrl-C is heard."""
         cdef double numbers = <double> self.size / <double> self.c.n_rows + NUMBERS_OF_A_ROW
@@ -1195,15 +1206,22 @@ OTHER = -1
 cdef int64_t MOST_CHOSEN = 2**14
 # Numbers of rows that are made double at a time.
 cdef int64_t MOST_IN_DOUBLE = 2**24
+# Fewer rows are multiplied without BLAS, which rounds as the machine makes it and wants to be told
+# how many threads it has.
+cdef int64_t FEW_ROWS = 256
 # Rows of more features than this are not made dense. Scratch has a few thousand rows at most.
 cdef int64_t MOST_DENSE = <int64_t>1 << 40
+
+
+cdef object copied(const int64_t *numbers, int64_t count):
+    return np.asarray(<int64_t[:count]> <int64_t *> numbers).copy()
 
 
 cdef object rows_in(const pegasos_some *some):
     """What selects these rows of an array."""
     if some.which == NULL:
         return slice(some.first, some.first + some.count)
-    return np.asarray(<int64_t[:some.count]> <int64_t *> some.which).copy()
+    return copied(some.which, some.count)
 
 
 cdef int write_by_python(const pegasos_some *x, const pegasos_some *z, int64_t stride,
@@ -1216,13 +1234,17 @@ cdef class Points:
     """Rows among which a kernel is evaluated; see ``pegasos_points``.
 
     Of the kernel OTHER, ``write(data of x, rows, data of z, rows, out)`` writes the values between
-    some rows of two points; rows are a slice or an array.
+    some rows of two points; rows are a slice or an array. Points of float may be rows number
+    `which` of those that `wide` has in double. `far_in_double` is `by_differences` of these.
     """
     cdef pegasos_points c
     cdef readonly Rows rows
-    cdef object norms, inverted, write, data, error
+    cdef Rows wide
+    cdef object norms, inverted, write, data, error, which
     cdef PyThread_type_lock lock
-    cdef bint is_thin, by_blas
+    cdef bint is_thin, far_in_double
+    cdef readonly bint by_blas
+    """Whether BLAS multiplies these rows with others."""
 
     def __cinit__(self):
         self.lock = new_lock(False)
@@ -1232,7 +1254,8 @@ cdef class Points:
 
     def __init__(self, Rows rows not None, *, int64_t kind, double gamma=1, double coef0=0,
                  int64_t degree=0, norms=None, bint by_differences=False, bint is_thick=False,
-                 bint is_thin=False, bint by_blas=False, write=None, data=None):
+                 bint is_thin=False, write=None, data=None, Rows wide=None, which=None,
+                 bint far_in_double=False):
         cdef const float[::1] of_float
         cdef const double[::1] of_double
         require(kind == OTHER or PEGASOS_LINEAR <= kind <= PEGASOS_LAPLACIAN,
@@ -1245,8 +1268,10 @@ cdef class Points:
         self.c.kernel.kind, self.c.kernel.degree = kind, degree
         self.c.kernel.gamma, self.c.kernel.coef0 = gamma, coef0
         self.c.by_differences, self.c.is_thick, self.is_thin = by_differences, is_thick, is_thin
-        self.by_blas = by_blas
+        self.by_blas = (rows.c.n_rows >= FEW_ROWS
+                        and not (is_thin or is_thick or by_differences))
         self.write, self.data = write, data
+        self.wide, self.which, self.far_in_double = wide, which, far_in_double
         if norms is not None:
             require(len(norms) == rows.c.n_rows, "norms must have n_rows entries")
             if rows.c.value_bytes == 4:
@@ -1273,6 +1298,19 @@ cdef class Points:
         except BaseException as error:
             self.error = error
         return 1
+
+    cdef Points in_double(self, rows):
+        """Some of these points of float in double."""
+        cdef Rows exact
+        if self.wide is None:
+            exact = self.rows.in_double(rows)
+        else:
+            exact = self.wide.in_double(rows if self.which is None else self.which[rows])
+        norms = None if self.norms is None else exact.squared_norms()
+        return Points(exact, kind=self.c.kernel.kind, gamma=self.c.kernel.gamma,
+                      coef0=self.c.kernel.coef0, degree=self.c.kernel.degree, norms=norms,
+                      by_differences=self.far_in_double, is_thick=self.c.is_thick,
+                      is_thin=self.is_thin)
 
     cdef int invert(self) except -1:
         """Have the transpose of thin rows; one of several threads makes it."""
@@ -1333,6 +1371,7 @@ cdef class Work:
     cdef Watch watch
     cdef Points z
     cdef tuple memory
+    cdef Points exact
     cdef Work inner
 
     @staticmethod
@@ -1360,10 +1399,10 @@ cdef class Work:
                     "points must have the same kernel, features, type and layout")
             require(z.c.kernel.kind != PEGASOS_GAUSSIAN or x.c.by_differences or z.c.by_differences
                     or (x.c.norms != NULL and z.c.norms != NULL), "points must have norms")
-            work.c.blas = blas() if z.by_blas else NULL
+            work.c.blas = blas() if z.by_blas and z.c.write == NULL else NULL
             work.source.x, work.source.z, work.source.workers = &x.c, &z.c, &work.c
             scratch = z.scratch(x, work.c.n_threads)
-            work.c.scratch, work.memory = &scratch[0], (x, z, scratch)
+            work.c.scratch, work.memory = &scratch[0], (x, z, columns, scratch)
         # Where all columns are computed at once, no block of others is.
         if z is not None and columns is not None and not columns.c.is_all_at_once:
             block = np.empty(pegasos_columns_block(columns.c.n_rows) * bytes, np.uint8)
@@ -1379,6 +1418,21 @@ cdef class Work:
             work.c.threads = &work.pool.threads
         return work
 
+    cdef int tell_in_double(self, int64_t n_x, const int64_t *x, int64_t n_z, const int64_t *z,
+                            pegasos_columns **columns) noexcept:
+        """Tell columns of `z`, which last until the next call; see ``pegasos_kernel_evidence``."""
+        cdef Columns of_z
+        try:
+            of_z = Columns(self.exact.in_double(copied(z, n_z)), np.empty((0, n_z)), None)
+            if n_x > 0:
+                of_z.x = self.exact.in_double(copied(x, n_x))
+            self.inner = Work.of(of_z.x, of_z.z, self.watch, 1, of_z, self)
+            columns[0] = &self.inner.columns
+            return 0
+        except BaseException as error:
+            self.watch.error = error
+        return 1
+
     cdef object end(self, int status):
         """Let the threads end; raises what stopped this."""
         if self.pool is not None:
@@ -1389,6 +1443,12 @@ cdef class Work:
                 self.watch.error, work.z.error = work.z.error, None
             work = work.inner
         return self.watch.answer(status)
+
+
+cdef int tell_in_double(void *context, int64_t n_x, const int64_t *x, int64_t n_z,
+                        const int64_t *z, pegasos_columns **columns) noexcept nogil:
+    with gil:
+        return (<Work> context).tell_in_double(n_x, x, n_z, z, columns)
 
 
 def kernel_values(Points x not None, Points z not None, value_t[:, :] out not None,
@@ -1518,19 +1578,19 @@ cdef class Columns:
                 const double[::1] sizes not None, const double[::1] errors not None,
                 const double[::1] float_errors=None, const int64_t[::1] numbers=None, *,
                 const double[::1] lams not None, double intercept_scaling, bint free_intercept,
-                double ridge, bint is_positive, bint by_weights=False, in_double=None,
+                double ridge, bint is_positive, bint by_weights=False, Points exact=None,
                 Watch watch not None, int64_t n_threads=1):
         """Certificates of kernel machines, a table; see ``pegasos_kernel_certify``.
 
-        `numbers` are those of the rows in these columns. With `float_errors`, ``in_double(rows)``
-        returns points of some rows in double. `by_weights`, of the linear kernel: by way of w.
+        `numbers` are those of the rows in these columns. `float_errors` are of kernel values of
+        float; `exact` are then the points, to be made double. `by_weights`, of the linear kernel:
+        by way of w.
         """
         cdef int64_t n = self.c.n_rows
         cdef int status
         cdef void *room
         cdef pegasos_kernel_models models
         cdef pegasos_kernel_evidence evidence
-        cdef Exact exact = Exact()
         cdef Work work
         table = np.empty(targets.n_problems, type_of_proofs)
         cdef pegasos_kernel_proof[::1] proofs = table
@@ -1544,8 +1604,11 @@ cdef class Columns:
                 and (float_errors is None or float_errors.shape[0] == n)
                 and (numbers is None or numbers.shape[0] == n),
                 "norms, sizes, errors and numbers must have n_rows entries")
-        require((float_errors is None) == (in_double is None), "float_errors go with in_double")
-        require(self.x is not None or not (by_weights or in_double), "there must be points")
+        require((float_errors is None) == (exact is None), "float_errors go with exact")
+        require(exact is None or (exact.c.rows.n_rows == n and exact.c.rows.value_bytes == 4
+                                  and exact.c.write == NULL),
+                "exact must be of these rows, in float, and of a kernel that the core knows")
+        require(self.x is not None or not by_weights, "there must be points")
         if numbers is not None:
             require_indices(numbers, 0, n, "numbers must be in [0, n_rows)")
         memset(&models, 0, sizeof(models))
@@ -1562,10 +1625,9 @@ cdef class Columns:
         evidence.numbers = NULL if numbers is None else &numbers[0]
         evidence.rows = &self.x.rows.c if by_weights else NULL
         if float_errors is not None:
-            exact.source, exact.outer = in_double, work
-            evidence.float_errors, evidence.in_double = &float_errors[0], write_exact
-            evidence.context = <void *> exact
-            evidence.most_in_double = max(1, MOST_IN_DOUBLE // self.x.c.rows.n_features)
+            work.exact, evidence.context = exact, <void *> work
+            evidence.float_errors, evidence.in_double = &float_errors[0], tell_in_double
+            evidence.most_in_double = max(1, MOST_IN_DOUBLE // exact.c.rows.n_features)
         room = malloc(<size_t> pegasos_kernel_certificate_work(&models, &evidence))
         if room == NULL:
             work.end(PEGASOS_DONE)
@@ -1576,41 +1638,6 @@ cdef class Columns:
             free(room)
         work.end(PEGASOS_STOPPED if status else PEGASOS_DONE)
         return table
-
-
-cdef class Exact:
-    """Who has values in double between rows of points of float; ``source(rows)`` has the rows."""
-    cdef object source
-    cdef Work outer, work
-    cdef Columns columns
-
-    cdef Points take(self, int64_t count, const int64_t *rows):
-        cdef Points points = self.source(np.asarray(<int64_t[:count]> <int64_t *> rows).copy())
-        require(points is not None and points.c.rows.n_rows == count
-                and points.c.rows.value_bytes == 8, "in_double must return these rows in double")
-        return points
-
-    cdef int compute(self, int64_t n_x, const int64_t *x, int64_t n_z, const int64_t *z,
-                     pegasos_columns **columns) noexcept:
-        """Tell columns of `z`, which last until the next call; see ``pegasos_kernel_evidence``."""
-        cdef Points of_z
-        try:
-            of_z = self.take(n_z, z)
-            self.columns = Columns(of_z, np.empty((0, n_z)), None)
-            self.columns.x = of_z if n_x == 0 else self.take(n_x, x)
-            self.outer.inner = self.work = Work.of(self.columns.x, of_z, self.outer.watch, 1,
-                                                   self.columns, self.outer)
-            columns[0] = &self.work.columns
-            return 0
-        except BaseException as error:
-            self.outer.watch.error = error
-        return 1
-
-
-cdef int write_exact(void *context, int64_t n_x, const int64_t *x, int64_t n_z, const int64_t *z,
-                     pegasos_columns **columns) noexcept nogil:
-    with gil:
-        return (<Exact> context).compute(n_x, x, n_z, z, columns)
 
 
 cdef class Factor:

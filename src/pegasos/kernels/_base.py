@@ -160,8 +160,9 @@ class Kernel:
 
         What float32 values may be off by is known of kernels that are positive by their form, see
         `rounding`. A gap of other kernels would be claimed for numbers that are not the model's.
+        Certificates have values in double beside, which the core makes, of kernels that it knows.
         """
-        return self.is_positive or self.is_given
+        return self.is_given or (self.is_positive and self.number != _core.OTHER)
 
     def _typed(self, X: Any) -> Any:
         """`X` in the type in which values are computed."""

@@ -261,7 +261,7 @@ class ColumnCache:
         enough.
         """
         points, kernel, settings = self.points, self.points.kernel, problem.settings
-        is_double = points.dtype != np.float32 or not kernel.is_positive or kernel.has_weights
+        is_narrow = points.dtype == np.float32 and kernel.is_positive and not kernel.has_weights
         cache: ColumnCache = self
         numbers: Any = None
         if self.is_small and self.is_divided_by(problem.labels) and not kernel.has_weights:
@@ -269,11 +269,11 @@ class ColumnCache:
         proof = points.compute(
             cache.core.certify, problem.targets, coef, intercept,
             np.ascontiguousarray(a, np.float64), problem.masses, self.diagonal,
-            *self.rounding(np.float64), None if is_double else self.rounding(np.float32)[1],
+            *self.rounding(np.float64), self.rounding(np.float32)[1] if is_narrow else None,
             numbers, n_rows=len(points), n_threads=self._n_threads, lams=problem.lams,
             intercept_scaling=settings.constant_feature, free_intercept=settings.free_intercept,
             ridge=self.ridge, is_positive=self.is_positive, by_weights=kernel.has_weights,
-            in_double=None if is_double else lambda rows: points.in_double(rows).core,
+            exact=points.core if is_narrow else None,
         )  # fmt: skip
         objective = proof["objective"]
         if not np.isfinite(objective).all():

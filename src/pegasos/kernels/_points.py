@@ -20,9 +20,6 @@ _HOLLOW = 1 / 3
 _WIDEST = 4096
 # Fewer kernel values than this are not worth another thread.
 _FEW = 2**20
-# Fewer rows are multiplied without BLAS, which rounds as the machine makes it and wants to be told
-# how many threads it has.
-_FEW_ROWS = 256
 # Thick rows with at most this many entries are multiplied as fast as products are written and read.
 _CHEAP = 32
 
@@ -43,7 +40,7 @@ class Points:
         self.kernel, self.X = kernel, X
         #: The rows in double precision, if these are `narrowed`, and which of them these are.
         self.wide: Points | None = None
-        self._which: Any = slice(None)
+        self._which: Any = None
         if norms is not None or not kernel.needs_norms:
             self.norms, self.is_far = norms, is_far
 
@@ -102,16 +99,14 @@ class Points:
         if kernel.number == _core.OTHER:
             about = kernel, self.X, self.norms, self.is_far
             return _core.Points(rows, kind=_core.OTHER, write=_write, data=about)
+        in_double: dict[str, Any] = {"far_in_double": self.is_far_in(np.float64)}
+        if self.wide is not None:
+            in_double = {"wide": self.wide.rows, "which": self._which}
         return _core.Points(
             rows, kind=kernel.number, gamma=kernel.gamma, coef0=kernel.coef0, degree=kernel.degree,
             norms=self.norms, by_differences=self.is_far, is_thick=self.is_thick,
-            is_thin=self.is_thin, by_blas=self.by_blas,
+            is_thin=self.is_thin, **in_double,
         )  # fmt: skip
-
-    @property
-    def by_blas(self) -> bool:
-        """Whether BLAS multiplies these rows with others."""
-        return len(self) >= _FEW_ROWS and not (self.is_thin or self.is_thick or self.is_far)
 
     def __len__(self) -> int:
         return self.X.shape[0]
@@ -143,7 +138,7 @@ class Points:
         Kernel values take less than half the time, and memory. `in_double` has what these are.
         """
         kernel = self.kernel
-        if not (kernel.may_be_narrow and kernel.is_positive) or self.dtype == np.float32:
+        if not (kernel.may_be_narrow and kernel.keeps_type) or self.dtype == np.float32:
             return self  # certificates have bounds on rounding for these alone
         if self.is_far:
             return self
@@ -163,13 +158,11 @@ class Points:
         """Whether these are `narrowed`."""
         return self.wide is not None
 
-    def in_double(self, rows: np.ndarray) -> Any:
-        """Some of the rows as float64."""
-        if self.wide is not None:
-            return self.wide[np.arange(len(self.wide))[self._which][rows]]
-        points = Points(self.kernel, self.X[rows].astype(np.float64))
-        points.is_far = self.norms is not None and self.is_far_in(np.float64)
-        return points
+    def in_double(self) -> "Points":
+        """The rows as float64."""
+        if self.wide is None:
+            return Points(self.kernel, self.X.astype(np.float64))
+        return self.wide if self._which is None else self.wide[self._which]
 
     def diagonal(self) -> np.ndarray:
         """K(x, x) of every row."""
@@ -203,7 +196,8 @@ class Points:
         norms = None if self.norms is None else self.norms[rows]
         some = Points(self.kernel, self.X[rows], norms, self.is_far)
         if self.wide is not None:
-            some.wide, some._which = self.wide, np.arange(len(self.wide))[self._which][rows]
+            which = np.arange(len(self.wide)) if self._which is None else self._which
+            some.wide, some._which = self.wide, which[rows]
         return some
 
     def against(
@@ -237,7 +231,7 @@ class Points:
         """
         is_worth = self.kernel.number != _core.OTHER and n_rows * len(self) >= _FEW
         options |= {"watch": _core.Watch(tell), "n_threads": n_threads if is_worth else 1}
-        if not self.by_blas:
+        if not self.core.by_blas:
             return function(*arguments, **options)
         with _threads.blas.one_thread():
             return function(*arguments, **options)
