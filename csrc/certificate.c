@@ -284,13 +284,15 @@ void pegasos_make_feasible(const pegasos_targets *t, int64_t balance, const doub
         positive += signed_a > 0 ? signed_a : 0;
         negative += signed_a < 0 ? -signed_a : 0;
     }
+    if (!balance)
+        return;
     if (t->loss.nu != 0) { /* one class */
         const pegasos_share share = pegasos_share_of(t, feasible);
         for (int64_t i = 0; i < t->n; i++)
             feasible[i] = shared(share, feasible[i], weight_at(t, i));
         return;
     }
-    if (!balance || positive == negative)
+    if (positive == negative)
         return;
     const double sign = positive > negative ? 1 : -1;
     const double factor = positive > negative ? negative / positive : positive / negative;

@@ -530,7 +530,7 @@ class BlockSchedule(Passes):
             targets = self._targets(labels, weights, values)
             a = np.ascontiguousarray(self.a[:, numbers[0] : numbers[-1] + 1])
             self._dual_variables.let_go()
-            a = _clipped(a, labels, weights, settings)
+            a = targets.feasible(a, False)
             for j, (coef, intercept) in enumerate(points):
                 laid, interleaved = _rows.laid_out(rows, coef)
                 model = laid, intercept
@@ -637,18 +637,6 @@ def _parts_of(targets: _core.Targets, a: np.ndarray) -> np.ndarray:
     """What rows add to m D, beside their part of |w(a)|^2."""
     k = len(a)
     return targets.dual_values(a, np.zeros(k), np.ones(k), np.ones(k), False)
-
-
-def _clipped(a: np.ndarray, labels: np.ndarray, weights: Any, settings: Settings) -> np.ndarray:
-    """Dual variables within their bounds, and 0 where a row is not in a problem."""
-    c, clipped = 1.0 if weights is None else weights, np.where(labels != 0, a, 0)
-    for k, own in enumerate(clipped):
-        loss = settings.loss_of(k)
-        if np.isfinite(loss.bound):
-            np.clip(own, loss.least * c, loss.bound * c, out=own)
-        elif loss.least == 0:
-            np.maximum(own, 0, out=own)
-    return clipped
 
 
 def _balanced(
