@@ -470,24 +470,29 @@ class BlockSchedule(Passes):
         P of the mean of w is one standard error more than it is there. A load of few rows says
         nothing.
         """
-        p, nu, feature = self.problems, self.settings.loss.nu, self.settings.constant_feature
+        p, nu = self.problems, self.settings.loss.nu
         part = self.loads.get(self.loads.of_pass(self.n_passes, self.seed)[0])
         labels, weights, values = self.targets(part.y, part.weights, part.numbers)
         coef, intercept = map(np.ascontiguousarray, (self.sums[:, :-1], self.sums[:, -1]))
         scores = _rows.decision_function(part.rows(), coef, intercept)
+        means = np.zeros(len(p))
         for k, y in enumerate(labels):
             c = (y != 0) * (1.0 if weights is None else weights)
             u = (1.0 if values is None else values[k]) - y * scores[:, k]
             losses, mass = _rounds.Slopes(self.settings.loss_of(k), 0.0).value(u), c.sum()
-            mean = (c * losses).sum() / mass
-            error = np.sqrt(np.square(c * (losses - mean)).sum()) / mass
-            b = intercept[k]
-            norm = (coef[k] * coef[k]).sum() + ((b / feature) ** 2 if feature else 0)
-            primal = p["lam"][k] / 2 * norm + mean + error + nu * b
-            dual = p["part"][k] / self.masses[k] - p["lam"][k] / 2 * self.dual["squared_norm"][k]
-            if not primal - dual <= _HOPEFUL * tol * (nu - dual if nu else primal):
-                return False
-        return True
+            means[k] = (c * losses).sum() / mass
+            means[k] += np.sqrt(np.square(c * (losses - means[k])).sum()) / mass
+        primal = self._objectives(coef, intercept, means)
+        dual = p["part"] / self.masses - p["lam"] / 2 * self.dual["squared_norm"]
+        return bool((primal - dual <= _HOPEFUL * tol * (nu - dual if nu else primal)).all())
+
+    def _objectives(
+        self, coef: np.ndarray, intercept: np.ndarray, losses: np.ndarray
+    ) -> np.ndarray:
+        """P of models, given the means of their losses."""
+        feature = self.settings.constant_feature
+        squared = (coef * coef).sum(axis=1) + ((intercept / feature) ** 2 if feature else 0)
+        return self.problems["lam"] / 2 * squared + losses + self.settings.loss.nu * intercept
 
     def _check(self, on_progress: Callable[[], None] | None) -> None:
         """Find the gap over all rows; a transaction. w is summed anew."""
@@ -511,7 +516,7 @@ class BlockSchedule(Passes):
         dual variables, made feasible; and `part`, w and the constant weight, summed anew.
         """
         settings, p, room = self.settings, self.problems, self._working
-        nu, is_free, feature = settings.loss.nu, settings.free_intercept, settings.constant_feature
+        nu, is_free = settings.loss.nu, settings.free_intercept
         k, scale = len(p), self.dual["scale"][:, None]
         points = [
             tuple(map(np.ascontiguousarray, point))
@@ -549,8 +554,7 @@ class BlockSchedule(Passes):
                 on_progress()
         models = []
         for (coef, intercept), loss in zip(points, losses, strict=True):
-            squared = (coef * coef).sum(axis=1) + ((intercept / feature) ** 2 if feature else 0)
-            objective = p["lam"] / 2 * squared + loss / self.masses + nu * intercept
+            objective = self._objectives(coef, intercept, loss / self.masses)
             objective[self.n_inside == 0] = 0
             models.append((coef, intercept, objective))
         if not np.isfinite([objective for *_, objective in models]).all():
