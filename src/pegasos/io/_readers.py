@@ -61,23 +61,9 @@ _ENCODE = (
 
 @dataclass(frozen=True)
 class Layout:
-    """How the rows of a file are read.
+    """How the rows of a file are read: parameters of `pegasos.Blocks`, checked.
 
-    Attributes
-    ----------
-    format : str, optional
-        One of `FORMATS`; told from the name if not given.
-    label_column : int, str or None, default=-1
-        Which column of a table (CSV, .npy, Parquet) holds the label: its name, or its number;
-        negative ones count from the end, without those of `drop`. None: there is no label.
-    drop : sequence of int or str, default=()
-        Columns of a table that are left out.
-    header : {"auto", "yes", "no"}, default="auto"
-        Whether the first line of a CSV file has names of columns; "auto": if it has no number but
-        the label, or if columns are chosen by name.
-    separator : str, optional
-        The character between fields of CSV. Not given: a comma, a semicolon or a tab, whichever is
-        in the first line.
+    But `label_column` may be None: there is no label.
     """
 
     format: str | None = None
@@ -131,8 +117,8 @@ class Rows(NamedTuple):
 
     X: Any
     y: np.ndarray | None
-    zero_based: bool | None
-    names: list[str] | None
+    zero_based: bool | None  # whether LIBSVM text counts features from 0
+    names: list[str] | None  # of the features, of a table that has some
 
 
 def guess_format(path: _archive.Path) -> str:
@@ -153,42 +139,27 @@ def read(
     targets: bool = False,
     **layout: Any,
 ) -> Rows:
-    """Read rows and labels, or targets.
+    """Read rows and labels, or targets: X, an array or a CSR matrix, and y, or None.
+
+    An OSError if the file cannot be read, and a ValueError, with the number of the line, if it is
+    malformed.
 
     Parameters
     ----------
     path : str or path
         Text may be compressed (.gz, .bz2, .xz). "-" is standard input.
-    n_features : int, optional
-        Number of columns of X; LIBSVM text does not say, and a test file may lack the last ones.
+    n_features, zero_based
+        As of `pegasos.Blocks`.
     names : sequence of str, optional
         Which columns of a table with names are features. The last column is then the label only if
         there is no other beside these.
     labels_optional : bool, default=False
         A table without a column beside the features, LIBSVM text that begins with an index, or an
         .npz file without y, holds rows only.
-    zero_based : bool, optional
-        Whether LIBSVM text counts features from 0. Not given: if it has a feature 0.
     targets : bool, default=False
         Whether labels are targets of regression: numbers, in an .npz file of several outputs too.
     layout
         Attributes of `Layout`.
-
-    Returns
-    -------
-    X : ndarray or csr_array of shape (n_samples, n_features)
-    y : ndarray of shape (n_samples,) or (n_samples, n_outputs), or None
-    zero_based : bool or None
-        Whether LIBSVM text counts features from 0; None of other formats.
-    names : list of str or None
-        Names of the features, of a table that has some.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be read.
-    ValueError
-        If it is malformed; the message has the number of the line.
     """
     name = "standard input" if path == "-" else os.fspath(path)
     if n_features is not None:
@@ -360,10 +331,7 @@ def _blame_line(
 
 
 class _Text:
-    """Rows of text; `parse` makes them of lines, and `check` says what is wrong with one.
-
-    `expected` has the parameters of `_Columns`.
-    """
+    """Rows of text; `parse` makes them of lines, and `check` says what is wrong with one."""
 
     #: Lines before the first row, and the number that messages give to column 0.
     skip, first_column = 0, 1
