@@ -253,20 +253,20 @@ class Blocks:
     def parts(self) -> Iterator["Part"]:
         """The blocks, one after the other."""
         for k in range(self.n_blocks):
-            part = self.room([k])
-            self.read([k], part)
-            yield part
+            yield self._part([k])
+
+    def _part(self, blocks: Sequence[int]) -> "Part":
+        part = self.room(blocks)
+        self.read(blocks, part)
+        return part
 
     def sample(self) -> _core.Rows:
         """Rows of the first block, for what is said of rows at large."""
-        part = self.room([0])
-        self.read([0], part)
-        return part.rows()
+        return self._part([0]).rows()
 
     def in_memory(self) -> tuple[Any, np.ndarray, np.ndarray | None]:
         """All rows, labels and sample weights, in the order of the cache."""
-        part = self.room(range(self.n_blocks))
-        self.read(range(self.n_blocks), part)
+        part = self._part(range(self.n_blocks))
         return part.matrix(), self.labels(part.y), part.weights
 
     @staticmethod
@@ -776,13 +776,12 @@ class _Conversion:
         """X, y and weights of the rows of each file, and a random order of them."""
         for k, path in enumerate(paths):
             own = (seed * 0x9E3779B97F4A7C15 + k + 1) % 2**64
-            n_features = self.n_features + self.shift
             with open(path, "rb") as file:
+                pieces = _sources.load(file, self.dtype, self.n_features + self.shift)
                 if os.path.getsize(path) > max(self.memory // _BUCKET_SHARE, 2**16):
-                    dealt = self._deal(_sources.load(file, self.dtype, n_features), work, own)
+                    dealt = self._deal(pieces, work, own)
                     yield from self._shuffled(dealt, work, own)
                 else:
-                    pieces = _sources.load(file, self.dtype, n_features)
                     X, y, weights = _readers.joined(list(pieces))
                     permutation, order = np.empty((2, len(y)), np.int64)
                     _core.Order(own, permutation, _core.SAMPLINGS["permutation"], 0).draw(order)
