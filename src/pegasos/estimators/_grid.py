@@ -115,7 +115,7 @@ class Grid:
         if arrays:
             for name, array in self.state().items():
                 _state.same_kind(name, arrays.get(name), array)
-                setattr(self, name, arrays[name].copy())
+                setattr(self, name, np.array(arrays[name]))
         return {name: array for name, array in arrays.items() if name not in self.state()}
 
     def add(self, where: tuple[int, ...], fold: int, problems: Any, scores: np.ndarray) -> None:

@@ -116,9 +116,9 @@ def _places(name: str) -> tuple[str, str | None, os.stat_result | None]:
     return target, temporary, before
 
 
-def load_sealed(path: Path) -> dict[str, np.ndarray]:
+def load_sealed(path: Path, folder: str | None = None) -> dict[str, np.ndarray]:
     """As `load`, of what `save` has written; a ValueError also if its checksum is wrong."""
-    arrays = load(path)
+    arrays = load(path, folder)
     seal = arrays.pop(_CHECKSUM, None)
     if seal is None:
         raise ValueError("it has no checksum")

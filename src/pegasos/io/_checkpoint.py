@@ -7,9 +7,12 @@ Searches over `Blocks` write their scores and the state of the fits under way in
 fit with the best parameters, which follows, keeps these scores in its own checkpoints.
 """
 
+import contextlib
 import json
 import os
+import tempfile
 import time
+from collections.abc import Generator
 from typing import Any
 
 import numpy as np
@@ -18,6 +21,7 @@ from pegasos.io import _archive, _model
 from pegasos.io._blocks import Blocks
 from pegasos.problems import _rows, _validate
 from pegasos.solvers import _state
+from pegasos.solvers._blocks import fit_into_memory
 from pegasos.solvers._joint import Joint
 
 # What may differ when a fit goes on; the rest decides the bits.
@@ -67,7 +71,8 @@ def resume(estimator: Any, path: _archive.Path, X: Any, y: Any) -> None:
     ValueError if it is no whole checkpoint, or one of other data or parameters.
     """
     name = os.fspath(path)
-    model, arrays = _model.load(path), _archive.load_sealed(path)
+    with _room_for(X) as folder:
+        model, arrays = _model.with_arrays(path, folder)
     if "checkpoint" not in arrays:
         raise ValueError(f"{name} is a model, but no checkpoint: there is nothing to go on from")
     _check_about(estimator, name, arrays["checkpoint"], X, y)
@@ -104,12 +109,24 @@ def resume_search(search: Any, path: _archive.Path, X: Any, y: Any) -> bool:
 
     Returns whether the search was over, and the fit that follows has a state there as well.
     """
-    arrays = _archive.load_sealed(path)
+    with _room_for(X) as folder:
+        arrays = _archive.load_sealed(path, folder)
     of_search = _named("search.", arrays)
     if of_search:
         _check_about(search, os.fspath(path), of_search.pop("checkpoint", ""), X, y)
         search._resumed = of_search
     return "checkpoint" in arrays or not of_search
+
+
+@contextlib.contextmanager
+def _room_for(X: Any) -> Generator[str | None]:
+    """A folder for arrays that stay on disk, where they may have more numbers than memory holds."""
+    if not isinstance(X, Blocks) or fit_into_memory(X):
+        yield None
+        return
+    # Windows keeps files that are mapped.
+    with tempfile.TemporaryDirectory(dir=X.cache, ignore_cleanup_errors=True) as folder:
+        yield folder
 
 
 def _named(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:

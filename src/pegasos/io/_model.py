@@ -656,8 +656,15 @@ def load(path: str | os.PathLike[str]) -> LinearModel | KernelModel:
     >>> print("saved:", model.predict(rows), "loaded:", again.predict(rows))
     saved: [1 0] loaded: [1 0]
     """
+    return with_arrays(path)[0]
+
+
+def with_arrays(
+    path: _archive.Path, folder: str | None = None
+) -> tuple[LinearModel | KernelModel, dict[str, np.ndarray]]:
+    """A model, and all arrays of its file; `folder` as for `pegasos.io._archive.load`."""
     try:
-        arrays = _archive.load_sealed(path)
+        arrays = _archive.load_sealed(path, folder)
         about = json.loads(str(arrays["about"]))
         kinds = {kind._FORMAT: kind for kind in (LinearModel, KernelModel)}
         if not isinstance(about["format"], str) or about["format"] not in kinds:
@@ -674,7 +681,7 @@ def load(path: str | os.PathLike[str]) -> LinearModel | KernelModel:
         name = os.fspath(path)
         what = f"it{what.removeprefix(name)}" if what.startswith(f"{name} ") else what
         raise ValueError(f"{name} is not a pegasos model: {what}") from None
-    return model
+    return model, arrays
 
 
 def _alike(part: Any, other: Any) -> Any:

@@ -53,8 +53,8 @@ _HOPEFUL, _PASSES_BEFORE_CHECK = 1.5, 8
 # The constant feature of a free intercept is at least so large.
 _LEAST_FEATURE = 1e-3
 
-# Bytes of zeros that are written at once.
-_ZEROS = 2**22
+# Bytes of zeros that are written at once, and rows that are copied at once.
+_ZEROS, _ROWS_AT_ONCE = 2**22, 2**14
 
 #: Of labels or targets, weights and row numbers, what `_core.Targets` wants: labels (n_problems,
 #: n), weights or None, values or None.
@@ -207,6 +207,12 @@ class OfRows:
         """One of these numbers of all rows after the other; lets go of it before the next one."""
         for own in self.array[which]:
             yield own
+            self.let_go()
+
+    def pieces(self) -> Iterator[slice]:
+        """Some rows after the other; lets go of them before the next ones."""
+        for first in range(0, self.array.shape[1], _ROWS_AT_ONCE):
+            yield slice(first, first + _ROWS_AT_ONCE)
             self.let_go()
 
     def let_go(self) -> None:
@@ -630,7 +636,8 @@ class BlockSchedule(Passes):
             is_good &= bool((dual[name] == self.dual[name]).all())
         if not is_good:
             raise ValueError("state: numbers or kept rows do not fit the rest")
-        self.a[...] = arrays["a"]
+        for rows in self._dual_variables.pieces():
+            self.a[:, rows] = arrays["a"][:, rows]
         for name in ("w", "coef", "sums"):
             setattr(self, name, np.array(arrays[name]))
         self.kept, self.problems, self.dual = kept.copy(), problems, dual

@@ -826,13 +826,13 @@ class Rounds(Passes):
             shapes |= {f"{k}.{name}": shape for name, shape in own.items()}
         for name, shape in shapes.items():
             _state.same_kind(name, arrays.get(name), np.broadcast_to(0.0, shape))
-        moves = arrays["moves"]
+        moves = np.array(arrays["moves"])
         if not (np.isin(moves[:, 0], range(len(self.problems))) & (moves[:, 1] > 0)).all():
             raise ValueError("state: moves do not fit the rest")
         self.moves = [(int(row[0]), row[2:], float(row[1])) for row in moves]
         for k, p in enumerate(self.problems):
             for owner, names in ((p, Problem._ARRAYS), (p.bound, Bound._ARRAYS)):
-                vars(owner).update((name, arrays[f"{k}.{name}"].copy()) for name in names)
-            p.pairs = [(step, change) for step, change in arrays[f"{k}.pairs"]]
+                vars(owner).update((name, np.array(arrays[f"{k}.{name}"])) for name in names)
+            p.pairs = [(step, change) for step, change in np.array(arrays[f"{k}.pairs"])]
             p.bound.best, *numbers = arrays[f"{k}.numbers"].tolist()
             vars(p).update(zip(Problem._NUMBERS, numbers, strict=True))
