@@ -49,10 +49,8 @@ enum {
     PLAIN_ROWS = 32,       /* by plain loops, */
     SEARCH_ROWS = 1 << 14, /* and of one of a line search, */
     SEARCH_COST = 4,       /* where rows have so many numbers */
-    PIECE_OF_FEATURES = 128,
-    MOST_BLOCKS = 16,     /* of rows; */
-    MOST_MATRICES = 8,    /* of the band, for each of which there is a matrix, */
-    ROWS_PER_MATRIX = 64, /* and which have as many rows */
+    MOST_BLOCKS = 16,      /* of rows; */
+    ROWS_PER_MATRIX = 64,  /* of the band, at least, in blocks that have a matrix */
     SEARCHES = 30,
     RIDGES = 6,
     PRODUCTS = 250
@@ -73,8 +71,6 @@ static const double RIDGE = 1e-10;
 static const double ACCURACY = 0.01;
 /* A piece has about so many numbers. */
 static const double PIECE = 1e6;
-/* Matrices of blocks have so many numbers, if these are enough for two. */
-static const double MATRICES = 1e6;
 
 /* What is added up over the rows: losses; a_i u_i - c_i l*(a_i/c_i), (a_i - A_i)^2/c_i, and
  * z_i a_i - c_i l*(a_i/c_i); |a_i| of either sign of y_i a_i. */
@@ -116,7 +112,7 @@ typedef struct run {
     /* of features */
     double *sums, *right, *direction, *towards, *products;
     double *of_blocks;         /* sums of each block */
-    double *matrices, *scaled; /* likewise; rows of A that are multiplied */
+    double *matrices, *scaled; /* likewise; a piece of rows of A for each matrix */
 } run;
 
 static int64_t round_up(int64_t n)
@@ -133,30 +129,6 @@ static int64_t blocks_of(int64_t n, int64_t d)
     return most < 1 ? 1 : most < MOST_BLOCKS ? most : MOST_BLOCKS;
 }
 
-/* Blocks of n rows of the band, or features, that have a matrix of products each: a power of two,
- * which threads are likely to share well. None is empty. */
-static int64_t matrices_of(int64_t n, int64_t d)
-{
-    const double size = (double)round_up(d + 1);
-    int64_t n_blocks = 1;
-    while (n_blocks < MOST_MATRICES && n >= 2 * n_blocks * ROWS_PER_MATRIX
-           && (n_blocks == 1 || 2 * (double)n_blocks * size * size <= MATRICES))
-        n_blocks *= 2;
-    return n_blocks;
-}
-
-static int64_t most_matrices(int64_t n, int64_t d)
-{
-    return matrices_of(n > d ? n : d + 1, d);
-}
-
-/* Rows of `scaled`: one piece for each matrix, or a band of fewer rows than there are features. */
-static int64_t scaled_rows(int64_t n, int64_t d)
-{
-    const int64_t pieces = BLAS_ROWS * matrices_of(n, d), narrow = round_up(n < d ? n : d);
-    return narrow > pieces ? narrow : pieces;
-}
-
 /* Arrays, each of which begins with a cache line. */
 enum { OF_ROWS = 7, OF_FEATURES = 5, LINE = LANES * sizeof(double) };
 
@@ -165,7 +137,7 @@ int64_t pegasos_newton_work(int64_t n_rows, int64_t n_features)
     const int64_t stride = round_up(n_features + 1), n_blocks = blocks_of(n_rows, n_features);
     int64_t rows = OF_FEATURES + n_blocks;
     if (n_features < PEGASOS_NEWTON_MOST)
-        rows += stride * most_matrices(n_rows, n_features) + scaled_rows(n_rows, n_features);
+        rows += (stride + BLAS_ROWS) * symmetric_blocks(n_rows, ROWS_PER_MATRIX, stride);
     return LINE + 8 * (OF_ROWS * round_up(n_rows) + NUMBERS * n_blocks + rows * stride);
 }
 
@@ -183,7 +155,7 @@ static run lay_out(const pegasos_rows *rows, pegasos_newton *p, const pegasos_ne
     r.piece = round_up((int64_t)fmin(most, MOST_ROWS));
     r.piece = r.piece < LANES ? LANES : r.piece;
     r.n_blocks = blocks_of(n, d);
-    r.n_matrices = d < PEGASOS_NEWTON_MOST ? most_matrices(n, d) : 0;
+    r.n_matrices = d < PEGASOS_NEWTON_MOST ? symmetric_blocks(n, ROWS_PER_MATRIX, stride) : 0;
     double *next = (double *)(((uintptr_t)x->work + LINE - 1) / LINE * LINE);
     for (int k = 0; k < OF_ROWS - 1; k++, next += round_up(n))
         *of_rows[k] = next;
@@ -573,93 +545,41 @@ static void scale_row(const run *r, int64_t k, int64_t bytes, char *out)
     set_to(out, bytes, r->d, r->p->feature * root);
 }
 
-/* The matrix that is wanted; those of blocks lie one after the other, it comes first. */
+/* The matrix that is wanted: that of the first block. */
 typedef struct products {
     const run *r;
     const symmetric *m;
 } products;
 
-static symmetric matrix_of(const products *x, int64_t block)
-{
-    symmetric m = *x->m;
-    m.numbers = x->r->matrices + block * x->r->stride * x->r->stride;
-    return m;
-}
-
-static void scale_some(const block_pass *pass, int64_t block, int64_t first, int64_t count)
-{
-    const products *const x = pass->context;
-    const int64_t bytes = x->m->bytes;
-    (void)block;
-    for (int64_t k = first; k < first + count; k++)
-        scale_row(x->r, k, bytes, (char *)x->r->scaled + k * x->r->stride * bytes);
-}
-
 static void multiply_some(const block_pass *pass, int64_t block, int64_t first, int64_t count)
 {
     const products *const x = pass->context;
-    const symmetric m = matrix_of(x, block);
+    const symmetric m = symmetric_of_block(x->m, block);
     char *const scaled = (char *)(x->r->scaled + block * BLAS_ROWS * x->r->stride);
     for (int64_t k = 0; k < count; k++)
         scale_row(x->r, first + k, m.bytes, scaled + k * m.stride * m.bytes);
     symmetric_add_outer(&m, count, scaled, first == first_of_block(pass, block));
 }
 
-/* Of a narrow band: all of A is in `scaled`. */
-static void multiply_features(const block_pass *pass, int64_t block, int64_t first, int64_t count)
-{
-    const products *const x = pass->context;
-    const symmetric m = matrix_of(x, block);
-    symmetric_add_inner(&m, first, count, x->r->scaled, first == first_of_block(pass, block));
-}
-
-/* A^T A or, of a narrow band, A A^T; false: stopped. */
-static bool multiply(const run *r, const iteration *s, bool is_narrow, const symmetric *m)
+/* A^T A; false: stopped. */
+static bool multiply(const run *r, const iteration *s, const symmetric *m)
 {
     const products x = {r, m};
-    const double size = (double)m->size, length = (double)r->stride;
-    const double cost = size * size / 2 / PRODUCTS_PER_NUMBER;
-    const int64_t n = is_narrow ? r->size : s->n_band, n_blocks = matrices_of(n, r->d);
-    const block_pass scale = {scale_some, &x, s->n_band, blocks_of(s->n_band, 0), r->piece, length};
-    const block_pass inner = {multiply_features, &x, n, n_blocks, PIECE_OF_FEATURES, cost};
-    const block_pass outer = {multiply_some, &x, n, n_blocks, m->blas ? BLAS_ROWS : PLAIN_ROWS,
-                              length + cost};
-    if (is_narrow ? !go_over(r, &scale, 0) || !go_over(r, &inner, 0) : !go_over(r, &outer, 0))
+    const double length = (double)r->stride;
+    const double cost = length + (double)(m->size * m->size) / 2 / PRODUCTS_PER_NUMBER;
+    const int64_t n_blocks = symmetric_blocks(s->n_band, ROWS_PER_MATRIX, r->stride);
+    const block_pass over = {
+        multiply_some, &x, s->n_band, n_blocks, m->blas ? BLAS_ROWS : PLAIN_ROWS, cost};
+    if (!go_over(r, &over, 0))
         return false;
-    for (int64_t apart = 1; apart < n_blocks; apart *= 2)
-        for (int64_t k = 0; k + apart < n_blocks; k += 2 * apart) {
-            const symmetric sum = matrix_of(&x, k), more = matrix_of(&x, k + apart);
-            symmetric_add(&sum, more.numbers);
-        }
+    symmetric_add_up(m, n_blocks);
     return true;
-}
-
-/* x = A r before the equations of a narrow band are solved, and p = (r - A^T x)/lam afterwards. */
-static void project(const run *r, const symmetric *m, double *x)
-{
-    for (int64_t k = 0; k < m->size; k++) {
-        x[k] = 0;
-        for (int64_t j = 0; j < r->size; j++)
-            x[k] += get(r->scaled, m->bytes, k * r->stride + j) * r->right[j];
-    }
-}
-
-static void project_back(const run *r, const symmetric *m, const double *x)
-{
-    for (int64_t k = 0; k < m->size; k++)
-        for (int64_t j = 0; j < r->size; j++)
-            r->direction[j] -= get(r->scaled, m->bytes, k * r->stride + j) * x[k];
-    for (int64_t j = 0; j < r->size; j++)
-        r->direction[j] /= r->p->lam;
 }
 
 /*
  * Newton's equations for the step p are (D + A^T A) p = r, with the rows sqrt(h_i''/m) (x_i,
  * feature) of the band as A, where h_i'' = c_i/delta of a piecewise quadratic loss, D the diagonal,
- * and r minus the gradient. Where the band has fewer rows than there are features, and D = lam,
- * there are fewer unknowns in (Woodbury)
- *
- *     p = (r - A^T x)/lam,    (lam + A A^T) x = A r.
+ * and r minus the gradient.
  *
  * Along directions in which nothing but lam holds the matrix up (features that add up to a
  * constant), errors must stay small beside it: single precision will do for a large lam alone.
@@ -670,20 +590,19 @@ static void project_back(const run *r, const symmetric *m, const double *x)
 static bool solve_by_matrix(const run *r, iteration *s)
 {
     const pegasos_newton *p = r->p;
-    const bool is_narrow = s->n_band < r->size && !p->free_intercept;
     const bool is_single = r->x->blas && r->x->norms && FLT_EPSILON * s->trace <= ROUNDING * p->lam
                            && p->lam > TINY && s->trace < 1 / TINY;
-    const double last = is_narrow ? p->lam : diagonal(r, s, r->d);
+    const double last = diagonal(r, s, r->d);
     const pegasos_progress now = progress_of(p);
     symmetric m = {.numbers = r->matrices,
-                   .size = is_narrow ? s->n_band : r->size,
+                   .size = r->size,
                    .stride = r->stride,
                    .bytes = is_single ? 4 : 8,
                    .blas = r->x->blas};
-    double trace, ridge = 0, *const x = is_narrow ? r->towards : r->direction;
+    double trace, ridge = 0;
     int status = SYMMETRIC_NOT_POSITIVE;
     for (int n_ridges = 0;; m.bytes = 8) {
-        if (!multiply(r, s, is_narrow, &m))
+        if (!multiply(r, s, &m))
             return false;
         trace = symmetric_add_diagonal(&m, p->lam + ridge, last + ridge);
         status = symmetric_factorise(&m, r->watch, &now);
@@ -695,16 +614,12 @@ static bool solve_by_matrix(const run *r, iteration *s)
             ridge = n_ridges++ == 0 ? RIDGE * trace : 100 * ridge;
     }
     memcpy(r->direction, r->right, (size_t)r->size * sizeof(double));
-    if (is_narrow)
-        project(r, &m, x);
     if (status == SYMMETRIC_FACTORED)
-        symmetric_solve(&m, x, r->products);
+        symmetric_solve(&m, r->direction, r->products);
     else
-        for (int64_t k = 0; k < m.size; k++)
-            x[k] /= trace; /* downhill, at least; numbers have overflown */
-    if (is_narrow)
-        project_back(r, &m, x);
-    return !is_to_stop(r->watch, 2 * (double)(m.size * r->size), &now);
+        for (int64_t j = 0; j < r->size; j++)
+            r->direction[j] /= trace; /* downhill, at least; numbers have overflown */
+    return !is_to_stop(r->watch, (double)(m.size * m.size), &now);
 }
 
 static void multiply_rows(const block_pass *pass, int64_t block, int64_t first, int64_t count)

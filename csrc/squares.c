@@ -19,10 +19,9 @@
 #include <math.h>
 #include <string.h>
 
-/* Blocks of rows have a matrix each, of so many numbers together, and are read in pieces. Outputs
- * that are many beside the features wait for another pass: columns cost their square. */
-enum { MOST_BLOCKS = 8, ROWS_PER_BLOCK = 1024, ROWS = 128, FEW_OUTPUTS = 16, MANY_OUTPUTS = 128 };
-static const double MATRICES = 1e6;
+/* Rows of a block that has a matrix, at least, and of a piece. Outputs that are many beside the
+ * features wait for another pass: columns cost their square. */
+enum { ROWS_PER_BLOCK = 1024, ROWS = 128, FEW_OUTPUTS = 16, MANY_OUTPUTS = 128 };
 /* Passes over the rows: that of the matrix. */
 enum { PASSES = 1 };
 
@@ -40,12 +39,8 @@ static int64_t together(int64_t n_features)
 /* For any number of outputs. */
 static int64_t blocks_of(int64_t n_rows, int64_t n_features)
 {
-    const double stride = (double)stride_of(n_features, together(n_features));
-    int64_t n_blocks = 1;
-    while (n_blocks < MOST_BLOCKS && n_rows >= 2 * n_blocks * ROWS_PER_BLOCK
-           && 2 * (double)n_blocks * stride * stride <= MATRICES)
-        n_blocks *= 2;
-    return n_blocks;
+    const int64_t stride = stride_of(n_features, together(n_features));
+    return symmetric_blocks(n_rows, ROWS_PER_BLOCK, stride);
 }
 
 /* What comes after the room of a fit. */
@@ -79,8 +74,7 @@ static void multiply_some(const block_pass *pass, int64_t block, int64_t first, 
     const fit *const f = x->f;
     const int64_t stride = x->m.stride, d = f->rows->n_features;
     double *const scaled = x->scaled + block * ROWS * stride;
-    symmetric m = x->m;
-    m.numbers = (double *)x->m.numbers + block * stride * stride;
+    const symmetric m = symmetric_of_block(&x->m, block);
     for (int64_t k = 0; k < count; k++) {
         double *const row = scaled + k * stride;
         const double root = sqrt(weight_of(f, first + k) / f->s->mass);
@@ -104,12 +98,7 @@ static bool multiply(const squares *x, pegasos_watch *watch)
     memset(numbers, 0, (size_t)(n_blocks * stride * stride) * sizeof(double));
     if (!go_over_blocks(&pass, x->f->options->threads, watch, &now))
         return false;
-    for (int64_t apart = 1; apart < n_blocks; apart *= 2)
-        for (int64_t k = 0; k + apart < n_blocks; k += 2 * apart) {
-            symmetric sum = x->m;
-            sum.numbers = numbers + k * stride * stride;
-            symmetric_add(&sum, numbers + (k + apart) * stride * stride);
-        }
+    symmetric_add_up(&x->m, n_blocks);
     return true;
 }
 

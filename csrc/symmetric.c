@@ -12,7 +12,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { LANES = SYMMETRIC_LANES };
+enum { LANES = SYMMETRIC_LANES, MOST_BLOCKS = 8 };
+/* Matrices of blocks have so many numbers, if these are enough for two. */
+static const double MATRICES = 1e6;
 
 static INLINE double dot(const double *restrict x, const double *restrict y, int64_t n)
 {
@@ -43,13 +45,6 @@ CLONES_WIDE static void add_tile(int64_t size, int64_t stride, const double *res
         }
 }
 
-CLONES_WIDE static void multiply_row(int64_t i, int64_t length, int64_t stride,
-                                     const double *restrict z, double *restrict row)
-{
-    for (int64_t j = 0; j <= i; j++)
-        row[j] += dot(z + i * stride, z + j * stride, length);
-}
-
 /* Row i of the factor, given those above it; returns its pivot before the root. */
 CLONES_WIDE static void factorise_row(int64_t i, int64_t stride, double *restrict lower,
                                       double *pivot)
@@ -60,26 +55,23 @@ CLONES_WIDE static void factorise_row(int64_t i, int64_t stride, double *restric
     *pivot = row[i] - dot(row, row, i);
 }
 
-/* Adds z z^T for columns z of `count` rows or, if they are `inner` products, of `count` columns for
- * rows z. */
-static void add_by_blas(const symmetric *m, int64_t count, const void *z, bool inner, bool is_first)
+static void add_by_blas(const symmetric *m, int64_t count, const void *z, bool is_first)
 {
     double one = 1, before = is_first ? 0 : 1;
     float one_float = 1, before_float = is_first ? 0 : 1;
     int size = (int)m->size, n = (int)count, stride = (int)m->stride;
-    char *const form = inner ? "T" : "N";
     if (m->bytes == 4)
-        m->blas->ssyrk("U", form, &size, &n, &one_float, (float *)z, &stride, &before_float,
+        m->blas->ssyrk("U", "N", &size, &n, &one_float, (float *)z, &stride, &before_float,
                        m->numbers, &stride);
     else
-        m->blas->dsyrk("U", form, &size, &n, &one, (double *)z, &stride, &before, m->numbers,
+        m->blas->dsyrk("U", "N", &size, &n, &one, (double *)z, &stride, &before, m->numbers,
                        &stride);
 }
 
 void symmetric_add_outer(const symmetric *m, int64_t count, void *z, bool is_first)
 {
     if (m->blas) {
-        add_by_blas(m, count, z, false, is_first);
+        add_by_blas(m, count, z, is_first);
         return;
     }
     const int64_t tiles = (count + TILE_ROWS - 1) / TILE_ROWS;
@@ -92,30 +84,40 @@ void symmetric_add_outer(const symmetric *m, int64_t count, void *z, bool is_fir
         add_tile(m->size, m->stride, rows + k * TILE_ROWS * m->stride, m->numbers);
 }
 
-void symmetric_add_inner(const symmetric *m, int64_t first, int64_t count, const void *z,
-                         bool is_first)
+int64_t symmetric_blocks(int64_t n, int64_t least, int64_t stride)
 {
-    const char *const from = (const char *)z + first * m->bytes;
-    if (m->blas) {
-        add_by_blas(m, count, from, true, is_first);
-        return;
-    }
-    double *const numbers = m->numbers;
-    if (is_first)
-        memset(numbers, 0, (size_t)(m->size * m->stride) * sizeof(double));
-    for (int64_t i = 0; i < m->size; i++)
-        multiply_row(i, count, m->stride, (const double *)(const void *)from,
-                     numbers + i * m->stride);
+    int64_t n_blocks = 1;
+    while (n_blocks < MOST_BLOCKS && n >= 2 * n_blocks * least
+           && (n_blocks == 1 || 2 * (double)n_blocks * (double)(stride * stride) <= MATRICES))
+        n_blocks *= 2;
+    return n_blocks;
 }
 
-void symmetric_add(const symmetric *m, const void *numbers)
+symmetric symmetric_of_block(const symmetric *first, int64_t block)
+{
+    symmetric m = *first;
+    m.numbers = (double *)m.numbers + block * m.stride * m.stride;
+    return m;
+}
+
+static void add(const symmetric *m, const symmetric *more)
 {
     for (int64_t i = 0; i < m->size; i++)
         for (int64_t j = i * m->stride; j <= i * m->stride + i; j++)
             if (m->bytes == 4)
-                ((float *)m->numbers)[j] += ((const float *)numbers)[j];
+                ((float *)m->numbers)[j] += ((const float *)more->numbers)[j];
             else
-                ((double *)m->numbers)[j] += ((const double *)numbers)[j];
+                ((double *)m->numbers)[j] += ((const double *)more->numbers)[j];
+}
+
+void symmetric_add_up(const symmetric *first, int64_t n_blocks)
+{
+    for (int64_t apart = 1; apart < n_blocks; apart *= 2)
+        for (int64_t k = 0; k + apart < n_blocks; k += 2 * apart) {
+            const symmetric sum = symmetric_of_block(first, k),
+                            more = symmetric_of_block(first, k + apart);
+            add(&sum, &more);
+        }
 }
 
 double symmetric_add_diagonal(const symmetric *m, double each, double last)

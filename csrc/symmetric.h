@@ -31,13 +31,14 @@ void pegasos_scale_row(const pegasos_rows *rows, int64_t i, double root, int64_t
  * `is_first`. */
 void symmetric_add_outer(const symmetric *matrix, int64_t count, void *z, bool is_first);
 
-/* Adds the inner products of the rows of z, as many as the matrix has, over their numbers first ..
- * first + count - 1. The matrix is 0 before where `is_first`. */
-void symmetric_add_inner(const symmetric *matrix, int64_t first, int64_t count, const void *z,
-                         bool is_first);
-
-/* Adds another matrix of the same form. */
-void symmetric_add(const symmetric *matrix, const void *numbers);
+/*
+ * Blocks of rows have a matrix each, which threads are likely to share well: those of n rows, at
+ * least `least` in each; the matrix of one, given the first, from which it lies as many squares of
+ * 8-byte numbers apart; and their sum in place of the first, added in a tree.
+ */
+int64_t symmetric_blocks(int64_t n, int64_t least, int64_t stride);
+symmetric symmetric_of_block(const symmetric *first, int64_t block);
+void symmetric_add_up(const symmetric *first, int64_t n_blocks);
 
 /* Adds to the diagonal, to the last number of which `last` is added instead. Returns the trace. */
 double symmetric_add_diagonal(const symmetric *matrix, double each, double last);

@@ -210,9 +210,9 @@ def test_neither_threads_of_ours_nor_of_blas_change_a_bit(monkeypatch, dtype, na
             np.testing.assert_array_equal(a, b)
 
 
-# Plain loops; BLAS; a band of fewer rows than there are features; products. Passes of so many
-# numbers are shared, and there are blocks of sums to add up.
-SHAPES = {"plain": (4000, 30), "blas": (2500, 120), "narrow": (300, 900), "products": (2100, 2003)}
+# Plain loops; BLAS; products. Passes of so many numbers are shared, and there are blocks of sums to
+# add up.
+SHAPES = {"plain": (4000, 30), "blas": (2500, 120), "products": (2100, 2003)}
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
