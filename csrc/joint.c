@@ -66,72 +66,65 @@ enum { MOST_BALANCES = 200 };
 /* ---- Rows and panels ------------------------------------------------------------------------- */
 
 /* out[k] = <v_k, x_i>, and v_k += u[k] x_i where any class of a panel has u != 0; for K rounded up
- * to whole panels. */
+ * to whole panels, the last line of each of which is for the constant feature. */
 #define DEFINE_PANELS(TYPE)                                                                        \
     CLONES_WIDE static void dot_all_##TYPE(const pegasos_rows *rows, int64_t i, int64_t n_classes, \
-                                           const double *v, double *out)                           \
+                                           double feature, const double *restrict v,               \
+                                           double *restrict out)                                   \
     {                                                                                              \
         const int64_t size = rows->n_features * LANES;                                             \
-        for (; n_classes > LANES / 2; n_classes -= LANES, v += size, out += LANES)                 \
-            dot_bundle_##TYPE(rows, i, v, LANES, LANES, i, out);                                   \
-        if (n_classes > 0)                                                                         \
-            dot_bundle_##TYPE(rows, i, v, LANES, LANES / 2, i, out);                               \
+        for (; n_classes > 0; n_classes -= LANES, v += size + LANES, out += LANES) {               \
+            if (n_classes > LANES / 2)                                                             \
+                dot_bundle_##TYPE(rows, i, v, LANES, LANES, i, out);                               \
+            else                                                                                   \
+                dot_bundle_##TYPE(rows, i, v, LANES, LANES / 2, i, out);                           \
+            for (int l = 0; l < LANES; l++)                                                        \
+                out[l] += feature * v[size + l];                                                   \
+        }                                                                                          \
     }                                                                                              \
     CLONES static void add_all_##TYPE(const pegasos_rows *rows, int64_t i, int64_t n_classes,      \
-                                      const double *u, double *v)                                  \
+                                      double feature, const double *restrict u,                    \
+                                      double *restrict v)                                          \
     {                                                                                              \
         const int64_t size = rows->n_features * LANES;                                             \
-        for (int64_t k = 0; k < n_classes; k += LANES, v += size) {                                \
+        for (int64_t k = 0; k < n_classes; k += LANES, v += size + LANES) {                        \
             double any = 0;                                                                        \
             for (int64_t l = k; l < k + LANES; l++)                                                \
                 any = u[l] != 0 ? 1 : any;                                                         \
-            if (any != 0)                                                                          \
-                add_bundle_##TYPE(rows, i, u + k, v, NULL);                                        \
+            if (any == 0)                                                                          \
+                continue;                                                                          \
+            add_bundle_##TYPE(rows, i, u + k, v, NULL);                                            \
+            for (int l = 0; l < LANES; l++)                                                        \
+                v[size + l] += u[k + l] * feature;                                                 \
         }                                                                                          \
     }
 FOR_EVERY_WIDE_TYPE(DEFINE_PANELS)
 
-#define CHOOSE(TYPE) (j->dots = dot_all_##TYPE, j->add = add_all_##TYPE)
-
-static void choose_type(joint *j)
+/* Numbers of whole panels, for one feature. */
+static int64_t width_of(int64_t n_classes)
 {
-    const pegasos_rows *rows = j->p->rows;
-    const bool is_float = rows->value_bytes == 4;
-    if (rows->index_bytes == 0)
-        is_float ? CHOOSE(wide_dense) : CHOOSE(double_dense);
-    else if (rows->index_bytes == 4)
-        is_float ? CHOOSE(wide_csr32) : CHOOSE(double_csr32);
-    else
-        is_float ? CHOOSE(wide_csr64) : CHOOSE(double_csr64);
-}
-
-static int64_t panels(int64_t n_classes)
-{
-    return (n_classes + LANES - 1) / LANES;
+    return (n_classes + LANES - 1) / LANES * LANES;
 }
 
 /* Numbers before v, which begins on a line of cache. */
 static int64_t numbers_before(int64_t n_rows, int64_t n_features, int64_t n_classes)
 {
     const int64_t numbers = (int64_t)(sizeof(pegasos_joint) / sizeof(double))
-                            + n_classes * (n_features + 1) + panels(n_classes) * LANES
-                            + n_rows * n_classes + n_rows;
+                            + n_classes * (n_features + 1) + n_rows * n_classes + n_rows;
     return (numbers + LANES - 1) / LANES * LANES;
 }
 
 int64_t pegasos_joint_kept(int64_t n_rows, int64_t n_features, int64_t n_classes, int64_t averages)
 {
-    const int64_t width = panels(n_classes) * LANES;
-    return 8
-           * (numbers_before(n_rows, n_features, n_classes) + width * (n_features + 1)
-              + (averages ? width * (n_features + 2) : 0));
+    const int64_t panels = width_of(n_classes) * (n_features + 2); /* with offsets */
+    return 8 * (numbers_before(n_rows, n_features, n_classes) + (averages ? 2 : 1) * panels);
 }
 
 int64_t pegasos_joint_room(const pegasos_joint_problem *problem,
                            const pegasos_joint_options *options)
 {
-    const int64_t K = problem->n_classes, width = panels(K) * LANES;
-    const int64_t numbers = width * (problem->rows->n_features + 4) + 2 * K * K + K;
+    const int64_t K = problem->n_classes;
+    const int64_t numbers = width_of(K) * (problem->rows->n_features + 4) + 2 * K * K + K;
     return 8
            * (numbers + 2 * options->batch_size
               + (options->newton_after > 0 ? joint_newton_numbers(problem) : 0));
@@ -143,17 +136,14 @@ static void lay_out(joint *j, void *memory, void *room)
     j->s = memory;
     j->coef = (double *)(j->s + 1);
     j->intercept = j->coef + K * j->d;
-    j->constant = j->intercept + K;
-    j->a = j->constant + width;
+    j->a = j->intercept + K;
     j->active = (int64_t *)(j->a + j->n * K);
     j->v = (double *)memory + numbers_before(j->n, j->d, K);
-    j->offset = j->v + width * j->d;
+    j->offset = j->v + j->size;
     j->sums = j->offset + width;
-    j->constant_sums = j->sums + width * j->d;
-    j->offset_sums = j->constant_sums + width;
+    j->offset_sums = j->sums + j->size;
     j->fresh = room;
-    j->fresh_constant = j->fresh + width * j->d;
-    j->scores = j->fresh_constant + width;
+    j->scores = j->fresh + j->size;
     j->row = j->scores + width;
     j->change = j->row + width;
     j->flows = j->change + width;
@@ -167,8 +157,7 @@ const int64_t *pegasos_joint_active(int64_t n_rows, int64_t n_features, int64_t 
                                     const void *memory)
 {
     const double *coef = (const double *)((const pegasos_joint *)memory + 1);
-    return (const int64_t *)(coef + n_classes * (n_features + 1) + panels(n_classes) * LANES
-                             + n_rows * n_classes);
+    return (const int64_t *)(coef + n_classes * (n_features + 1) + n_rows * n_classes);
 }
 
 /* ---- One row --------------------------------------------------------------------------------- */
@@ -179,19 +168,14 @@ double joint_weight(const joint *j, int64_t i)
 }
 
 /* scores[k] = <v_k, x_i> */
-static void multiply(const joint *j, int64_t i, const double *v, const double *constant)
+static void multiply(const joint *j, int64_t i, const double *v)
 {
-    j->dots(j->p->rows, i, j->n_classes, v, j->scores);
-    if (j->feature > 0)
-        for (int64_t k = 0; k < j->n_classes; k++)
-            j->scores[k] += j->feature * constant[k];
+    DISPATCH_WIDE(dot_all, j->p->rows, i, j->n_classes, j->feature, v, j->scores);
 }
 
-void joint_add_row(const joint *j, int64_t i, const double *u, double *v, double *constant)
+void joint_add_row(const joint *j, int64_t i, const double *u, double *v)
 {
-    j->add(j->p->rows, i, j->n_classes, u, v);
-    for (int64_t k = 0; k < j->n_classes; k++)
-        constant[k] += u[k] * j->feature;
+    DISPATCH_WIDE(add_all, j->p->rows, i, j->n_classes, j->feature, u, v);
 }
 
 static double squared_norm(const joint *j, int64_t i)
@@ -204,7 +188,7 @@ int64_t joint_score(const joint *j, int64_t i, const joint_point *x)
     const int64_t y = j->p->codes[i];
     const double *cost = j->p->cost + y * j->n_classes;
     int64_t worst = y;
-    multiply(j, i, x->v, x->constant);
+    multiply(j, i, x->v);
     for (int64_t k = 0; k < j->n_classes; k++)
         j->scores[k] = cost[k] + (x->scale * j->scores[k] + x->offset[k]);
     for (int64_t k = 0; k < j->n_classes; k++)
@@ -265,32 +249,29 @@ static double make_feasible(const joint *j, int64_t i, const double *of_rows, do
 
 /* ---- The certificate ------------------------------------------------------------------------- */
 
-double joint_norm(const joint *j, const double *v, const double *constant)
+double joint_norm(const joint *j, const double *v)
 {
+    const int64_t depth = j->d + 1, count = depth - (j->p->is_free != 0);
     double lane[LANES] = {0}, sum = 0;
-    for (int64_t t = 0; t < j->n_panels * j->d; t++)
-        for (int l = 0; l < LANES; l++)
-            lane[l] += v[t * LANES + l] * v[t * LANES + l];
+    for (int64_t first = 0; first < j->size; first += depth * LANES)
+        for (int64_t t = 0; t < count * LANES; t += LANES)
+            for (int l = 0; l < LANES; l++)
+                lane[l] += v[first + t + l] * v[first + t + l];
     for (int l = 0; l < LANES; l++)
         sum += lane[l];
-    for (int64_t k = 0; k < j->n_classes && !j->p->is_free; k++)
-        sum += constant[k] * constant[k];
     return sum;
 }
 
-double joint_relative_gap(const pegasos_joint *s)
+pegasos_progress joint_progress(const joint *j)
 {
-    return fmax(s->primal - s->dual, 0) / fmax(s->primal, 1e-300);
-}
-
-static pegasos_progress progress_of(const pegasos_joint *s)
-{
-    return (pegasos_progress){s->n_epochs, s->primal, joint_relative_gap(s)};
+    const pegasos_joint *const s = j->s;
+    const double gap = fmax(s->primal - s->dual, 0) / fmax(s->primal, 1e-300);
+    return (pegasos_progress){s->n_epochs, s->primal, gap};
 }
 
 bool joint_is_stopped(const joint *j, double passes)
 {
-    const pegasos_progress now = progress_of(j->s);
+    const pegasos_progress now = joint_progress(j);
     return is_to_stop(j->watch, passes * (double)j->n_classes * cost_of_row(j->p->rows), &now);
 }
 
@@ -375,19 +356,19 @@ static bool find_flows(const joint *j, const double *a, double theta)
     return true;
 }
 
-bool joint_combine(const joint *j, const double *a, double theta, double *value)
+bool joint_combine(const joint *j, const double *a, double theta, bool is_balanced, double *value)
 {
-    if (j->p->is_free && !find_flows(j, a, theta))
+    const bool balances = is_balanced && j->p->is_free;
+    if (balances && !find_flows(j, a, theta))
         return false;
-    memset(j->fresh, 0, (size_t)(j->width * (j->d + 1)) * sizeof(double));
-    memset(j->row, 0, (size_t)j->width * sizeof(double));
+    memset(j->fresh, 0, (size_t)j->size * sizeof(double));
     *value = 0;
     for (int64_t i = 0; i < j->n; i++) {
         if (j->p->codes[i] < 0)
             continue;
         const double linear = make_feasible(j, i, a, theta);
-        *value += j->p->is_free ? balance_row(j, j->p->codes[i]) : linear;
-        joint_add_row(j, i, j->row, j->fresh, j->fresh_constant);
+        *value += balances ? balance_row(j, j->p->codes[i]) : linear;
+        joint_add_row(j, i, j->row, j->fresh);
         if (joint_is_stopped(j, 1))
             return false;
     }
@@ -427,10 +408,9 @@ void joint_take(const joint *j, const joint_point *x, double primal, bool is_las
     if (primal >= j->s->primal && !is_last) /* NaN is told by the caller */
         return;
     for (int64_t k = 0; k < j->n_classes; k++) {
-        const double *lane = x->v + k / LANES * LANES * j->d + k % LANES;
         for (int64_t t = 0; t < j->d; t++)
-            j->coef[k * j->d + t] = x->scale * lane[t * LANES];
-        j->intercept[k] = x->scale * x->constant[k] * j->feature + x->offset[k];
+            j->coef[k * j->d + t] = x->scale * *joint_at(j, x->v, k, t);
+        j->intercept[k] = x->scale * *joint_at(j, x->v, k, j->d) * j->feature + x->offset[k];
     }
     j->s->primal = primal;
 }
@@ -448,34 +428,17 @@ static double scale_of(const joint *j)
 
 joint_point joint_now(const joint *j)
 {
-    return (joint_point){j->v, j->constant, j->offset, scale_of(j)};
+    return (joint_point){j->v, j->offset, scale_of(j)};
 }
 
 /* fresh = the sum of the iterates of Pegasos. */
 static joint_point sum_up(const joint *j)
 {
-    for (int64_t t = 0; t < j->width * j->d; t++)
+    for (int64_t t = 0; t < j->size; t++)
         j->fresh[t] = j->s->rate_sum * j->v[t] - j->sums[t];
-    for (int64_t k = 0; k < j->width; k++) {
-        j->fresh_constant[k] = j->s->rate_sum * j->constant[k] - j->constant_sums[k];
+    for (int64_t k = 0; k < j->width; k++)
         j->change[k] = j->offset_sums[k] / (double)j->s->n_averaged;
-    }
-    return (joint_point){j->fresh, j->fresh_constant, j->change, 1 / (double)j->s->n_averaged};
-}
-
-/* v afresh from the dual variables; false: stopped. */
-static bool refresh(const joint *j)
-{
-    memset(j->fresh, 0, (size_t)(j->width * (j->d + 1)) * sizeof(double));
-    for (int64_t i = 0; i < j->n; i++) {
-        if (j->p->codes[i] < 0)
-            continue;
-        memcpy(j->change, j->a + i * j->n_classes, (size_t)j->n_classes * sizeof(double));
-        joint_add_row(j, i, j->change, j->fresh, j->fresh_constant);
-        if (joint_is_stopped(j, 1))
-            return false;
-    }
-    return true;
+    return (joint_point){j->fresh, j->change, 1 / (double)j->s->n_averaged};
 }
 
 /* A gap check, which is a transaction; false: stopped. */
@@ -485,26 +448,25 @@ static bool check(const joint *j)
     const bool is_ascent = j->o->last_step == 0;
     const double full = 1 / (j->p->lam * s->mass);
     joint_point now = joint_now(j);
-    double value, loss;
-    if (!joint_combine(j, j->a, is_ascent ? 1 : now.scale / full, &value))
+    double value, loss, unbalanced;
+    if (!joint_combine(j, j->a, is_ascent ? 1 : now.scale / full, true, &value))
         return false;
-    const double norm = joint_norm(j, j->fresh, j->fresh_constant);
+    const double norm = joint_norm(j, j->fresh);
     const double dual = value / s->mass - j->p->lam / 2 * full * full * norm;
-    if (is_ascent && j->p->is_free && !refresh(j)) /* w(a) of what is not balanced */
+    if (is_ascent && j->p->is_free && !joint_combine(j, j->a, 1, false, &unbalanced))
         return false;
     if (is_ascent)
-        now = (joint_point){j->fresh, j->fresh_constant, j->offset, full};
+        now = (joint_point){j->fresh, j->offset, full};
     else if (s->n_averaged > 0)
         now = sum_up(j);
     if (!find_loss(j, &now, &loss))
         return false;
-    const double squared = joint_norm(j, now.v, now.constant);
+    const double squared = joint_norm(j, now.v);
     const double primal = loss / s->mass + j->p->lam / 2 * now.scale * now.scale * squared;
     s->dual = fmax(s->dual, dual);
     joint_take(j, &now, primal, !is_ascent);
     if (is_ascent) {
-        memcpy(j->v, j->fresh, (size_t)(j->width * j->d) * sizeof(double));
-        memcpy(j->constant, j->fresh_constant, (size_t)j->width * sizeof(double));
+        memcpy(j->v, j->fresh, (size_t)j->size * sizeof(double));
         s->squared_norm = squared;
     }
     s->is_checked = 1;
@@ -570,7 +532,7 @@ static void visit(const joint *j, int64_t i)
     }
     if (square == 0)
         return;
-    joint_add_row(j, i, j->change, j->v, j->constant);
+    joint_add_row(j, i, j->change, j->v);
     s->squared_norm += 2 * dot / now.scale + square * size;
 }
 
@@ -600,7 +562,7 @@ static void move_intercepts(const joint *j)
 {
     const double scale = scale_of(j);
     for (int64_t k = 0; k < j->n_classes && j->p->is_free; k++)
-        j->offset[k] += scale * j->feature * j->constant[k];
+        j->offset[k] += scale * j->feature * *joint_at(j, j->v, k, j->d);
 }
 
 /* Goes on from a point of Newton's method: v becomes that of the dual variables, and intercepts
@@ -626,7 +588,7 @@ static int ascend(const joint *j)
         }
         if (!isfinite(s->primal) && s->is_checked)
             return PEGASOS_OVERFLOW;
-        if (s->n_epochs >= j->o->last_epoch || joint_relative_gap(s) <= j->o->tol)
+        if (s->n_epochs >= j->o->last_epoch || joint_progress(j).relative_gap <= j->o->tol)
             return PEGASOS_DONE;
         if (j->o->newton_after > 0 && s->n_epochs >= j->o->newton_after)
             return joint_newton(j);
@@ -641,7 +603,7 @@ static int ascend(const joint *j)
                 return PEGASOS_STOPPED;
         }
         end_sweep(j);
-        const pegasos_progress now = progress_of(s);
+        const pegasos_progress now = joint_progress(j);
         if (is_to_stop_after_epoch(j->watch, &now))
             return PEGASOS_STOPPED;
     }
@@ -653,17 +615,13 @@ static int ascend(const joint *j)
 static void fold(const joint *j)
 {
     pegasos_joint *s = j->s;
-    for (int64_t t = 0; t < j->width * j->d && s->rate_sum > 0; t++)
+    for (int64_t t = 0; t < j->size && s->rate_sum > 0; t++)
         j->sums[t] -= s->rate_sum * j->v[t];
-    for (int64_t k = 0; k < j->n_classes && s->rate_sum > 0; k++)
-        j->constant_sums[k] -= s->rate_sum * j->constant[k];
     s->rate_sum = 0;
-    for (int64_t t = 0; t < j->width * j->d; t++)
+    for (int64_t t = 0; t < j->size; t++)
         j->v[t] *= s->q;
     for (int64_t t = 0; t < j->n * j->n_classes; t++)
         j->a[t] *= s->q;
-    for (int64_t k = 0; k < j->n_classes; k++)
-        j->constant[k] *= s->q;
     s->squared_norm *= s->q * s->q;
     s->q = 1;
 }
@@ -702,7 +660,7 @@ static void average(const joint *j)
     if (j->o->average_from == 0 || s->n_steps < j->o->average_from)
         return;
     if (s->n_steps == j->o->average_from) {
-        memset(j->sums, 0, (size_t)(j->width * (j->d + 2)) * sizeof(double));
+        memset(j->sums, 0, (size_t)(j->size + j->width) * sizeof(double));
         s->rate_sum = 0;
         s->n_averaged = 0;
     }
@@ -725,16 +683,16 @@ static void step(const joint *j, pegasos_order *order, double radius)
         if (worst == y)
             continue;
         if (j->o->project) {
-            multiply(j, i, j->v, j->constant); /* others of the step may have moved v */
+            multiply(j, i, j->v); /* others of the step may have moved v */
             s->squared_norm += 2 * u * (j->scores[y] - j->scores[worst] + u * squared_norm(j, i));
         }
         j->change[y] = u;
         j->change[worst] = -u;
-        joint_add_row(j, i, j->change, j->v, j->constant);
+        joint_add_row(j, i, j->change, j->v);
         if (s->rate_sum > 0) {
             j->change[y] = u * s->rate_sum;
             j->change[worst] = -u * s->rate_sum;
-            joint_add_row(j, i, j->change, j->sums, j->constant_sums);
+            joint_add_row(j, i, j->change, j->sums);
         }
         j->change[y] = j->change[worst] = 0;
         j->a[i * K + y] += u;
@@ -757,7 +715,6 @@ static int descend(const joint *j)
     pegasos_joint *s = j->s;
     pegasos_order order;
     const double radius = sqrt(2 * joint_at_zero(j) / j->p->lam);
-    memset(j->change, 0, (size_t)j->width * sizeof(double));
     pegasos_order_seek(&order, j->o->seed, j->n, j->o->sampling, s->next_draw, j->active);
     while (s->n_steps < j->o->last_step) {
         step(j, &order, radius);
@@ -800,15 +757,14 @@ int pegasos_joint_run(const pegasos_joint_problem *problem, const pegasos_joint_
     j.n = problem->rows->n_rows;
     j.d = problem->rows->n_features;
     j.n_classes = problem->n_classes;
-    j.n_panels = panels(j.n_classes);
-    j.width = j.n_panels * LANES;
+    j.width = width_of(j.n_classes);
+    j.size = j.width * (j.d + 1);
     /* Pegasos moves free intercepts by themselves. */
     j.feature = options->last_step > 0 && problem->is_free ? 0 : problem->feature;
     assert(are_there(problem->rows, 0, j.n) && problem->lam > 0 && j.n_classes >= 2);
     assert(!problem->is_free || problem->feature == 1);
-    choose_type(&j);
     lay_out(&j, memory, room);
-    memset(j.change, 0, (size_t)j.width * sizeof(double));
+    memset(j.scores, 0, 3 * (size_t)j.width * sizeof(double)); /* row and change, too */
     if (j.s->n_rows == 0)
         begin(&j);
     return options->last_step > 0 ? descend(&j) : ascend(&j);

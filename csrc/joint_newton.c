@@ -44,7 +44,7 @@ typedef struct newton {
     const joint *j;
     int64_t depth, padded, size; /* of a class: features and the constant one; all */
     double full;                 /* W = full v */
-    double *next, *trial, *trial_constant, *gradient, *step, *room;
+    double *next, *trial, *gradient, *step, *room;
     /* Of rows: c/(m delta M); whether a_k is below its bound, class after class; those of a class.
      * Rows of a pair, times the root of the first. */
     double *bends, *scaled;
@@ -92,8 +92,7 @@ static newton lay_out(const joint *j)
     x.full = 1 / (j->p->lam * j->s->mass);
     x.next = j->next;
     x.trial = x.next + j->n * j->n_classes;
-    x.trial_constant = x.trial + j->width * j->d;
-    x.gradient = x.trial_constant + j->width;
+    x.gradient = x.trial + j->size;
     x.step = x.gradient + size;
     x.room = x.step + size;
     x.bends = x.room + size;
@@ -105,12 +104,6 @@ static newton lay_out(const joint *j)
     double *numbers = (double *)x.pair.numbers + x.depth * x.padded;
     x.matrix = (symmetric){numbers, size, round_up(size) + LANES, 8, j->o->blas};
     return x;
-}
-
-/* Number t of class k, where t = n_features is the constant feature. */
-static double *at(const joint *j, double *v, double *constant, int64_t k, int64_t t)
-{
-    return t == j->d ? constant + k : v + (k / LANES * j->d + t) * LANES + k % LANES;
 }
 
 static double penalty(const newton *x, int64_t t)
@@ -205,8 +198,7 @@ static bool look(newton *x, const joint_point *point, bool bends)
     const joint *const j = x->j;
     const int64_t K = j->n_classes;
     x->primal = x->smooth = x->moved = x->value = 0;
-    memset(j->fresh, 0, (size_t)(j->width * (j->d + 1)) * sizeof(double));
-    memset(j->row, 0, (size_t)j->width * sizeof(double));
+    memset(j->fresh, 0, (size_t)j->size * sizeof(double));
     if (bends)
         memset(x->is_inside, 0, (size_t)(j->n * K));
     for (int64_t i = 0; i < j->n; i++) {
@@ -227,13 +219,13 @@ static bool look(newton *x, const joint_point *point, bool bends)
         }
         x->moved += moved / c;
         memcpy(x->next + i * K, j->row, (size_t)K * sizeof(double));
-        joint_add_row(j, i, j->row, j->fresh, j->fresh_constant);
+        joint_add_row(j, i, j->row, j->fresh);
         if (bends)
             bend(x, i, c);
         if (joint_is_stopped(j, 3))
             return false;
     }
-    const double mass = j->s->mass, norm = joint_norm(j, point->v, point->constant);
+    const double mass = j->s->mass, norm = joint_norm(j, point->v);
     const double square = j->p->lam / 2 * point->scale * point->scale * norm;
     x->moved *= j->s->width / (2 * mass);
     x->primal = x->primal / mass + square;
@@ -247,13 +239,13 @@ static bool look(newton *x, const joint_point *point, bool bends)
 static bool solve_equations(newton *x, const joint_point *now)
 {
     const joint *const j = x->j;
-    const pegasos_progress progress = {j->s->n_epochs, j->s->primal, joint_relative_gap(j->s)};
+    const pegasos_progress progress = joint_progress(j);
     double *const numbers = x->matrix.numbers, trace = 0, ridge = 0;
     for (int64_t r = 0; r < x->size; r++) {
         const int64_t k = r / x->depth, t = r % x->depth;
-        const double w = now->scale * *at(j, now->v, now->constant, k, t);
+        const double w = now->scale * *joint_at(j, now->v, k, t);
         const double lam = penalty(x, t);
-        x->gradient[r] = lam * w - *at(j, j->fresh, j->fresh_constant, k, t) / j->s->mass;
+        x->gradient[r] = lam * w - *joint_at(j, j->fresh, k, t) / j->s->mass;
         numbers[r * x->matrix.stride + r] += lam > 0 ? lam : FREE * j->p->lam;
         trace += numbers[r * x->matrix.stride + r];
     }
@@ -283,12 +275,10 @@ static bool solve_equations(newton *x, const joint_point *now)
 static joint_point move(const newton *x, const joint_point *now, double t)
 {
     const joint *const j = x->j;
-    memcpy(x->trial, now->v, (size_t)(j->width * j->d) * sizeof(double));
-    memcpy(x->trial_constant, now->constant, (size_t)j->width * sizeof(double));
+    memcpy(x->trial, now->v, (size_t)j->size * sizeof(double));
     for (int64_t r = 0; r < x->size; r++)
-        *at(j, x->trial, x->trial_constant, r / x->depth, r % x->depth) +=
-            t / now->scale * x->step[r];
-    return (joint_point){x->trial, x->trial_constant, now->offset, now->scale};
+        *joint_at(j, x->trial, r / x->depth, r % x->depth) += t / now->scale * x->step[r];
+    return (joint_point){x->trial, now->offset, now->scale};
 }
 
 /* Goes along the step to where the smooth objective is low enough; false: stopped. */
@@ -317,10 +307,9 @@ static bool find_dual(newton *x, double *dual)
 {
     const joint *const j = x->j;
     const double lam = j->p->lam;
-    if (j->p->is_free && !joint_combine(j, x->next, 1, &x->value))
+    if (j->p->is_free && !joint_combine(j, x->next, 1, true, &x->value))
         return false;
-    *dual = x->value / j->s->mass
-            - lam / 2 * x->full * x->full * joint_norm(j, j->fresh, j->fresh_constant);
+    *dual = x->value / j->s->mass - lam / 2 * x->full * x->full * joint_norm(j, j->fresh);
     return true;
 }
 
@@ -337,28 +326,27 @@ int joint_newton(const joint *j)
         int64_t n_passes = 1;
         double dual;
         if (s->n_epochs >= j->o->last_epoch
-            || (s->is_checked && joint_relative_gap(s) <= j->o->tol))
+            || (s->is_checked && joint_progress(j).relative_gap <= j->o->tol))
             return PEGASOS_DONE;
         if (!look(&x, &now, true) || !solve_equations(&x, &now) || !search(&x, &now, &n_passes)
             || !find_dual(&x, &dual))
             return PEGASOS_STOPPED;
         if (!isfinite(x.primal))
             return PEGASOS_OVERFLOW;
-        const joint_point found = {x.trial, x.trial_constant, now.offset, now.scale};
+        const joint_point found = {x.trial, now.offset, now.scale};
         s->dual = fmax(s->dual, dual);
         joint_take(j, &found, x.primal, false);
-        memcpy(j->v, x.trial, (size_t)(j->width * j->d) * sizeof(double));
-        memcpy(j->constant, x.trial_constant, (size_t)j->width * sizeof(double));
+        memcpy(j->v, x.trial, (size_t)j->size * sizeof(double));
         s->n_epochs += n_passes;
         s->n_newton += n_passes;
         s->is_checked = 1;
         const bool is_solved = x.smooth - (dual - x.moved) <= x.primal - x.smooth;
-        const bool is_over = s->n_epochs >= j->o->last_epoch || joint_relative_gap(s) <= j->o->tol;
+        const pegasos_progress progress = joint_progress(j);
+        const bool is_over = s->n_epochs >= j->o->last_epoch || progress.relative_gap <= j->o->tol;
         if (is_solved || is_over)
             memcpy(j->a, x.next, (size_t)(j->n * j->n_classes) * sizeof(double));
         if (is_solved)
             s->width = fmax(NARROWER * s->width, s->narrowest);
-        const pegasos_progress progress = {s->n_epochs, s->primal, joint_relative_gap(s)};
         if (is_to_stop_after_epoch(j->watch, &progress))
             return PEGASOS_STOPPED;
     }

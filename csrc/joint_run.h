@@ -13,12 +13,9 @@
 /* Classes of a panel: see joint.c. */
 enum { JOINT_LANES = BUNDLE_BYTES / sizeof(double) };
 
-typedef void (*joint_dots)(const pegasos_rows *, int64_t, int64_t, const double *, double *);
-typedef void (*joint_add)(const pegasos_rows *, int64_t, int64_t, const double *, double *);
-
-/* W = scale v, and the intercepts scale feature constant + offset. */
+/* W = scale v, and the intercepts scale feature v's weights of the constant one + offset. */
 typedef struct joint_point {
-    double *v, *constant, *offset;
+    double *v, *offset;
     double scale;
 } joint_point;
 
@@ -28,21 +25,24 @@ typedef struct joint {
     const pegasos_joint_options *o;
     pegasos_watch *watch;
     pegasos_joint *s;
-    int64_t n, d, n_classes, n_panels, width; /* width: numbers of the panels for one feature */
-    double feature;                           /* of the constant feature in this run */
-    /* Kept: the best model; v, its constant feature's part and what intercepts have beside that,
-     * dual variables, and the order; sums for the average, if there is one. */
-    double *coef, *intercept, *v, *constant, *offset, *a;
-    double *sums, *constant_sums, *offset_sums;
+    int64_t n, d, n_classes, width, size; /* numbers of the panels: for one feature; in all */
+    double feature;                       /* of the constant feature in this run */
+    /* Kept: the best model; dual variables, v, and what intercepts have beside it; sums for the
+     * average, if there is one; the order. */
+    double *coef, *intercept, *a, *v, *offset, *sums, *offset_sums;
     int64_t *active;
-    /* Scratch: v and the constants afresh; numbers of one row, for each class; factors of dual
-     * variables for each pair of classes; draws. */
-    double *fresh, *fresh_constant, *scores, *row, *change, *flows, *balance;
+    /* Scratch: v afresh; numbers of one row, for each class; factors of dual variables for each
+     * pair of classes; draws. */
+    double *fresh, *scores, *row, *change, *flows, *balance;
     int64_t *drawn, *worst;
     double *next; /* the rest of the scratch: see joint_newton.c */
-    joint_dots dots;
-    joint_add add;
 } joint;
+
+/* Number t of class k, where t = n_features is the constant feature. */
+static INLINE double *joint_at(const joint *j, double *v, int64_t k, int64_t t)
+{
+    return v + (k / JOINT_LANES * (j->d + 1) + t) * JOINT_LANES + k % JOINT_LANES;
+}
 
 double joint_weight(const joint *j, int64_t i);
 
@@ -50,17 +50,17 @@ double joint_weight(const joint *j, int64_t i);
 int64_t joint_score(const joint *j, int64_t i, const joint_point *x);
 
 /* v_k += u[k] x_i. */
-void joint_add_row(const joint *j, int64_t i, const double *u, double *v, double *constant);
+void joint_add_row(const joint *j, int64_t i, const double *u, double *v);
 
 /* row[k] = the best a_k for these scores: see joint.c. */
 void joint_solve_row(const joint *j, int64_t y, int64_t worst, double c, double q, const double *a);
 
 /* The sum of squares of what is penalised. */
-double joint_norm(const joint *j, const double *v, const double *constant);
+double joint_norm(const joint *j, const double *v);
 
-/* fresh = v of a feasible point near theta a; `value` is m times the linear part of D. False:
- * stopped. */
-bool joint_combine(const joint *j, const double *a, double theta, double *value);
+/* fresh = v of a feasible point near theta a, of free intercepts if it is to be balanced; `value` is
+ * m times the linear part of D. False: stopped. */
+bool joint_combine(const joint *j, const double *a, double theta, bool is_balanced, double *value);
 
 /* P(0) */
 double joint_at_zero(const joint *j);
@@ -71,7 +71,7 @@ void joint_take(const joint *j, const joint_point *x, double primal, bool is_las
 /* To be called after passes over a row. */
 bool joint_is_stopped(const joint *j, double passes);
 
-double joint_relative_gap(const pegasos_joint *s);
+pegasos_progress joint_progress(const joint *j);
 
 /* The present point of dual ascent and Newton's method. */
 joint_point joint_now(const joint *j);

@@ -52,11 +52,11 @@ def dual(a, X, y, c, cost, lam, feature):
 
 
 def kept(clf, n, d, n_classes):
-    """The state of a warm start: numbers of the struct, v's constant parts and dual variables."""
+    """The state of a warm start: numbers of the struct and dual variables."""
     memory = clf._state["memory"]
     STATE = _core.JOINT_STATE
     numbers = memory[STATE.itemsize :].view(np.float64)
-    begin = n_classes * (d + 1) + -(-n_classes // 8) * 8
+    begin = n_classes * (d + 1)
     return memory[: STATE.itemsize].view(STATE)[0], numbers[begin:][: n * n_classes].reshape(n, -1)
 
 
