@@ -75,15 +75,18 @@ static double mean_norm(const pegasos_targets *targets, const double *norms, int
     return mean;
 }
 
-/* That of a free intercept is as large as the problem's rows: beside a much larger one, steps would
- * be too short. One class has no targets beside which rows might be too small. */
+double pegasos_free_feature(double mean_norm, double nu)
+{
+    const double size = sqrt(mean_norm);
+    return nu != 0 && size > 0 ? size : fmax(size, LEAST_FEATURE);
+}
+
 double pegasos_constant_feature(const pegasos_problem *problem, const pegasos_targets *targets,
                                 const double *norms, int64_t n_inside)
 {
-    if (!problem->free_intercept)
-        return problem->intercept_scaling;
-    const double size = sqrt(mean_norm(targets, norms, n_inside));
-    return problem->loss.nu != 0 && size > 0 ? size : fmax(size, LEAST_FEATURE);
+    return problem->free_intercept
+               ? pegasos_free_feature(mean_norm(targets, norms, n_inside), problem->loss.nu)
+               : problem->intercept_scaling;
 }
 
 /* That of dual ascent may be smaller, so that steps of rows do not undo one another; see
@@ -95,8 +98,9 @@ static double feature_of_ascent(const fit *f)
     if (p->loss.nu != 0 || whole == 0)
         return whole;
     const double part = loss_is_quadratic(loss_of(p->loss)) ? PART_OF_ROWS : PART_OF_LOG_LOSS;
-    const double size = sqrt(part * mean_norm(&f->targets, f->norms, f->s->n_inside));
-    return p->free_intercept ? fmax(size, LEAST_FEATURE) : fmin(fmax(size, sqrt(p->lam)), whole);
+    const double norm = part * mean_norm(&f->targets, f->norms, f->s->n_inside);
+    return p->free_intercept ? pegasos_free_feature(norm, 0)
+                             : fmin(sqrt(fmax(norm, p->lam)), whole);
 }
 
 /* Forgets the best model's objective. */

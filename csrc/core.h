@@ -321,6 +321,11 @@ typedef struct pegasos_dual {
     double weight_seen;     /* of the rows visited in that epoch */
 } pegasos_dual;
 
+/* The constant feature of a free intercept, from the mean of |x_i|^2 over the problem's rows: as
+ * large as these, since beside a much larger one steps would be too short. One class, whose nu is
+ * not 0, has no targets beside which rows might be too small. */
+double pegasos_free_feature(double mean_norm, double nu);
+
 /* Lets the rows active[0 .. n_active - 1] take part, in an epoch that begins now. */
 void pegasos_dual_start(pegasos_dual *problem, int64_t n_active);
 

@@ -127,6 +127,7 @@ DUAL_STATE: Final[np.dtype[np.void]]
 DONE: Final[int]
 OVERFLOW: Final[int]
 
+def free_feature(mean_norm: float, nu: float = ...) -> float: ...
 def load_run(
     rows: Rows,
     targets: Targets,

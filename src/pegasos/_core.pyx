@@ -199,6 +199,7 @@ cdef extern from "core.h" nogil:
         pegasos_order *order
         int64_t *permutation
 
+    double pegasos_free_feature(double, double)
     int pegasos_load_run(const pegasos_rows *, pegasos_dual *, const pegasos_targets *,
                          const double *, int64_t *, double *, double *, int64_t, pegasos_watch *)
     int64_t pegasos_bundle_run(const pegasos_rows *, const pegasos_bundle *, pegasos_watch *)
@@ -1120,6 +1121,11 @@ cdef pegasos_dual _blank_dual
 DUAL_STATE = np.asarray(<pegasos_dual[:1]> &_blank_dual).dtype
 #: What runs return.
 DONE, OVERFLOW = PEGASOS_DONE, PEGASOS_OVERFLOW
+
+
+def free_feature(double mean_norm, double nu=0):
+    """Return the constant feature of a free intercept; see ``pegasos_free_feature``."""
+    return pegasos_free_feature(mean_norm, nu)
 
 
 def load_run(Rows rows not None, Targets targets not None, int64_t k,

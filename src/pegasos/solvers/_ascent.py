@@ -27,14 +27,13 @@ def blank_ascents(n_problems: int, seed: int) -> np.ndarray:
 def features_of(problem: Problem, norms: np.ndarray) -> np.ndarray:
     """The value of the constant feature of each problem; `norms` are |x_i|^2 of all rows.
 
-    An unpenalised intercept has one as well: see ``pegasos_ascent``. It is as large as the
-    problem's rows: other rows, which may be much larger, would make steps too short.
+    An unpenalised intercept has one as well: see ``pegasos_ascent`` and ``pegasos_free_feature``.
     """
     features = np.full(len(problem), problem.settings.constant_feature)
     if problem.settings.free_intercept:
         for k, y in enumerate(problem.labels):
-            inside = np.abs(norms[y != 0])
-            features[k] = max(np.sqrt(inside.mean()) if len(inside) else 0, 1e-3)
+            inside = norms[y != 0]
+            features[k] = _core.free_feature(inside.mean() if len(inside) else 0)
     return features
 
 

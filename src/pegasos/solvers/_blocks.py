@@ -50,8 +50,6 @@ _SHARE = 4
 # A gap is checked if it is foretold to be at most so many times what is asked for, and else after
 # so many passes, twice as many, and so on: a check is a pass of its own.
 _HOPEFUL, _PASSES_BEFORE_CHECK = 1.5, 8
-# The constant feature of a free intercept is at least so large.
-_LEAST_FEATURE = 1e-3
 
 # Bytes of zeros that are written at once, and rows that are copied at once.
 _ZEROS, _ROWS_AT_ONCE = 2**22, 2**14
@@ -284,7 +282,7 @@ class BlockSchedule(Passes):
         self.dual["scale"] = 1 / (self.problems["lam"] * self.masses)
         feature = settings.constant_feature
         if settings.free_intercept:
-            feature = max(np.sqrt(blocks.mean_squared_norm), _LEAST_FEATURE)
+            feature = _core.free_feature(blocks.mean_squared_norm, settings.loss.nu)
         self.dual["intercept_scaling"] = feature
         self.dual["factor"] = 1
         self.dual["generator"] = np.arange(k).astype(np.uint64) * 0x9E3779B97F4A7C15 + seed % 2**64
