@@ -597,28 +597,21 @@ typedef struct candidate {
 static int find_primal_value(const run *r, candidate *x)
 {
     const pegasos_ascent *s = r->s;
-    const int64_t n = r->rows->n_rows, d = r->rows->n_features;
-    double loss = 0, norm = squared_norm_of(x->w, d);
+    const pegasos_progress progress = progress_of(r);
+    const int64_t n = r->rows->n_rows;
+    double *const scores = r->x->scores, norm = squared_norm_of(x->w, r->rows->n_features);
     x->intercept = is_free(r) ? 0 : r->p->intercept + r->p->intercept_scaling * x->constant;
-    for (int64_t first = 0, count; first < n; first += count) {
-        double *const scores = r->x->scores + first;
-        count = rows_of_piece(r->rows, first);
-        pegasos_linear_scores(r->rows, first, count, 1, x->w, 8, 0, &x->intercept, scores);
-        if (!is_free(r))
-            loss = pegasos_loss_sum(r->x->targets, first, count, scores, 1, loss);
-        if (is_stopped(r, (double)count * cost_of_row(r->rows)))
-            return PEGASOS_STOPPED;
-    }
+    if (!score_all(r->rows, x->w, x->intercept, scores, r->watch, &progress))
+        return PEGASOS_STOPPED;
     if (is_free(r)) { /* whose best value needs all scores */
-        double *const scores = r->x->scores;
         x->intercept = pegasos_best_intercept(r->x->targets, scores, r->x->room);
         for (int64_t i = 0; i < n; i++)
             scores[i] += x->intercept;
-        loss = pegasos_loss_sum(r->x->targets, 0, n, scores, 1, 0);
     } else if (x->intercept != 0) {
         const double weight = x->intercept / s->feature; /* as of the model, with its bits */
         norm += weight * weight;
     }
+    const double loss = pegasos_loss_sum(r->x->targets, 0, n, scores, 1, 0);
     x->primal = s->lam / 2 * norm + loss / s->mass + r->x->targets->loss.nu * x->intercept;
     return isfinite(x->primal) ? PEGASOS_DONE : PEGASOS_OVERFLOW;
 }
@@ -720,4 +713,41 @@ int64_t pegasos_ascent_run(const pegasos_rows *rows, pegasos_dual *problem, pega
         if (is_to_stop_after_epoch(watch, &progress))
             return PEGASOS_STOPPED;
     }
+}
+
+/* ---- Rows that are loaded --------------------------------------------------------------------- */
+
+/*
+ * Where rows are more than memory holds, some are loaded at a time, and w is that of all. A step
+ * asks for the row, its own dual variable and w. So it is the same whichever other rows are in
+ * memory, if w = w(a) counts those that are not. What epochs leave out, and what they sum up, is of
+ * the rows loaded.
+ */
+int pegasos_load_run(const pegasos_rows *rows, pegasos_dual *problem,
+                     const pegasos_targets *targets, const double *norms, int64_t *active,
+                     double *a, double *w, int64_t n_epochs, pegasos_watch *watch)
+{
+    pegasos_dual *const p = problem;
+    const double each = 3 * cost_of_row(rows);
+    const int64_t most = 1 + (int64_t)fmin(watch->every / each, 1e9);
+    const pegasos_progress nothing = {0, INFINITY, INFINITY};
+    double gap = 0;
+    int64_t n_active = 0;
+    assert(are_there(rows, 0, 0) && targets->n == rows->n_rows);
+    for (int64_t i = 0; i < rows->n_rows; i++)
+        if (targets->labels[i] != 0)
+            active[n_active++] = i;
+    pegasos_dual_start(p, n_active);
+    for (int64_t epoch = 0; epoch < n_epochs; epoch++) {
+        while (p->position < p->n_active) {
+            const int64_t done = pegasos_dual_run(rows, p, targets, norms, active, a, w, most);
+            if (is_to_stop(watch, each * (double)done, &nothing))
+                return PEGASOS_STOPPED;
+        }
+        gap = epoch == 0 ? p->gap : gap;
+        if (epoch + 1 < n_epochs)
+            pegasos_dual_begin_epoch(p);
+    }
+    p->gap = gap;
+    return PEGASOS_DONE;
 }
