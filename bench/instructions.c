@@ -156,22 +156,22 @@ static void sweep_dense(void)
 
 static void scores_plain(void)
 {
-    pegasos_linear_scores(&sparse_rows, 0, N, K, w, 8, 0, intercepts, scores);
+    pegasos_linear_scores(&sparse_rows, 0, NULL, N, K, w, 8, 0, intercepts, scores);
 }
 
 static void scores_interleaved(void)
 {
-    pegasos_linear_scores(&sparse_rows, 0, N, K, w, 8, 1, intercepts, scores);
+    pegasos_linear_scores(&sparse_rows, 0, NULL, N, K, w, 8, 1, intercepts, scores);
 }
 
 static void scores_dense(void)
 {
-    pegasos_linear_scores(&dense_rows, 0, N, K, w, 8, 0, intercepts, scores);
+    pegasos_linear_scores(&dense_rows, 0, NULL, N, K, w, 8, 0, intercepts, scores);
 }
 
 static void scores_tiled(void)
 {
-    pegasos_linear_scores(&dense_rows, 0, N, K, w, 8, 1, intercepts, scores);
+    pegasos_linear_scores(&dense_rows, 0, NULL, N, K, w, 8, 1, intercepts, scores);
 }
 
 static void combine_sparse(void)

@@ -221,18 +221,14 @@ void pegasos_linear_model(const pegasos_linear *problem, int64_t n_features, int
 
 /* ---- In double precision, for rows of any type (scores.c) ------------------------------------ */
 
-/* scores[i * n_problems + k] = <coef_k, x_{first + i}> + intercepts[k] for i < count. `coef` is
+/* scores[i * n_problems + k] = <coef_k, x_{first + i}> + intercepts[k] for i < count, or of row
+ * which[i] in place of first + i if `which` is not NULL, with the same bits. `coef` is
  * n_problems x n_features; if `interleaved`, n_features x n_problems: faster for several problems.
  * It is double (coef_bytes = 8) or of the rows' type, in which products are then summed. CSR rows
  * then give the same bits; dense rows are summed in another order. */
-void pegasos_linear_scores(const pegasos_rows *rows, int64_t first, int64_t count,
-                           int64_t n_problems, const void *coef, int64_t coef_bytes,
+void pegasos_linear_scores(const pegasos_rows *rows, int64_t first, const int64_t *which,
+                           int64_t count, int64_t n_problems, const void *coef, int64_t coef_bytes,
                            int64_t interleaved, const double *intercepts, double *scores);
-
-/* The same of rows which[0 .. count - 1], with the same bits. */
-void pegasos_linear_scores_of(const pegasos_rows *rows, int64_t count, const int64_t *which,
-                              int64_t n_problems, const void *coef, int64_t coef_bytes,
-                              int64_t interleaved, const double *intercepts, double *scores);
 
 /* sum += sum_i factors[i] x_{first + i}, i < count; `sum` has n_features numbers. */
 void pegasos_linear_combine(const pegasos_rows *rows, int64_t first, int64_t count,

@@ -330,8 +330,8 @@ static int score_by_weights(const making *c)
     }
     for (int64_t i = 0, count; i < n; i += count) {
         count = n - i < piece ? n - i : piece;
-        pegasos_linear_scores(rows, i, count, n_points, c->some_coef, 8, n_points > 1, c->none,
-                              c->some_scores);
+        pegasos_linear_scores(rows, i, NULL, count, n_points, c->some_coef, 8, n_points > 1,
+                              c->none, c->some_scores);
         for (int64_t p = 0; p < n_points; p++)
             for (int64_t r = 0; r < count; r++)
                 c->scores[p * n + i + r] = c->some_scores[r * n_points + p];

@@ -628,7 +628,7 @@ static void multiply_rows(const block_pass *pass, int64_t block, int64_t first, 
     const double intercept = r->p->feature * r->towards[r->d];
     const int64_t *const band = r->band + first;
     double scores[MOST_ROWS], *const sums = sums_of(r, block) + NUMBERS;
-    pegasos_linear_scores_of(r->rows, count, band, 1, r->towards, 8, 0, &intercept, scores);
+    pegasos_linear_scores(r->rows, 0, band, count, 1, r->towards, 8, 0, &intercept, scores);
     for (int64_t k = 0; k < count; k++) {
         const double factor = r->bends[band[k]] * scores[k];
         pegasos_linear_combine(r->rows, band[k], 1, &factor, sums);
@@ -776,7 +776,7 @@ static void score_some(const block_pass *pass, int64_t block, int64_t first, int
     const scoring *const x = pass->context;
     double *const scores = x->scores + first;
     (void)block;
-    pegasos_linear_scores(x->r->rows, first, count, 1, x->w, 8, 0, &x->intercept, scores);
+    pegasos_linear_scores(x->r->rows, first, NULL, count, 1, x->w, 8, 0, &x->intercept, scores);
     for (int64_t i = 0; x->labels && i < count; i++)
         scores[i] *= sign_of(x->labels[first + i]);
 }

@@ -50,7 +50,7 @@ static INLINE bool score_all(const pegasos_rows *rows, const double *w, double i
     const double cost = cost_of_row(rows);
     for (int64_t first = 0, count; first < rows->n_rows; first += count) {
         count = rows_of_piece(rows, first);
-        pegasos_linear_scores(rows, first, count, 1, w, 8, 0, &intercept, scores + first);
+        pegasos_linear_scores(rows, first, NULL, count, 1, w, 8, 0, &intercept, scores + first);
         if (is_to_stop(watch, (double)count * cost, progress))
             return false;
     }

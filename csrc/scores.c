@@ -36,69 +36,50 @@ static INLINE void score_rows(const row_functions *f, const pegasos_rows *rows, 
         }
 }
 
-/* `width` scores of each of up to TILE rows. */
+/* `width` scores from number k on of each of up to TILE rows. `next` is a sparse row that will be
+ * wanted soon. */
 static INLINE void score_tile(const row_functions *f, const pegasos_rows *rows,
-                              const int64_t *which, int64_t count, int64_t n_problems, int64_t k,
-                              const int width, const void *coef, double *scores)
+                              const int64_t *which, int64_t count, int64_t next, int64_t n_problems,
+                              int64_t k, const int width, const void *coef, double *scores)
 {
+    const void *const some = number(f, coef, k);
+    if (!f->dot_tile) {
+        f->dot_bundle(rows, which[0], some, n_problems, width, next, scores + k);
+        return;
+    }
     double out[TILE * MOST_LANES];
-    f->dot_tile(rows, which, count, number(f, coef, k), n_problems, width, out);
+    f->dot_tile(rows, which, count, some, n_problems, width, out);
     for (int64_t t = 0; t < count; t++)
         for (int l = 0; l < width; l++)
             scores[t * n_problems + k + l] = out[t * width + l];
 }
 
-/* Scores of dense rows, where neighbours in `coef` belong to different problems. */
-static INLINE void score_tiles(const row_functions *f, const pegasos_rows *rows, int64_t first,
-                               const int64_t *which, int64_t count, int64_t n_problems,
-                               const void *coef, const double *intercepts, double *scores)
-{
-    for (int64_t j = 0, tile = TILE; j < count; j += tile) {
-        int64_t k = 0, here[TILE];
-        tile = count - j < TILE ? count - j : TILE;
-        for (int64_t t = 0; t < tile; t++)
-            here[t] = scored(first, which, j + t);
-        double *out = scores + j * n_problems;
-        for (; n_problems - k >= f->lanes; k += f->lanes)
-            score_tile(f, rows, here, tile, n_problems, k, f->lanes, coef, out);
-        for (; n_problems - k >= 8; k += 8)
-            score_tile(f, rows, here, tile, n_problems, k, 8, coef, out);
-        for (; n_problems - k >= 4; k += 4)
-            score_tile(f, rows, here, tile, n_problems, k, 4, coef, out);
-        for (; n_problems - k >= 2; k += 2)
-            score_tile(f, rows, here, tile, n_problems, k, 2, coef, out);
-        for (; k < n_problems; k++)
-            score_tile(f, rows, here, tile, n_problems, k, 1, coef, out);
-        for (int64_t t = 0; t < tile; t++)
-            for (k = 0; k < n_problems; k++)
-                out[t * n_problems + k] += intercepts[k];
-    }
-}
-
-/* The same of sparse rows. */
+/* Scores where neighbours in `coef` belong to different problems: of dense rows, some at a time. */
 static INLINE void score_bundles(const row_functions *f, const pegasos_rows *rows, int64_t first,
                                  const int64_t *which, int64_t count, int64_t n_problems,
                                  const void *coef, const double *intercepts, double *scores)
 {
-    for (int64_t j = 0; j < count; j++, scores += n_problems) {
-        const int64_t i = scored(first, which, j);
-        int64_t k = 0, next = j + 1 < count ? scored(first, which, j + 1) : i;
-        for (; n_problems - k >= f->lanes; k += f->lanes, next = i)
-            f->dot_bundle(rows, i, number(f, coef, k), n_problems, f->lanes, next, scores + k);
-        for (; n_problems - k >= 8; k += 8, next = i)
-            f->dot_bundle(rows, i, number(f, coef, k), n_problems, 8, next, scores + k);
-        if (n_problems - k >= 4) {
-            f->dot_bundle(rows, i, number(f, coef, k), n_problems, 4, next, scores + k);
-            k += 4, next = i;
-        }
-        if (n_problems - k >= 2) {
-            f->dot_bundle(rows, i, number(f, coef, k), n_problems, 2, next, scores + k);
-            k += 2, next = i;
-        }
-        if (n_problems - k >= 1)
-            f->dot_bundle(rows, i, number(f, coef, k), n_problems, 1, next, scores + k);
-        for (k = 0; k < n_problems; k++)
-            scores[k] += intercepts[k];
+    const int64_t most = f->dot_tile ? TILE : 1;
+    for (int64_t j = 0, tile = most; j < count; j += tile) {
+        int64_t k = 0, here[TILE];
+        tile = count - j < most ? count - j : most;
+        for (int64_t t = 0; t < tile; t++)
+            here[t] = scored(first, which, j + t);
+        int64_t next = j + 1 < count ? scored(first, which, j + 1) : here[0];
+        double *out = scores + j * n_problems;
+        for (; n_problems - k >= f->lanes; k += f->lanes, next = here[0])
+            score_tile(f, rows, here, tile, next, n_problems, k, f->lanes, coef, out);
+        for (; n_problems - k >= 8; k += 8, next = here[0])
+            score_tile(f, rows, here, tile, next, n_problems, k, 8, coef, out);
+        for (; n_problems - k >= 4; k += 4, next = here[0])
+            score_tile(f, rows, here, tile, next, n_problems, k, 4, coef, out);
+        for (; n_problems - k >= 2; k += 2, next = here[0])
+            score_tile(f, rows, here, tile, next, n_problems, k, 2, coef, out);
+        for (; k < n_problems; k++, next = here[0])
+            score_tile(f, rows, here, tile, next, n_problems, k, 1, coef, out);
+        for (int64_t t = 0; t < tile; t++)
+            for (k = 0; k < n_problems; k++)
+                out[t * n_problems + k] += intercepts[k];
     }
 }
 
@@ -152,20 +133,17 @@ FOR_EVERY_WIDE_TYPE(DEFINE_DRIVERS)
         const pegasos_rows *rows, int64_t first, const int64_t *which, int64_t count,              \
         int64_t n_problems, const void *coef, const double *intercepts, double *scores)            \
     {                                                                                              \
-        if (functions_##TYPE.dot_tile)                                                             \
-            score_tiles(&functions_##TYPE, rows, first, which, count, n_problems, coef,            \
-                        intercepts, scores);                                                       \
-        else                                                                                       \
-            score_bundles(&functions_##TYPE, rows, first, which, count, n_problems, coef,          \
-                          intercepts, scores);                                                     \
+        score_bundles(&functions_##TYPE, rows, first, which, count, n_problems, coef, intercepts,  \
+                      scores);                                                                     \
     }
 FOR_EVERY_TYPE(DEFINE_SCORES)
 FOR_EVERY_MIXED_TYPE(DEFINE_SCORES)
 
-static void write_scores(const pegasos_rows *rows, int64_t first, const int64_t *which,
-                         int64_t count, int64_t n_problems, const void *coef, int64_t coef_bytes,
-                         int64_t interleaved, const double *intercepts, double *scores)
+void pegasos_linear_scores(const pegasos_rows *rows, int64_t first, const int64_t *which,
+                           int64_t count, int64_t n_problems, const void *coef, int64_t coef_bytes,
+                           int64_t interleaved, const double *intercepts, double *scores)
 {
+    assert(which ? are_in_range(which, count, 0, rows->n_rows) : are_there(rows, first, count));
     assert(n_problems >= 1 && (coef_bytes == 8 || coef_bytes == rows->value_bytes));
     if (interleaved && coef_bytes == 8)
         DISPATCH_WIDE(score_bundles, rows, first, which, count, n_problems, coef, intercepts,
@@ -176,24 +154,6 @@ static void write_scores(const pegasos_rows *rows, int64_t first, const int64_t 
         DISPATCH_WIDE(scores, rows, first, which, count, n_problems, coef, intercepts, scores);
     else
         DISPATCH(scores, rows, first, which, count, n_problems, coef, intercepts, scores);
-}
-
-void pegasos_linear_scores(const pegasos_rows *rows, int64_t first, int64_t count,
-                           int64_t n_problems, const void *coef, int64_t coef_bytes,
-                           int64_t interleaved, const double *intercepts, double *scores)
-{
-    assert(are_there(rows, first, count));
-    write_scores(rows, first, NULL, count, n_problems, coef, coef_bytes, interleaved, intercepts,
-                 scores);
-}
-
-void pegasos_linear_scores_of(const pegasos_rows *rows, int64_t count, const int64_t *which,
-                              int64_t n_problems, const void *coef, int64_t coef_bytes,
-                              int64_t interleaved, const double *intercepts, double *scores)
-{
-    assert(are_there(rows, 0, 0) && are_in_range(which, count, 0, rows->n_rows));
-    write_scores(rows, 0, which, count, n_problems, coef, coef_bytes, interleaved, intercepts,
-                 scores);
 }
 
 void pegasos_linear_combine(const pegasos_rows *rows, int64_t first, int64_t count,

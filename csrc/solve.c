@@ -458,5 +458,5 @@ int pegasos_solve(const pegasos_problem *problem, const pegasos_options *options
 
 void pegasos_scores(const pegasos_rows *rows, const double *coef, double intercept, double *scores)
 {
-    pegasos_linear_scores(rows, 0, rows->n_rows, 1, coef, 8, 0, &intercept, scores);
+    pegasos_linear_scores(rows, 0, NULL, rows->n_rows, 1, coef, 8, 0, &intercept, scores);
 }

@@ -250,18 +250,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         MUST(all_finite(coef, 8, K * d) && all_finite(intercept, 8, K));
     }
     double *scores = room(&in, n * K, 8), *others = room(&in, n * K, 8);
-    pegasos_linear_scores(&rows, 0, n, K, coef, 8, 0, intercept, scores);
+    pegasos_linear_scores(&rows, 0, NULL, n, K, coef, 8, 0, intercept, scores);
     if (sparse) {
         double *turned = room(&in, K * d, 8);
         for (int64_t k = 0; k < K; k++)
             for (int64_t j = 0; j < d; j++)
                 turned[j * K + k] = coef[k * d + j];
-        pegasos_linear_scores(&rows, 0, n, K, turned, 8, 1, intercept, others);
+        pegasos_linear_scores(&rows, 0, NULL, n, K, turned, 8, 1, intercept, others);
         MUST(same_numbers(scores, others, 8, n * K));
     }
     const pegasos_rows copy = {
         .n_rows = n, .n_features = d, .value_bytes = bytes, .values = dense(&in, &rows)};
-    pegasos_linear_scores(&copy, 0, n, K, coef, 8, 0, intercept, others);
+    pegasos_linear_scores(&copy, 0, NULL, n, K, coef, 8, 0, intercept, others);
     for (int64_t i = 0; !in.extreme && i < n; i++)
         for (int64_t k = 0; k < K; k++) {
             double scale = fabs(intercept[k]);

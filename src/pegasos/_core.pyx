@@ -164,10 +164,8 @@ cdef extern from "core.h" nogil:
                              const pegasos_draws *, pegasos_watch *)
     void pegasos_linear_model(const pegasos_linear *, int64_t, int64_t, const void *, const void *,
                               double *, double *)
-    void pegasos_linear_scores(const pegasos_rows *, int64_t, int64_t, int64_t, const void *,
-                               int64_t, int64_t, const double *, double *)
-    void pegasos_linear_scores_of(const pegasos_rows *, int64_t, const int64_t *, int64_t,
-                                  const void *, int64_t, int64_t, const double *, double *)
+    void pegasos_linear_scores(const pegasos_rows *, int64_t, const int64_t *, int64_t, int64_t,
+                               const void *, int64_t, int64_t, const double *, double *)
     void pegasos_linear_combine(const pegasos_rows *, int64_t, int64_t, const double *, double *)
     void pegasos_linear_norms(const pegasos_rows *, int64_t, int64_t, double *, double *)
 
@@ -1006,14 +1004,9 @@ def decision_function(Rows rows not None, const value_t[:, ::1] coef not None,
             PyErr_CheckSignals()
             count = min(piece, end - first)
             with nogil:
-                if which is None:
-                    pegasos_linear_scores(&rows.c, first, count, n_problems, &coef[g * apart, 0],
-                                          sizeof(value_t), interleaved, &intercept[g * n_problems],
-                                          &out[first, 0])
-                else:
-                    pegasos_linear_scores_of(&rows.c, count, &which[first], n_problems,
-                                             &coef[g * apart, 0], sizeof(value_t), interleaved,
-                                             &intercept[g * n_problems], &out[first, 0])
+                pegasos_linear_scores(&rows.c, first, NULL if which is None else &which[first],
+                                      count, n_problems, &coef[g * apart, 0], sizeof(value_t),
+                                      interleaved, &intercept[g * n_problems], &out[first, 0])
         last = end
     return scores
 
@@ -1042,7 +1035,7 @@ cdef tuple losses_of(Rows rows, Targets targets, const double[:, ::1] coef,
         PyErr_CheckSignals()
         count = min(piece, n - first)
         with nogil:
-            pegasos_linear_scores(&rows.c, first, count, n_problems, &coef[0, 0], sizeof(double),
+            pegasos_linear_scores(&rows.c, first, NULL, count, n_problems, &coef[0, 0], sizeof(double),
                                   interleaved, &intercept[0], &scores[0, 0])
             for k in range(n_problems):
                 own = targets.of(k)

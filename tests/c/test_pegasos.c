@@ -351,7 +351,7 @@ static void scores_are_dot_products(void)
         begin(&b, losses[PEGASOS_HINGE], 0, 0, 0);
         pegasos_linear_run(&rows, &b.set, 0, DRAWS, draws);
         finish(&b, &rows);
-        pegasos_linear_scores(&rows, 3, N - 3, K, b.coef, 8, 0, b.intercept, scores);
+        pegasos_linear_scores(&rows, 3, NULL, N - 3, K, b.coef, 8, 0, b.intercept, scores);
         for (int i = 3; i < N; i++)
             for (int k = 0; k < K; k++) {
                 double expected = b.intercept[k];
@@ -361,7 +361,7 @@ static void scores_are_dot_products(void)
             }
         const int64_t which[] = {N - 1, 3, 3, 5, 4};
         double some[5 * K];
-        pegasos_linear_scores_of(&rows, 5, which, K, b.coef, 8, 0, b.intercept, some);
+        pegasos_linear_scores(&rows, 0, which, 5, K, b.coef, 8, 0, b.intercept, some);
         for (int j = 0; j < 5; j++)
             CHECK(memcmp(some + j * K, scores + (which[j] - 3) * K, K * sizeof *some) == 0);
     }
@@ -418,7 +418,7 @@ static void climb_to_the_top(const pegasos_rows *rows, pegasos_loss loss)
     }
     const double intercept = problem.constant_weight * feature;
     double scores[N];
-    pegasos_linear_scores(rows, 0, N, 1, w, 8, 0, &intercept, scores);
+    pegasos_linear_scores(rows, 0, NULL, N, 1, w, 8, 0, &intercept, scores);
     for (int i = 0; i < N; i++) {
         const double z = target_of(&targets, i), c = weight_of(&targets, i);
         const double u = z - targets.labels[i] * scores[i];
@@ -871,7 +871,7 @@ static double objective_of(const ascent_bench *b, const pegasos_rows *rows,
 {
     double scores[N], norm = 0;
     const double intercept = b->ascent.intercept;
-    pegasos_linear_scores(rows, 0, N, 1, b->coef, 8, 0, &intercept, scores);
+    pegasos_linear_scores(rows, 0, NULL, N, 1, b->coef, 8, 0, &intercept, scores);
     for (int j = 0; j < D; j++)
         norm += b->coef[j] * b->coef[j];
     norm += b->ascent.feature > 0 ? intercept * intercept : 0;
@@ -1019,7 +1019,7 @@ static void check_linear_machine(const pegasos_problem *p, const pegasos_solutio
     }
     norm += feature > 0 ? b / feature * (b / feature) : 0;
     squared += feature * balance * (feature * balance);
-    pegasos_linear_scores(p->rows, 0, N, 1, found->coef, 8, 0, &none, scores);
+    pegasos_linear_scores(p->rows, 0, NULL, N, 1, found->coef, 8, 0, &none, scores);
     const double primal = p->lam / 2 * norm + loss_of_scores(&t, scores, b) / mass;
     CHECK(fabs(primal - found->objective) < 1e-9 * primal);
     CHECK(found->dual_objective <= found->objective);

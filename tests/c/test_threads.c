@@ -75,7 +75,7 @@ static void *work(void *argument)
         pegasos_dual_run(j->rows, &j->dual, &targets, j->norms, j->active, j->a, j->w, N);
         pegasos_dual_begin_epoch(&j->dual);
     }
-    pegasos_linear_scores(j->rows, 0, N, 1, j->w, 8, 0, &none, j->scores);
+    pegasos_linear_scores(j->rows, 0, NULL, N, 1, j->w, 8, 0, &none, j->scores);
     return NULL;
 }
 
