@@ -280,12 +280,9 @@ class Linear:
                 part.start = (a if part.inside is None else a[:, part.inside]), coef, intercept
         if parts[0].inside is None and parts[0].fits is None:
             parts[0].begin(self.shape)
-        _core.change(
-            vars(self),
-            {
-                "parts": parts, "problem": problem, "rows": problem.rows, "_found": None,
-                "n_inside": np.array(problem.n_inside, np.int64),
-            },
+        vars(self).update(
+            parts=parts, problem=problem, rows=problem.rows, _found=None,
+            n_inside=np.array(problem.n_inside, np.int64),
         )  # fmt: skip
 
     def _divide(self, problem: Problem, start: Any) -> tuple[list[Part], Any]:
@@ -320,7 +317,7 @@ class Linear:
             new.fits, new.start = None, (part.fits.a, whole, part.fits.standings()["intercept"])
         if new.fits is None:
             new.begin(self.shape)
-        _core.change(vars(part), vars(new))
+        vars(part).update(vars(new))
         own = self.problem.part(part.problems.start, part.inside, rows)
         return rows, own.targets, self.norms[part.inside]
 

@@ -111,7 +111,7 @@ class Pegasos:
         vars(new).update(self._blank())
         if len(self.labels):
             new._begin_rows()
-        _core.change(vars(self), vars(new))  # all or nothing, if Ctrl-C comes
+        vars(self).update(vars(new))  # all or nothing, if Ctrl-C comes
         return vars(self)[name]
 
     def _blank(self) -> dict[str, Any]:
@@ -488,7 +488,7 @@ class Pegasos:
         new = self.copy()
         new.problems["delay"] = least
         new._scale(factor)
-        _core.change(vars(self), vars(new))
+        vars(self).update(vars(new))
 
     def _squared_norms(self, rows: Any) -> np.ndarray:
         """|x_i|^2."""
@@ -508,7 +508,7 @@ class Pegasos:
         base, n_epochs, finished = self.base, self._planned_epochs, self.problems["n_steps"].copy()
         if n_epochs is None:
             base, n_epochs = finished, 0
-        _core.change(vars(self), {"finished": finished, "base": base, "n_epochs": n_epochs})
+        vars(self).update(finished=finished, base=base, n_epochs=n_epochs)
 
     def _run(
         self,

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from pegasos import _core
 from pegasos.problems import _certificate, _rows
 from pegasos.problems._settings import Settings
 from pegasos.solvers._kernel_ascent import KernelAscent
@@ -237,7 +236,7 @@ class Schedule:
                 return
             pegasos = self._ended_pegasos()
             begun = self.epochs_begun + epochs
-            _core.change(vars(self), {"pegasos": pegasos, "solver": pegasos, "epochs_begun": begun})
+            vars(self).update(pegasos=pegasos, solver=pegasos, epochs_begun=begun)
 
     def _ended_pegasos(self) -> Any:
         """Pegasos, whose plan is over."""
@@ -276,7 +275,7 @@ class Schedule:
         changes = {"_ran": tuple(self.solver_epochs.items()), "solver": solver}
         if not solver.begins_with_pegasos(solver.rows):
             changes |= {"pegasos": self._ended_pegasos(), "epochs_begun": self.epochs_begun + 1}
-        _core.change(vars(self), changes)
+        vars(self).update(changes)
 
     def epochs_of_plan(self) -> np.ndarray:
         """Epochs that `train` has made of its plan, of each problem; of Pegasos, all."""
@@ -336,7 +335,7 @@ class Schedule:
             a = np.clip(solver.dual() / weights, -most, most)
             counts = epochs[:, None] * a
             pegasos.counts[...] = np.rint(counts) if settings.loss.has_counts else counts
-        _core.change(vars(self), {"_ran": ran, "pegasos": pegasos, "solver": pegasos})
+        vars(self).update(_ran=ran, pegasos=pegasos, solver=pegasos)
 
     def _telling(
         self, on_progress: Callable[[], None] | None, on_epoch: Callable[[], None] | None
