@@ -216,17 +216,20 @@ class StopError(Exception):
 def test_a_fit_that_was_stopped_anywhere_ends_with_the_same_bits(rng, options, layout):
     X, y = make_classes(rng)
     rows, _ = pegasos.problems._validate.rows(convert(X, layout, np.float64))
-    norms, cost = (X**2).sum(axis=1), make_cost(rng, 4)
+    norms, options = (X**2).sum(axis=1), dict(options)
+    problem = _core.Joint(
+        rows, y.astype(np.int64), None, make_cost(rng, 4), norms, lam=1e-3, feature=1.0,
+        is_free=options.pop("is_free", False),
+    )  # fmt: skip
 
     def run(tell, every=1.0):
-        memory = np.zeros(_core.joint_kept(len(X), 7, 4, "averages" in options), np.uint8)
+        memory = np.zeros(_core.Joint.n_bytes(len(X), 7, 4, "averages" in options), np.uint8)
         stops = 0
         while True:
             try:
-                status = _core.joint_fit(
-                    rows, y.astype(np.int64), None, cost, norms, memory, lam=1e-3, feature=1.0,
-                    seed=5, watch=_core.Watch(tell, every=every), **options,
-                )  # fmt: skip
+                status = problem.run(
+                    memory, seed=5, watch=_core.Watch(tell, every=every), **options
+                )
             except StopError:
                 stops += 1
                 memory = memory.copy()

@@ -405,28 +405,37 @@ def kernel_solve(
 
 JOINT_STATE: Final[np.dtype[np.void]]
 
-def joint_kept(n_rows: int, n_features: int, n_classes: int, averages: bool = ...) -> int: ...
-def joint_newton_after(rows: Rows, n_classes: int, has_intercept: bool) -> int: ...
-def joint_fit(
-    rows: Rows,
-    codes: NDArray[np.int64],
-    weights: NDArray[np.float64] | None,
-    cost: NDArray[np.float64],
-    norms: NDArray[np.float64],
-    memory: NDArray[np.uint8],
-    *,
-    lam: float,
-    feature: float,
-    is_free: bool = ...,
-    tol: float = ...,
-    last_epoch: int = ...,
-    last_step: int = ...,
-    newton_after: int = ...,
-    batch_size: int = ...,
-    sampling: int = ...,
-    project: bool = ...,
-    averages: bool = ...,
-    average_from: int = ...,
-    seed: int,
-    watch: Watch,
-) -> int: ...
+@disjoint_base
+class Joint:
+    def __init__(
+        self,
+        rows: Rows,
+        codes: NDArray[np.int64],
+        weights: NDArray[np.float64] | None,
+        cost: NDArray[np.float64],
+        norms: NDArray[np.float64],
+        *,
+        lam: float,
+        feature: float,
+        is_free: bool = ...,
+    ) -> None: ...
+    @staticmethod
+    def n_bytes(n_rows: int, n_features: int, n_classes: int, averages: bool = ...) -> int: ...
+    @property
+    def newton_after(self) -> int: ...
+    def run(
+        self,
+        memory: NDArray[np.uint8],
+        *,
+        tol: float = ...,
+        last_epoch: int = ...,
+        last_step: int = ...,
+        newton_after: int = ...,
+        batch_size: int = ...,
+        sampling: int = ...,
+        project: bool = ...,
+        averages: bool = ...,
+        average_from: int = ...,
+        seed: int,
+        watch: Watch,
+    ) -> int: ...

@@ -2550,15 +2550,6 @@ cdef pegasos_joint _blank_joint
 JOINT_STATE = np.asarray(<pegasos_joint[:1]> &_blank_joint).dtype
 
 
-def joint_kept(int64_t n_rows, int64_t n_features, int64_t n_classes, bint averages=False):
-    """How many bytes the memory of a joint fit has."""
-    require_size(n_rows, n_features)
-    require(2 <= n_classes < LARGEST // 1024 and
-            (<double> n_rows + n_features + 9) * (<double> n_classes + 8) < 1e17,
-            "n_classes must be >= 2, and sizes such as memory may have")
-    return pegasos_joint_kept(n_rows, n_features, n_classes, averages)
-
-
 cdef bint is_joint(const pegasos_joint *s, int64_t n, int64_t d, int64_t n_classes,
                    const int64_t *codes, const int64_t *active, bint is_ascent) noexcept nogil:
     """Whether a fit that has begun is one of these rows and codes, and can go on."""
@@ -2577,72 +2568,95 @@ cdef bint is_joint(const pegasos_joint *s, int64_t n, int64_t d, int64_t n_class
     return holds
 
 
-def joint_newton_after(Rows rows not None, int64_t n_classes, bint has_intercept):
-    """After how many epochs of dual ascent to take Newton's method; 0: never."""
-    cdef pegasos_joint_problem problem
-    problem.rows, problem.n_classes, problem.feature = &rows.c, n_classes, has_intercept
-    return pegasos_joint_newton_after(&problem)
+cdef class Joint:
+    """One problem over the classes of rows, of which `codes` are the numbers; see ``joint.h``.
 
-
-def joint_fit(Rows rows not None, const int64_t[::1] codes not None, const double[::1] weights,
-              const double[:, ::1] cost not None, const double[::1] norms not None,
-              uint8_t[::1] memory not None, *, double lam, double feature, bint is_free=False,
-              double tol=-1, int64_t last_epoch=0, int64_t last_step=0, int64_t newton_after=0,
-              int64_t batch_size=1, int64_t sampling=0, bint project=False, bint averages=False,
-              int64_t average_from=0, uint64_t seed, Watch watch not None):
-    """Begin a joint fit, or go on with it; returns a status. See ``pegasos_joint_run``.
-
-    `memory` has `joint_kept` bytes, all zeros before the fit begins. With `last_step`, Pegasos.
+    A code of -1: the row is not in the problem. `weights` may be None.
     """
-    cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, n_classes = cost.shape[0], i
-    cdef pegasos_joint_problem problem
-    cdef pegasos_joint_options options
-    cdef bint is_inside = False
-    cdef int status
-    cdef void *room
-    require(n_classes >= 2 and cost.shape[1] == n_classes, "cost must be of two classes or more")
-    require(memory.shape[0] == joint_kept(n, d, n_classes, averages),
-            "memory must have joint_kept bytes")
-    require_aligned(&memory[0], sizeof(double), "memory must be aligned")
-    require(codes.shape[0] == n and norms.shape[0] == n, "codes and norms must have n_rows entries")
-    require_indices(codes, -1, n_classes, "codes must be in [-1, n_classes)")
-    require(weights is None or weights.shape[0] == n, "weights must have n_rows entries")
-    for i in range(n):
-        is_inside |= codes[i] >= 0
-        require(codes[i] < 0 or weights is None or weights[i] > 0, "weights must be > 0")
-    require(is_inside, "a row must be in the problem")
-    require(0 < lam and lam - lam == 0 and 0 <= feature <= 1e150 and tol == tol,
-            "lam must be > 0, and finite")
-    require(not is_free or feature == 1, "feature must be 1 where intercepts are not penalised")
-    require(0 <= average_from < LARGEST and (averages or average_from == 0),
-            "average_from needs memory with room for averages")
-    require(0 <= last_epoch < LARGEST and 0 <= last_step < LARGEST,
-            "last_epoch and last_step must be in [0, 2**62)")
-    require(1 <= batch_size < LARGEST // 1024 and PEGASOS_PERMUTATION <= sampling
-            and sampling <= PEGASOS_UNIFORM, "batch_size must be >= 1, and sampling one")
-    require((<pegasos_joint *> &memory[0]).n_rows == 0
-            or is_joint(<pegasos_joint *> &memory[0], n, d, n_classes, &codes[0],
-                        pegasos_joint_active(n, d, n_classes, &memory[0]), last_step == 0),
-            "memory is not that of a fit of this kind which can go on")
-    problem.rows, problem.n_classes, problem.codes = &rows.c, n_classes, &codes[0]
-    problem.weights = &weights[0] if weights is not None else NULL
-    problem.cost, problem.norms = &cost[0, 0], &norms[0]
-    problem.lam, problem.feature, problem.is_free = lam, feature, is_free
-    options.newton_after = newton_after if last_step == 0 else 0
-    require(0 <= newton_after < LARGEST, "newton_after must be in [0, 2**62)")
-    require(options.newton_after == 0 or pegasos_joint_unknowns(&problem) <= PEGASOS_NEWTON_MOST,
-            "Newton's method has no room for so many classes and features")
-    options.blas = NULL
-    if options.newton_after > 0 and pegasos_gains_by_blas(pegasos_joint_unknowns(&problem)):
-        options.blas = blas()
-    options.averages, options.average_from = averages, average_from
-    options.tol, options.last_epoch, options.last_step = tol, last_epoch, last_step
-    options.batch_size, options.sampling, options.project = batch_size, sampling, project
-    options.seed = seed
-    room = malloc(<size_t> pegasos_joint_room(&problem, &options))
-    if room == NULL:
-        raise MemoryError(f"there is no room for a fit of {n_classes} classes and {d} features")
-    with nogil:
-        status = pegasos_joint_run(&problem, &options, &memory[0], room, &watch.c)
-        free(room)
-    return watch.answer(status)
+    cdef pegasos_joint_problem c
+    cdef Rows rows
+    cdef tuple arrays
+
+    def __init__(self, Rows rows not None, const int64_t[::1] codes not None,
+                 const double[::1] weights, const double[:, ::1] cost not None,
+                 const double[::1] norms not None, *, double lam, double feature,
+                 bint is_free=False):
+        cdef int64_t n = rows.c.n_rows, n_classes = cost.shape[0], i
+        cdef bint is_inside = False
+        require(n_classes >= 2 and cost.shape[1] == n_classes,
+                "cost must be of two classes or more")
+        require(codes.shape[0] == n and norms.shape[0] == n,
+                "codes and norms must have n_rows entries")
+        require_indices(codes, -1, n_classes, "codes must be in [-1, n_classes)")
+        require(weights is None or weights.shape[0] == n, "weights must have n_rows entries")
+        for i in range(n):
+            is_inside |= codes[i] >= 0
+            require(codes[i] < 0 or weights is None or weights[i] > 0, "weights must be > 0")
+        require(is_inside, "a row must be in the problem")
+        require(0 < lam and lam - lam == 0 and 0 <= feature <= 1e150,
+                "lam must be > 0, and finite")
+        require(not is_free or feature == 1, "feature must be 1 where intercepts are not penalised")
+        self.rows, self.arrays = rows, (codes, weights, cost, norms)
+        self.c.rows, self.c.n_classes, self.c.codes = &rows.c, n_classes, &codes[0]
+        self.c.weights = &weights[0] if weights is not None else NULL
+        self.c.cost, self.c.norms = &cost[0, 0], &norms[0]
+        self.c.lam, self.c.feature, self.c.is_free = lam, feature, is_free
+
+    @staticmethod
+    def n_bytes(int64_t n_rows, int64_t n_features, int64_t n_classes, bint averages=False):
+        """How many bytes the memory of a fit has."""
+        require_size(n_rows, n_features)
+        require(2 <= n_classes < LARGEST // 1024 and
+                (<double> n_rows + n_features + 9) * (<double> n_classes + 8) < 1e17,
+                "n_classes must be >= 2, and sizes such as memory may have")
+        return pegasos_joint_kept(n_rows, n_features, n_classes, averages)
+
+    @property
+    def newton_after(self):
+        """After how many epochs of dual ascent to take Newton's method; 0: never."""
+        return pegasos_joint_newton_after(&self.c)
+
+    def run(self, uint8_t[::1] memory not None, *, double tol=-1, int64_t last_epoch=0,
+            int64_t last_step=0, int64_t newton_after=0, int64_t batch_size=1, int64_t sampling=0,
+            bint project=False, bint averages=False, int64_t average_from=0, uint64_t seed,
+            Watch watch not None):
+        """Begin a fit, or go on with it; returns a status. See ``pegasos_joint_run``.
+
+        `memory` has `n_bytes`, all zeros before the fit begins. With `last_step`, Pegasos.
+        """
+        cdef int64_t n = self.c.rows.n_rows, d = self.c.rows.n_features, K = self.c.n_classes
+        cdef pegasos_joint_options options
+        cdef int status
+        cdef void *room
+        require(memory.shape[0] == Joint.n_bytes(n, d, K, averages), "memory must have n_bytes")
+        require_aligned(&memory[0], sizeof(double), "memory must be aligned")
+        require(tol == tol, "tol must be a number")
+        require(0 <= average_from < LARGEST and (averages or average_from == 0),
+                "average_from needs memory with room for averages")
+        require(0 <= last_epoch < LARGEST and 0 <= last_step < LARGEST,
+                "last_epoch and last_step must be in [0, 2**62)")
+        require(1 <= batch_size < LARGEST // 1024 and PEGASOS_PERMUTATION <= sampling
+                and sampling <= PEGASOS_UNIFORM, "batch_size must be >= 1, and sampling one")
+        require((<pegasos_joint *> &memory[0]).n_rows == 0
+                or is_joint(<pegasos_joint *> &memory[0], n, d, K, self.c.codes,
+                            pegasos_joint_active(n, d, K, &memory[0]), last_step == 0),
+                "memory is not that of a fit of this kind which can go on")
+        options.newton_after = newton_after if last_step == 0 else 0
+        require(0 <= newton_after < LARGEST, "newton_after must be in [0, 2**62)")
+        require(options.newton_after == 0
+                or pegasos_joint_unknowns(&self.c) <= PEGASOS_NEWTON_MOST,
+                "Newton's method has no room for so many classes and features")
+        options.blas = NULL
+        if options.newton_after > 0 and pegasos_gains_by_blas(pegasos_joint_unknowns(&self.c)):
+            options.blas = blas()
+        options.averages, options.average_from = averages, average_from
+        options.tol, options.last_epoch, options.last_step = tol, last_epoch, last_step
+        options.batch_size, options.sampling, options.project = batch_size, sampling, project
+        options.seed = seed
+        room = malloc(<size_t> pegasos_joint_room(&self.c, &options))
+        if room == NULL:
+            raise MemoryError(f"there is no room for a fit of {K} classes and {d} features")
+        with nogil:
+            status = pegasos_joint_run(&self.c, &options, &memory[0], room, &watch.c)
+            free(room)
+        return watch.answer(status)

@@ -47,7 +47,7 @@ class Joint:
         # After how many epochs of dual ascent to take Newton's method; 0: never.
         self.newton_after = 0
         self.fingerprint = 0
-        self._rows: Any = None
+        self._problem: Any = None  # of `train`, for the core
 
     @property
     def pegasos(self) -> Self:
@@ -74,7 +74,7 @@ class Joint:
     def kept(self, n_rows: int) -> int:
         """How many bytes the memory of a fit to so many rows has."""
         K, averages = len(self.cost), bool(self.settings.average)
-        return _core.joint_kept(n_rows, self.n_features, K, averages)
+        return _core.Joint.n_bytes(n_rows, self.n_features, K, averages)
 
     # ---- Training --------------------------------------------------------------------------------
 
@@ -140,8 +140,7 @@ class Joint:
                 f"intercepts with {_validate.parameter('multi_class', 'crammer_singer')}, got "
                 f"{n_unknowns} of {K} classes: take {_validate.parameter('solver', 'auto')}"
             )
-        after = _core.joint_newton_after(self._rows, K, self.settings.fit_intercept)
-        self.newton_after = {"newton": 1, "auto": after}.get(solver, 0)
+        self.newton_after = {"newton": 1, "auto": self._problem.newton_after}.get(solver, 0)
 
     def _take_rows(self, rows: Any, is_pegasos: bool) -> None:
         """Note what the fit is of; a ValueError if it has begun on something else."""
@@ -157,10 +156,15 @@ class Joint:
                 "solver must not change between Pegasos and dual ascent while a fit goes on with "
                 "multi_class='crammer_singer'"
             )
-        self._rows, self.fingerprint, self.is_pegasos = rows, fingerprint, is_pegasos
-        self._norms = rows.squared_norms()
-        if not np.isfinite(self._norms).all():
-            raise _validate.overflow(np.dtype(np.float64), self.settings.lam)
+        norms, settings = rows.squared_norms(), self.settings
+        if not np.isfinite(norms).all():
+            raise _validate.overflow(np.dtype(np.float64), settings.lam)
+        is_free = settings.free_intercept
+        self._problem = _core.Joint(
+            rows, self.codes, self.weights, self.cost, norms, lam=settings.lam,
+            feature=1.0 if is_free else settings.constant_feature, is_free=is_free,
+        )  # fmt: skip
+        self.fingerprint, self.is_pegasos = fingerprint, is_pegasos
 
     def _stages(self, max_iter: int, tol: Any, n_steps: Any, on_epoch: Any) -> list[int]:
         """The steps at which Pegasos checks the gap; the last one ends the plan."""
@@ -194,14 +198,10 @@ class Joint:
             options |= {"project": settings.project, "average_from": int(self.base[2])}
         else:
             options["newton_after"] = self.newton_after
-        is_free = settings.free_intercept
         with _threads.blas.one_thread() if self.newton_after else contextlib.nullcontext():
-            status = _core.joint_fit(
-                self._rows, self.codes, self.weights, self.cost, self._norms, memory,
-                lam=settings.lam, feature=1.0 if is_free else settings.constant_feature,
-                is_free=is_free, averages=bool(settings.average), seed=self.seed, watch=watch,
-                **options,
-            )  # fmt: skip
+            status = self._problem.run(
+                memory, averages=bool(settings.average), seed=self.seed, watch=watch, **options
+            )
         if status == _core.OVERFLOW:
             raise _validate.overflow(np.dtype(np.float64), settings.lam)
 
