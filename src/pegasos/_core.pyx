@@ -496,7 +496,7 @@ cdef const void *numbers_of(view, int n_axes, str formats, str name) except? NUL
     """Where the numbers of a memoryview lie, which must be of one of these formats."""
     cdef Py_buffer buffer
     require(view.ndim == n_axes and view.c_contiguous and view.format in formats,
-            name + " must be contiguous, and of a type and shape that rows may have")
+            name + " must be contiguous, of its type and number of axes")
     PyObject_GetBuffer(view, &buffer, PyBUF_SIMPLE)
     cdef const void *numbers = buffer.buf
     PyBuffer_Release(&buffer)  # `view` has it
@@ -1255,8 +1255,6 @@ cdef class Points:
                  int64_t degree=0, norms=None, bint by_differences=False, bint is_thick=False,
                  bint is_thin=False, write=None, data=None, Rows wide=None, which=None,
                  bint far_in_double=False):
-        cdef const float[::1] of_float
-        cdef const double[::1] of_double
         require(kind == OTHER or PEGASOS_LINEAR <= kind <= PEGASOS_LAPLACIAN,
                 "there is no such kernel")
         require((kind == OTHER) == (write is not None), "OTHER kernels have write, and only they")
@@ -1273,12 +1271,9 @@ cdef class Points:
         self.wide, self.which, self.far_in_double = wide, which, far_in_double
         if norms is not None:
             require(len(norms) == rows.c.n_rows, "norms must have n_rows entries")
-            if rows.c.value_bytes == 4:
-                of_float = self.norms = norms
-                self.c.norms = &of_float[0]
-            else:
-                of_double = self.norms = norms
-                self.c.norms = &of_double[0]
+            self.norms = memoryview(norms)
+            self.c.norms = numbers_of(self.norms, 1, "f" if rows.c.value_bytes == 4 else "d",
+                                      "norms")
         if write is not None:
             self.c.write, self.c.context = write_by_python, <void *> self
 
@@ -1480,19 +1475,11 @@ cdef class Columns:
 
     def __init__(self, Points points, columns not None, int64_t[::1] place, *,
                  bint is_all_at_once=False, bint is_cheap=False):
-        cdef const float[:, ::1] of_float
-        cdef const double[:, ::1] of_double
         cdef int64_t k
+        self.held = memoryview(columns)
+        self.c.columns = <void *> numbers_of(self.held, 2, "fd", "columns")
         self.c.n_columns, self.c.n_rows = columns.shape
-        if columns.dtype == np.float32:
-            of_float, self.c.value_bytes = columns, 4
-            self.held = of_float
-            self.c.columns = <void *> &of_float[0, 0] if columns.size else NULL
-        else:
-            of_double, self.c.value_bytes = columns, 8
-            self.held = of_double
-            self.c.columns = <void *> &of_double[0, 0] if columns.size else NULL
-        require_aligned(self.c.columns, self.c.value_bytes, "columns must be aligned")
+        self.c.value_bytes = columns.itemsize
         require(self.c.n_columns <= self.c.n_rows >= 1, "columns must be at most n_rows")
         require(place is None or place.shape[0] == self.c.n_rows,
                 "place must have n_rows entries")
@@ -1505,7 +1492,7 @@ cdef class Columns:
         self.check()
         if points is None:
             return
-        require(columns.flags.writeable and points.c.rows.n_rows == self.c.n_rows
+        require(not self.held.readonly and points.c.rows.n_rows == self.c.n_rows
                 and points.c.rows.value_bytes == self.c.value_bytes,
                 "columns must be of the points")
         require(not is_all_at_once or (self.c.n_columns == self.c.n_rows
