@@ -17,8 +17,6 @@ from pegasos.solvers._schedule import SOLVERS, Schedule
 
 # Counters stay below, and the number of rows.
 _LARGEST, _MOST_ROWS = 2**62, 2**40
-# Gaps and bounds that nothing is known of yet.
-_MAY_BE_INFINITE = {"primal", "relative_gap", "gap_before"}
 # Settings of a problem, which the estimator's parameters say as well.
 _SETTINGS = ("lam", "intercept_scaling", "free_intercept")
 
@@ -211,14 +209,11 @@ def same_kind(name: str, found: Any, expected: np.ndarray) -> None:
 
 
 def _in_range(name: str, array: np.ndarray, field: str | None) -> None:
-    """Check that counts are in [0, `_LARGEST`) and numbers finite, except gaps not known yet."""
-    what, leaf = (name, name.split(".")[-1]) if field is None else (f"{name}[{field!r}]", field)
+    """Check that counts are in [0, `_LARGEST`) and numbers finite."""
+    what = name if field is None else f"{name}[{field!r}]"
     if array.dtype.kind == "i" and array.size and not 0 <= array.min() <= array.max() < _LARGEST:
         raise ValueError(f"state.{what} must be in [0, {_LARGEST})")
-    if leaf == "counts" and not (np.abs(array) < _LARGEST).all():
+    if name == "counts" and not (np.abs(array) < _LARGEST).all():
         raise ValueError(f"state.{what} must be in (-{_LARGEST}, {_LARGEST})")
-    if array.dtype.kind != "f":
-        return
-    is_good = not np.isnan(array).any() if leaf in _MAY_BE_INFINITE else np.isfinite(array).all()
-    if not is_good:
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise ValueError(f"state.{what} must be finite numbers")
