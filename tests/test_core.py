@@ -451,6 +451,15 @@ def test_values_in_double_are_made_of_these_rows(layout):
         refused("Columns.certify", good, exact=other)
 
 
+def test_parts_of_dense_rows_have_all_features(dtype):
+    rows, nothing = make_rows("dense", dtype), np.zeros(0, np.int64)
+    part, features = rows.part(np.array([N - 1, 0]), nothing)
+    assert features is None
+    np.testing.assert_array_equal(part.arrays[0], values(dtype, N, D)[[N - 1, 0]])
+    for wrong in ([-1], [N], []):
+        refused("Rows.part", [rows, np.array(wrong, np.int64), nothing])
+
+
 def test_columns_without_points_are_all_there(dtype):
     _core.Columns(None, values(dtype, N, N), np.arange(N))
     for place in (np.arange(N) - 1, None, np.arange(N)[1:]):

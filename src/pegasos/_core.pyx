@@ -622,15 +622,17 @@ cdef class Rows:
                     pegasos_linear_combine(&self.c, first, size, &factors[k, first], &out[k, 0])
         return sums
 
-
     def part(self, const int64_t[::1] which not None, int64_t[::1] places not None):
-        """Some CSR rows and the features that are stored in them, copied together; and these.
+        """Some rows, copied together, with the features that are stored in them; and these.
 
-        `places` is -1 for each feature, before and after the call. See ``pegasos_take_rows``.
+        Features are None if they are all. `places` is -1 for each feature of CSR rows, before and
+        after the call. See ``pegasos_take_rows``.
         """
         cdef int64_t count = which.shape[0], size = 0, n_columns = 0, t
-        require(self.c.index_bytes > 0 and count >= 1, "there must be rows, and they must be CSR")
+        require(count >= 1, "there must be rows")
         require_indices(which, 0, self.c.n_rows, "which must be in [0, n_rows)")
+        if self.c.index_bytes == 0:
+            return Rows(np.asarray(self.arrays[0])[which]), None
         require(places.shape[0] == self.c.n_features, "places must have n_features entries")
         require_indices(places, -1, 0, "places must be -1")
         for t in range(count):

@@ -12,17 +12,6 @@ from pegasos.problems import _validate
 _BLUR = 1e-4
 
 
-def part(rows: _core.Rows, which: np.ndarray, places: np.ndarray) -> tuple[Any, np.ndarray | None]:
-    """Some rows, copied together, and of sparse ones the features that are stored in them.
-
-    `places` are, of sparse rows, -1 for each feature, before and after the call. Features are None
-    if they are all.
-    """
-    if not rows.is_sparse:
-        return _core.Rows(np.asarray(rows.arrays[0])[which]), None
-    return rows.part(which, places)
-
-
 def survives_rounding(X: Any) -> bool:
     """Whether float32 tells rows apart as `X` does.
 

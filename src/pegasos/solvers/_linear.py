@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from pegasos import _core, _threads
-from pegasos.problems import _certificate, _rows, _validate
+from pegasos.problems import _certificate, _validate
 from pegasos.problems._problem import Problem
 from pegasos.problems._settings import Settings
 
@@ -307,8 +307,7 @@ class Linear:
         """
         if part.inside is None:
             return self.rows, self.problem.targets, self.norms
-        columns: Any
-        rows, columns = _rows.part(self.rows, part.inside, places)
+        rows, columns = self.rows.part(part.inside, places)
         is_same = columns is part.columns or np.array_equal(part.columns, columns)
         new = dataclasses.replace(part, columns=columns)
         if part.fits is not None and not is_same:
