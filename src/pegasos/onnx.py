@@ -81,8 +81,7 @@ class _Operators:
 
 
 def _labels(classes: np.ndarray) -> np.ndarray:
-    if classes.dtype == object:  # from a list or a data frame: of one kind after all?
-        classes = np.array(classes.tolist())
+    classes = _columns.plain(classes)
     if classes.dtype.kind not in _LABELS:
         raise ValueError(
             f"labels must be numbers or strings to be exported, got {classes.tolist()}"

@@ -187,9 +187,7 @@ class _Model:
             given = getattr(self, name)
             if given is None:
                 continue
-            plain = given  # of objects, from a list or a data frame: of one kind after all?
-            if given.dtype == object:
-                plain = np.array(given.tolist())
+            plain = _problems.plain(given)
             if plain.dtype.kind not in "fiubU" or plain.tolist() != given.tolist():
                 what = (
                     "labels must be numbers or strings"
@@ -225,8 +223,8 @@ class _Model:
             )
         return model
 
-    def _check(self) -> Any:
-        """Raise a ValueError unless the arrays fit together; returns the number of problems."""
+    def _check(self) -> None:
+        """Raise a ValueError unless the arrays fit together."""
         _validate.choice("multi_class", self.multi_class, _problems.SCHEMES)
         _validate.choice("loss", self.loss, [*LOSSES, *TARGET_LOSSES])
         _validate.choice("zero_based", self.zero_based, [None, True, False])
@@ -249,12 +247,10 @@ class _Model:
                 and (name == "center" or (array > 0).all())
             ):
                 raise ValueError(f"{name} must be {self.n_features} finite numbers")
-        if self.intercept.shape != (n_problems,) or self.intercept.dtype != np.float64:
-            raise ValueError(
-                f"intercept has dtype {self.intercept.dtype}, shape {self.intercept.shape}"
-            )
-        if not np.isfinite(self.intercept).all():
-            raise ValueError("intercept is not finite")
+        names_of_weights = self._COEFFICIENTS, "intercept"
+        for name, array in zip(names_of_weights, self._coefficients(), strict=True):
+            if getattr(self, name).dtype != np.float64 or not np.isfinite(array).all():
+                raise ValueError(f"{name} must be finite numbers of float64")
         # A joint problem has one objective, whatever the number of its weight vectors.
         n_objectives = 1 if self.multi_class == "crammer_singer" else n_problems
         for name, kind in (("objective", "f"), ("dual_objective", "f"), ("n_steps", "i")):
@@ -265,7 +261,6 @@ class _Model:
                 raise ValueError(f"{name} is infinite")
         if (self.n_steps < 0).any():
             raise ValueError(f"n_steps must be >= 0, got {self.n_steps.tolist()}")
-        return n_problems
 
     def _check_classes(self) -> None:
         if self.classes is None or self.classes.ndim != 1 or self.classes.dtype.kind not in "fiubU":
@@ -332,18 +327,6 @@ class _Model:
                 f"X must have the columns of training, {reprlib.repr(known)}, got "
                 f"{reprlib.repr(given)}"
             )
-
-    def _check_matrix(self, n_rows: int) -> None:
-        name, matrix = self._COEFFICIENTS, getattr(self, self._COEFFICIENTS)
-        if matrix.ndim != 2 or matrix.shape[0] != n_rows:
-            raise ValueError(
-                f"{name} has shape {matrix.shape} for {self._whats}, "
-                f"multi_class={self.multi_class!r}"
-            )
-        if matrix.dtype != np.float64:
-            raise ValueError(f"{name} has dtype {matrix.dtype}")
-        if not np.isfinite(matrix).all():
-            raise ValueError(f"{name} is not finite")
 
 
 def standardized(X: Any, center: np.ndarray | None, scale: np.ndarray) -> Any:
@@ -497,8 +480,8 @@ class LinearModel(_Model):
     def _from(cls, about: dict[str, Any], arrays: dict[str, Any]) -> Any:
         return cls(**about, **arrays)
 
-    def _check(self) -> Any:
-        self._check_matrix(super()._check())
+    def _check(self) -> None:
+        super()._check()
         if self.coef.shape[1] < 1:
             raise ValueError(f"coef has shape {self.coef.shape}")
 
@@ -614,8 +597,8 @@ class KernelModel(_Model):
             raise ValueError(f"vectors have shape {vectors.shape}, not {shape}")
         return cls(support=kernel.points(vectors), **about, **arrays)
 
-    def _check(self) -> Any:
-        self._check_matrix(super()._check())
+    def _check(self) -> None:
+        super()._check()
         if self.dual_coef.shape[1] != len(self.support):
             raise ValueError(
                 f"dual_coef has shape {self.dual_coef.shape} for {len(self.support)} vectors"

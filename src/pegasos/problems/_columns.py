@@ -27,6 +27,11 @@ SIDES = np.array([-1, 1])
 NEAR = 1e-9
 
 
+def plain(labels: np.ndarray) -> np.ndarray:
+    """Labels without objects, if they are of one kind after all, as from a list or a data frame."""
+    return np.array(labels.tolist()) if labels.dtype == object else labels
+
+
 def pairs(n_classes: int) -> list[tuple[int, int]]:
     """The pairs (i, j), i < j, of one-vs-one, in the order of its problems."""
     return list(combinations(range(n_classes), 2))
