@@ -13,7 +13,7 @@ from sklearn.metrics import confusion_matrix
 from sklearn.model_selection import train_test_split
 
 from pegasos import KernelPegasosClassifier, PegasosClassifier
-from pegasos.io import _archive
+from pegasos.io import _archive, _metrics
 
 _INK, _GREY, _RED, _BLUE = "#222222", "#777777", (178, 24, 43), (33, 102, 172)
 
@@ -54,8 +54,8 @@ def _digits() -> tuple[list[str], int, int]:
         machine.classes_, machine.objective_, machine.dual_objective_, strict=True
     ):
         print(f"{digit:>5} {objective:>15.5f} {bound:>17.5f}")
-    print(f"\nheld-out accuracy {100 * accuracy:.2f} %\n")
-    print(confusion_text(matrix, machine.classes_))
+    print(f"\nheld-out accuracy {100 * accuracy:.2f} %")
+    _metrics.say_tables(print, {"confusion": _metrics.by_class(matrix, machine.classes_)})
 
     wrong = np.flatnonzero(predicted != y_test)
     summary = (
@@ -86,19 +86,6 @@ def _moons(top: int) -> tuple[list[str], int]:
         f"200 points to learn from, {n_support} of them support vectors (ringed), 200 held out, "
         f"{100 * accuracy:.1f} % of these told right", top,
     )  # fmt: skip
-
-
-def confusion_text(matrix: np.ndarray, classes: np.ndarray) -> str:
-    """A confusion matrix as text, actual classes down, predicted ones across."""
-    names = [str(label) for label in classes]
-    wide = max(len(str(matrix.max())), *(len(name) for name in names)) + 2
-    left = max(len("actual"), *(len(name) for name in names))
-    lines = [" " * left + "".join(name.rjust(wide) for name in names) + "   predicted"]
-    for name, row in zip(names, matrix, strict=True):
-        cells = "".join((str(n) if n else ".").rjust(wide) for n in row)
-        lines.append(name.rjust(left) + cells)
-    lines.append("actual")
-    return "\n".join(lines)
 
 
 def _digits_picture(

@@ -65,10 +65,16 @@ def _metrics(model: Any, y: Any, of_problems: np.ndarray) -> dict[str, Any]:
         of: dict[str, Any] = {"labels": classes, "target_names": names, "zero_division": np.nan}
         report: Any = metrics.classification_report(y, predicted, output_dict=True, **of)
         told["classes"] = {name: report[name] for name in names}
-        matrix = metrics.confusion_matrix(y, predicted, labels=classes).tolist()
-        rows = [dict(zip(names, row, strict=True)) for row in matrix]
-        told["confusion"] = dict(zip(names, rows, strict=True))
+        matrix = metrics.confusion_matrix(y, predicted, labels=classes)
+        told["confusion"] = by_class(matrix, classes)
     return told
+
+
+def by_class(matrix: np.ndarray, classes: np.ndarray) -> dict[str, dict[str, int]]:
+    """A confusion matrix by the names of classes, actual ones first."""
+    names = [str(label) for label in classes]
+    rows = [dict(zip(names, row, strict=True)) for row in matrix.tolist()]
+    return dict(zip(names, rows, strict=True))
 
 
 def _in_words(told: dict[str, Any]) -> str:
