@@ -128,13 +128,13 @@ def fit(
     >>> print(model.coef.round(3), model.intercept.round(3))
     [[ 2. -1.]] [1.]
     """
-    plan: dict[str, Any] = {"solver": solver, "tol": tol, "max_iter": max_iter, "n_steps": n_steps}
     given = SimpleNamespace(
-        **plan, loss=loss, epsilon=epsilon, multi_class=multi_class, order=order, n_jobs=n_jobs,
-        verbose=verbose,
+        solver=solver, tol=tol, max_iter=max_iter, n_steps=n_steps, order=order, loss=loss,
+        epsilon=epsilon, multi_class=multi_class, n_jobs=n_jobs, verbose=verbose,
     )  # fmt: skip
     known = partial(_validate.choice, allowed=(*_losses.LOSSES, *_losses.TARGET_LOSSES))
     _parameters.check(given, loss=known, n_jobs=_validate.integer)
+    plan = _parameters.plan(given)
     settings = Settings(
         lam, loss=_losses.named(loss, float(epsilon)), batch_size=batch_size, sampling=sampling,
         project=project, average=average, fit_intercept=fit_intercept,

@@ -29,7 +29,7 @@ from pegasos.io._blocks import Blocks
 from pegasos.io._checkpoint import CheckpointDue
 from pegasos.io._progress import Progress
 from pegasos.problems import _certificate, _columns, _validate
-from pegasos.problems._settings import Settings
+from pegasos.problems._settings import CHECKS, Settings
 from pegasos.solvers import _schedule, _state, _warnings
 from pegasos.solvers._schedule import Schedule
 
@@ -374,9 +374,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
 
     def _plan(self) -> dict[str, Any]:
         """What `Schedule.train` is to do."""
-        n_steps = None if self.n_steps is None else int(self.n_steps)
-        max_iter = int(self.max_iter)
-        return {"solver": self.solver, "tol": self.tol, "max_iter": max_iter, "n_steps": n_steps}
+        return _parameters.plan(self)
 
     def _lam_of(self, data: Data) -> float:
         """λ of a fit that begins now and has all rows."""
@@ -389,17 +387,8 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         return self._fitted["lam"] if self.lam is None else self.lam
 
     def _settings(self, lam: float, **others: Any) -> Settings:
-        return Settings(
-            lam,
-            **{"loss": self.loss} | others,
-            batch_size=self.batch_size,
-            sampling=self.sampling,
-            project=bool(self.project),
-            average=self.average,
-            fit_intercept=bool(self.fit_intercept),
-            penalize_intercept=bool(self.penalize_intercept),
-            intercept_scaling=self.intercept_scaling,
-        )
+        own = {name: getattr(self, name) for name in ("loss", *CHECKS)}
+        return Settings(lam, **own | others)
 
     def _seed(self) -> int:
         # None is NumPy's global generator here, as everywhere in scikit-learn.

@@ -107,11 +107,6 @@ class KernelMachine(PegasosEstimator):
 
     def _problem_scores(self, X: Any) -> np.ndarray:
         model = self.to_model()
-        X = self._checked_rows(X, model.n_features)
-        return model._problem_scores(X, checked=True, n_threads=self._threads_for(X))
-
-    def _checked_rows(self, X: Any, n_features: int) -> Any:
-        """Rows to be scored; of a precomputed kernel, columns of support vectors only."""
         X = self._validate_rows(X, reset=False)
         if self._support.kernel.is_given:
             try:
@@ -121,12 +116,9 @@ class KernelMachine(PegasosEstimator):
                     f"support_ names rows other than the {X.shape[1]} of the kernel matrix: "
                     "leave this attribute as fit has set it"
                 ) from None
-        _validate.same_features(X.shape[1], n_features)
-        return X
-
-    def _threads_for(self, X: Any) -> int:
-        """Threads that score rows."""
-        return self._n_threads() if X.shape[0] > 1 else 1
+        _validate.same_features(X.shape[1], model.n_features)
+        n_threads = self._n_threads() if X.shape[0] > 1 else 1
+        return model._problem_scores(X, checked=True, n_threads=n_threads)
 
     def _n_threads(self) -> int:
         if self.n_jobs is not None:

@@ -97,6 +97,16 @@ def check(estimator: Any, **own: Check) -> None:
             )
 
 
+def plan(estimator: Any) -> dict[str, Any]:
+    """What `pegasos.solvers._schedule.Schedule.train` is to do, by parameters that are checked."""
+    return {
+        "solver": estimator.solver,
+        "tol": estimator.tol,
+        "max_iter": int(estimator.max_iter),
+        "n_steps": None if estimator.n_steps is None else int(estimator.n_steps),
+    }
+
+
 def check_blocks(estimator: Any) -> None:
     """Raise unless parameters suit rows that are larger than memory."""
     solver, n_steps = estimator.solver, estimator.n_steps
@@ -371,25 +381,27 @@ class OfKernelMachine(OfKernel):
     scores: str = "auto"
 
 
+_KERNELS = "the estimators whose names begin with Kernel have kernels"
+_PENALTY = "the penalty is always lam/2 |w|^2, and C= or lam= says how strong it is"
+_STEPS = "steps have the lengths of the paper, or exact ones, and need no schedule"
 #: Parameters that other libraries have, and what takes their place here.
 FOREIGN = {
-    "kernel": "the estimators whose names begin with Kernel have kernels",
+    "kernel": _KERNELS,
+    "degree": _KERNELS,
+    "gamma": f"{_KERNELS}, and searches over them take gammas=",
     "probability": "loss='log_loss' and 'modified_huber' have predict_proba, and "
     "sklearn.calibration.CalibratedClassifierCV gives probabilities to all losses",
-    "penalty": "the penalty is always lam/2 |w|^2, and C= or lam= says how strong it is",
+    "penalty": _PENALTY,
+    "l1_ratio": _PENALTY,
     "alpha": "C= or lam= says how strong the penalty is; lam is the alpha of SGDClassifier",
     "dual": "the method is chosen for the data, and all methods reach the same model",
-    "learning_rate": "steps have the lengths of the paper, or exact ones, and need no schedule",
-    "eta0": "steps have the lengths of the paper, or exact ones, and need no schedule",
+    "learning_rate": _STEPS,
+    "eta0": _STEPS,
     "early_stopping": "tol= says at which gap a fit ends, and max_iter= bounds its epochs",
-    "l1_ratio": "the penalty is always lam/2 |w|^2, and C= or lam= says how strong it is",
     "shrinking": "solvers leave rows out where that saves time, without changing the model",
     "decision_function_shape": "multi_class='ovo' trains pairs of classes",
     "break_ties": "each class has a score, and the largest wins",
     "param_grid": "searches take Cs= or lams=, and gammas= and epsilons= where they have them",
-    "gamma": "the estimators whose names begin with Kernel have kernels, and searches over them "
-    "take gammas=",
-    "degree": "the estimators whose names begin with Kernel have kernels",
     "epsilon": "the regressors have losses with an epsilon, and searches over them take epsilons=",
     "nu": "PegasosOneClass and KernelPegasosOneClass have nu; C= or lam= of the others says how "
     "strong the penalty is",

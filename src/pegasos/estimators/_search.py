@@ -725,10 +725,8 @@ class PegasosRegressorCV(_OfRegressors, _Linear, Targets, Search):
         As in `PegasosClassifierCV`: a relative duality gap in (0, 1), or a number of epochs. For
         epochs, all machines use Pegasos with an average. "auto" is a gap of 0.05. But once a λ of
         a linear machine scores worse than a larger one by more than a standard error, smaller ones
-        make 16 epochs at most. They take longest, and mostly score worse still. With "auto", rows
-        of kernel machines are in single precision during the search, unless this would blur what
-        tells them apart, or let all kernel values of a row vanish, or the kernel is a function or
-        precomputed.
+        make 16 epochs at most. They take longest, and mostly score worse still. Rows of kernel
+        machines may be in single precision, as there.
     refit, one_standard_error, n_steps, verbose
         As in `PegasosClassifierCV`.
     loss, solver, tol, max_iter, batch_size, sampling, project, average, fit_intercept
