@@ -260,7 +260,7 @@ def _add_machine_options(add: Callable[..., Any]) -> None:
     add("--solver", choices=("auto", "pegasos", "sdca", "newton"),
         help="pegasos, or a solver that goes to the optimum (default auto: one that suits)"
         )  # fmt: skip
-    add("--tol", type=_tol, metavar="G",
+    add("--tol", type=_number_or("auto", "none"), metavar="G",
         help="stop at this relative duality gap (default auto: 1e-3, or what rounding leaves "
              "of few numbers; none: at --max-iter)")  # fmt: skip
     add("--max-iter", type=int, metavar="E",
@@ -284,7 +284,7 @@ def _add_machine_options(add: Callable[..., Any]) -> None:
 def _add_kernel_options(add: Callable[..., Any]) -> None:
     add("--kernel", choices=kernels.stored_names(),
         help="train a kernel machine (default: a linear one, without a kernel)")  # fmt: skip
-    add("--gamma", type=_gamma, metavar="G",
+    add("--gamma", type=_number_or("scale", "auto"), metavar="G",
         help="kernel parameter: a number, scale (default: 1 / (d Var X)) or auto (1 / d); by "
         "default, --cv tries scale, a tenth and ten times it")  # fmt: skip
     add("--degree", type=int, help="of the polynomial kernel (default 3)")
@@ -336,14 +336,15 @@ def _separator(text: str) -> str:
     return "\t" if text in ("tab", "\\t") else text
 
 
-def _gamma(text: str) -> str | float:
-    """ "scale", "auto" or a number, for argparse."""
-    return text if text in ("scale", "auto") else float(text)
+def _number_or(*words: str) -> Callable[[str], float | str | None]:
+    """What makes a number of a text, for argparse, or leaves one of the words; "none" is None."""
 
+    def number(text: str) -> float | str | None:
+        if text in words:
+            return None if text == "none" else text
+        return float(text)
 
-def _tol(text: str) -> float | str | None:
-    """ "auto", "none" or a number, for argparse."""
-    return {"auto": "auto", "none": None}[text] if text in ("auto", "none") else float(text)
+    return number
 
 
 def _class(args: argparse.Namespace, ending: str = "") -> Any:

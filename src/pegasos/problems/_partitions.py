@@ -120,8 +120,7 @@ class Partitions:
         )
         self.mean_squared_norm = sum(part.squares for part in parts) / n_rows
         self.mass, self._mean, self._squares = merged([part.moments for part in parts])
-        if not self.mass > 0:
-            raise ValueError("sample_weight must not be all zero: no weight is left to learn from")
+        _validate.sample_weight(np.array([self.mass]), 1)
         self.n_outputs = first.y_shape[0] if first.y_shape else 0
         checksums = np.array([(part.n_rows, part.checksum) for part in parts])
         self.fingerprint = [*self.shape, zlib.crc32(checksums)]

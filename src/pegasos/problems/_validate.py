@@ -240,10 +240,6 @@ def sparse_structure(X: Any) -> Any:
             raise ValueError("X.rows and X.data must have lists of the same lengths")
         for columns in X.rows:
             _indices_in_range("X.rows", np.asarray(columns or [0]), X.shape[1])
-    elif format == "dok":
-        for axis in range(2):
-            index = np.array([at[axis] for at in list(X.keys())] or [0])
-            _indices_in_range(f"the keys of X (axis {axis})", index, X.shape[axis])
 
 
 def csr(data: Any, indices: Any, indptr: Any, shape: Any) -> Any:
