@@ -342,7 +342,11 @@ def _number_or(*words: str) -> Callable[[str], float | str | None]:
     def number(text: str) -> float | str | None:
         if text in words:
             return None if text == "none" else text
-        return float(text)
+        try:
+            return float(text)
+        except ValueError:
+            wanted = f"a number, {' or '.join(words)}"
+            raise argparse.ArgumentTypeError(f"must be {wanted}, got {text!r}") from None
 
     return number
 

@@ -61,12 +61,10 @@ def linear_machines(X: Any, rows: Any, dtype: Any, tests: list[np.ndarray]) -> M
     """Linear machines over `rows`, which are those of X."""
 
     def narrow() -> Machines:
-        narrow_rows, narrow_dtype = rows, dtype
-        if rows.is_sparse and rows.value_bytes == 8:
-            with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-                if _rows.survives_rounding(X):
-                    narrow_rows, narrow_dtype = _rows.narrowed(rows), np.float32
-        return linear_machines(X, narrow_rows, narrow_dtype, tests)
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            if not (rows.is_sparse and _rows.survives_rounding(X)):
+                return linear_machines(X, rows, dtype, tests)
+            return linear_machines(X, _rows.narrowed(rows), np.float32, tests)
 
     return Machines(
         outer=(),

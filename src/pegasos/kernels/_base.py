@@ -150,8 +150,8 @@ class Kernel:
         dtype = X.dtype if self.keeps_type else np.dtype(np.float64)
         if not value < float(np.finfo(dtype).max):
             raise ValueError(
-                f"kernel={self.name!r} has values beyond {dtype} for rows with |x|^2 up to "
-                f"{squared:.3g}: scale X"
+                f"{_validate.parameter('kernel', self.name)} has values beyond {dtype} for rows "
+                f"with |x|^2 up to {squared:.3g}: scale X"
             )
 
     @property

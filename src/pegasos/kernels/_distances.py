@@ -30,8 +30,8 @@ class _OfDistance(Kernel):
     def refuse_overflow(self, X: Any) -> None:
         if not self._factor < float(np.finfo(X.dtype).max):
             raise ValueError(
-                f"gamma is too large for features in {X.dtype}, got {self.gamma:.3g}: scale X, or "
-                "give it as float64"
+                f"{_validate.parameter('gamma')} is too large for features in {X.dtype}, got "
+                f"{self.gamma:.3g}: scale X, or give it as float64"
             )
 
     def mean_distance(self, X: Any) -> float:
