@@ -119,9 +119,9 @@ static INLINE choice NAME(best_of)(const REAL *gains, const OF_REAL(whole) * gro
 
 /* Moves the slopes of all rows by -(p x_k + t y_k + both), where x and y are columns, and finds the
  * row that gains most by a step of its own. */
-static INLINE void NAME(move_and_choose_of)(int64_t m, const NAME(lists) * l, const VALUE *x,
-                                            const VALUE *y, REAL p, REAL t, REAL both,
-                                            bool has_corner, choice *out)
+CLONES_WIDE static void NAME(move_and_choose)(int64_t m, const NAME(lists) * l, const VALUE *x,
+                                              const VALUE *y, REAL p, REAL t, REAL both,
+                                              bool has_corner, choice *out)
 {
     const REAL half = (REAL)0.5;
     VEC best = {0};
@@ -153,24 +153,14 @@ static INLINE void NAME(move_and_choose_of)(int64_t m, const NAME(lists) * l, co
     *out = NAME(best_of)(gains, groups);
 }
 
-CLONES_WIDE static void NAME(move_and_choose)(int64_t m, const NAME(lists) * l, const VALUE *x,
-                                              const VALUE *y, REAL p, REAL t, REAL both,
-                                              bool has_corner, choice *out)
-{
-    if (has_corner)
-        NAME(move_and_choose_of)(m, l, x, y, p, t, both, true, out);
-    else
-        NAME(move_and_choose_of)(m, l, x, y, p, t, both, false, out);
-}
-
 /*
  * The row that gains most once row i has made its own step, which moves the slopes of others by
  * -q_k step, with q = s (x_k + constant). If row i is free to follow, the curvature along row k is
  * h_k - q_k^2/h_i: `shared` is 1/h_i then, else 0.
  */
-static INLINE void NAME(choose_partner_of)(int64_t m, const NAME(lists) * l, const VALUE *x,
-                                           REAL scale, REAL constant, REAL step_of_i, REAL shared,
-                                           bool has_corner, choice *out)
+CLONES_WIDE static void NAME(choose_partner)(int64_t m, const NAME(lists) * l, const VALUE *x,
+                                             REAL scale, REAL constant, REAL step_of_i, REAL shared,
+                                             bool has_corner, choice *out)
 {
     const REAL half = (REAL)0.5, least = (REAL)SINGULAR;
     VEC best = {0};
@@ -198,16 +188,6 @@ static INLINE void NAME(choose_partner_of)(int64_t m, const NAME(lists) * l, con
     STORE(gains, best);
     STORE(groups, where);
     *out = NAME(best_of)(gains, groups);
-}
-
-CLONES_WIDE static void NAME(choose_partner)(int64_t m, const NAME(lists) * l, const VALUE *x,
-                                             REAL scale, REAL constant, REAL step_of_i, REAL shared,
-                                             bool has_corner, choice *out)
-{
-    if (has_corner)
-        NAME(choose_partner_of)(m, l, x, scale, constant, step_of_i, shared, true, out);
-    else
-        NAME(choose_partner_of)(m, l, x, scale, constant, step_of_i, shared, false, out);
 }
 
 /* The steps of rows i and j that raise (1) most, within bounds, where row i gains by step[0] alone,
