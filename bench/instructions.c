@@ -116,7 +116,7 @@ static void step_bundle(void)
 static void step_kernel(void)
 {
     set.n_problems = 1;
-    const pegasos_matrix whole = {
+    pegasos_columns whole = {
         .n_rows = N, .value_bytes = 4, .n_columns = N, .columns = matrix, .place = places};
     const pegasos_draws list = {.count = STEPS, .list = draws};
     pegasos_watch nobody = {.every = 1e18};
@@ -282,14 +282,7 @@ static void fit_kernel(void)
                             .place = places,
                             .n_kept = &n_kept,
                             .workers = &workers};
-    const pegasos_matrix matrix = {.n_rows = N,
-                                   .value_bytes = 4,
-                                   .n_columns = N,
-                                   .is_positive = 1,
-                                   .columns = near,
-                                   .place = places,
-                                   .context = &kept,
-                                   .push = pegasos_columns_push};
+    const pegasos_matrix matrix = {.columns = &kept, .is_positive = 1};
     for (int64_t i = 0; i < N; i++)
         norms[i] = 1; /* of the matrix; that of the constant feature comes on top */
     pegasos_kernel_run(&matrix, &problem, &arrays, &nobody);

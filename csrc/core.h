@@ -450,139 +450,6 @@ typedef struct pegasos_bundle {
 int64_t pegasos_bundle_run(const pegasos_rows *rows, const pegasos_bundle *bundle,
                            pegasos_watch *watch);
 
-/* ---- A kernel problem (kernel.c) ------------------------------------------------------------- */
-
-/* K = L L^T but for rounding, and memory for a fit with the rows of L in place of features. */
-typedef struct pegasos_factor {
-    pegasos_rows rows;   /* L, of double; n_features is 0 where the rank is too large for it */
-    const double *norms; /* n: squared norms of its rows */
-    void *memory, *room; /* pegasos_kept bytes, and pegasos_room bytes */
-} pegasos_factor;
-
-/*
- * Where values of an n x n kernel matrix come from. The functions return 0; or not 0, then the run
- * stops. `keep` and `among` are not called for columns that are there, and may be NULL where all
- * are.
- */
-typedef struct pegasos_matrix {
-    int64_t n_rows;       /* n, at least 1 */
-    int64_t value_bytes;  /* 4: float; 8: double */
-    int64_t is_positive;  /* 1: positive semi-definite, so that D is a bound; else relative gaps
-                             are |P - D|/P at the last point */
-    int64_t is_narrow;    /* 1: values that are more exact follow where these do not suffice */
-    int64_t rank;         /* at most; n_rows where nothing is known */
-    int64_t n_columns;    /* there is room for so many */
-    const void *columns;  /* those that are there, n numbers each */
-    const int64_t *place; /* n: number of each row's column, or -1 */
-    void *context;
-    /* Lets columns number rows[0 .. count - 1] be there from now on. Where there is no room for all
-     * columns, this is not called. */
-    int (*keep)(void *context, int64_t count, const int64_t *rows);
-    /* Writes values between `count` rows and the m rows `which`: lines of m numbers, that begin
-     * `stride` numbers apart. */
-    int (*among)(void *context, int64_t count, const int64_t *rows, int64_t m, const int64_t *which,
-                 int64_t stride, void *out);
-    /* pushed[k][i] = sum_j change[k][j] K(x_j, x_i), of several problems. */
-    int (*push)(void *context, int64_t n_problems, const double *change, double *pushed);
-    /* Tells a factor of the matrix; NULL: nobody does. It must last until the next call. */
-    int (*factor)(void *context, pegasos_factor *factor);
-    void *factor_context; /* what `factor` is given */
-} pegasos_matrix;
-
-/* What a run is at: its beginning, from a = 0; steps on a sample of the rows, whose solution is
- * then spread over all; a gap check, with which a run begins that goes on from other dual
- * variables; the choice of the rows of a round; steps of a round. */
-enum {
-    PEGASOS_KERNEL_BEGIN = 0,
-    PEGASOS_KERNEL_SAMPLE = 1,
-    PEGASOS_KERNEL_SPREAD = 2,
-    PEGASOS_KERNEL_CHECK = 3,
-    PEGASOS_KERNEL_CHOOSE = 4,
-    PEGASOS_KERNEL_ROUND = 5
-};
-
-/* Where the run of one problem stands. The first block is set by the caller, the second is 0 at
- * first, but for `part`, infinite primal and relative_gap. */
-typedef struct pegasos_kernel {
-    /* settings */
-    double lam;     /* > 0 */
-    double mass;    /* m, > 0: the sum of the weights of the rows that are in the problem */
-    double tol;     /* the relative gap to stop at; below 0: last_epoch alone ends the run */
-    double feature; /* value of the feature that carries the intercept; 0: there is none */
-    int64_t free_intercept; /* 1: the intercept is not penalised; see pegasos_ascent */
-    int64_t n_inside;       /* rows whose label is not 0; at least 1 */
-    int64_t last_epoch;     /* stop once n_epochs is so many */
-    uint64_t generator;     /* SplitMix64 state; any number to begin with */
-    /* state */
-    int64_t part;           /* what it is at: PEGASOS_KERNEL_BEGIN, ... */
-    int64_t n_active;       /* rows of the round, in `active` */
-    int64_t position;       /* steps made in it, */
-    int64_t most_steps;     /* and how many it may have */
-    double enough;          /* m (P - D) of its rows with which it ends */
-    double sample_mass;     /* the sum of weights in the sample */
-    double moved;           /* by how much scores have moved in the last round, at most */
-    double constant_weight; /* w(a)'s weight of the constant feature */
-    double reference;       /* of a free intercept */
-    int64_t is_slow;        /* 1: the last round was solved, but has not halved the gap */
-    int64_t in_double;      /* 1: slopes are double from now on */
-    int64_t is_stuck;       /* 1: no step gains anything any more, but rounding errors; the caller
-                               makes it 0 for another run */
-    int64_t n_seen;         /* visits since n_epochs was last increased */
-    int64_t n_epochs;       /* visits of all rows */
-    int64_t n_visits;       /* rows visited */
-    int64_t n_steps;        /* of them, in an epoch of Pegasos */
-    double primal;          /* objective of the best point so far */
-    double intercept;       /* its intercept, penalised or not */
-    double relative_gap;    /* at the last gap check */
-} pegasos_kernel;
-
-/* The arrays that belong to it, of n = n_rows numbers; all but the last are its state. */
-typedef struct pegasos_kernel_arrays {
-    const pegasos_targets *targets;
-    const double *norms; /* K(x_i, x_i), without the constant feature */
-    double *a;           /* dual variables */
-    double *scored;      /* those that `scores` are of */
-    double *scores;      /* sum_j s y_j scored_j K(x_j, x_i), without the intercept */
-    double *slopes;  /* of the rows of the round; in steps on pairs, as kernel_body.h has them */
-    double *coef;    /* s a_i y_i of the best point so far */
-    int64_t *active; /* rows of the round, ascending */
-    void *work;      /* scratch */
-} pegasos_kernel_arrays;
-
-/* How many bytes `work` has. */
-int64_t pegasos_kernel_work(int64_t n_rows, int64_t value_bytes, int64_t n_columns);
-
-/* Goes on with a run until it is done or stopped; returns a status. */
-int pegasos_kernel_run(const pegasos_matrix *matrix, pegasos_kernel *problem,
-                       const pegasos_kernel_arrays *arrays, pegasos_watch *watch);
-
-/* Lets a run begin at the dual variables `a`, made feasible; returns a status. One that was stopped
- * has changed nothing. */
-int pegasos_kernel_begin(const pegasos_matrix *matrix, pegasos_kernel *problem,
-                         const pegasos_kernel_arrays *arrays, pegasos_watch *watch);
-
-/* Lets a run go on with a gap check, after dual variables or lambda were changed. */
-void pegasos_kernel_leave_round(pegasos_kernel *problem);
-
-/* ---- Pegasos on kernel problems (kernel_pegasos.c) ------------------------------------------- */
-
-/*
- * Runs every problem to its last step, or the end of a list, or stops; returns a status.
- *
- * v = sum_j beta_j phi(x_j): `weights` of the set hold beta, its `sums` what belongs to it, both
- * n_problems x n_rows doubles, and it is not bundled. Beside them, of the same shape, `scores` of
- * all rows are those of beta - unpushed: both 0 at the start, or the latter beta.
- *
- * Draws are taken in blocks, which are transactions: a block that was stopped has changed nothing,
- * and is begun again.
- */
-int pegasos_kernel_train(const pegasos_matrix *matrix, const pegasos_linear_set *set,
-                         double *scores, double *unpushed, const pegasos_draws *draws, void *work,
-                         pegasos_watch *watch);
-
-/* How many bytes `work` has. */
-int64_t pegasos_kernel_train_work(const pegasos_matrix *matrix, const pegasos_linear_set *set);
-
 /* ---- Kernel values (kernels.c) --------------------------------------------------------------- */
 
 /* Kernels that are computed here: <x, z>; (gamma <x, z> + coef0)^degree, by squaring; tanh(gamma
@@ -690,12 +557,15 @@ typedef struct pegasos_columns {
 
 int64_t pegasos_columns_block(int64_t n_rows);
 
-/* The functions of a pegasos_matrix whose context is a pegasos_columns. What was stopped has
- * changed nothing but which columns are kept. */
-int pegasos_columns_keep(void *context, int64_t count, const int64_t *rows);
-int pegasos_columns_among(void *context, int64_t count, const int64_t *rows, int64_t m,
+/* These return 0, or not 0 if they were stopped, which then have changed nothing but which columns
+ * are kept. The first keeps columns number rows[0 .. count - 1], as far as there is room. The second
+ * writes values between `count` rows and the m rows `which`: lines of m numbers, that begin `stride`
+ * numbers apart. The third is pushed[k][i] = sum_j change[k][j] K(x_j, x_i), of several problems. */
+int pegasos_columns_keep(pegasos_columns *columns, int64_t count, const int64_t *rows);
+int pegasos_columns_among(pegasos_columns *columns, int64_t count, const int64_t *rows, int64_t m,
                           const int64_t *which, int64_t stride, void *out);
-int pegasos_columns_push(void *context, int64_t n_problems, const double *change, double *pushed);
+int pegasos_columns_push(pegasos_columns *columns, int64_t n_problems, const double *change,
+                         double *pushed);
 
 /* scores[k][i] += sum_r coef[k][r] K(x_rows[r], x_i), of n_problems x count coefficients. is_half,
  * of doubles that are not kept: the rows are the first ones, and values between two serve both. */
@@ -730,6 +600,122 @@ typedef struct pegasos_source {
 /* `values` of pegasos_columns, whose context is a pegasos_source. */
 int pegasos_columns_values(void *context, int64_t count, const int64_t *rows, int64_t first,
                            int64_t m, const int64_t *which, int64_t stride, void *out);
+
+/* ---- A kernel problem (kernel.c) ------------------------------------------------------------- */
+
+/* K = L L^T but for rounding, and memory for a fit with the rows of L in place of features. */
+typedef struct pegasos_factor {
+    pegasos_rows rows;   /* L, of double; n_features is 0 where the rank is too large for it */
+    const double *norms; /* n: squared norms of its rows */
+    void *memory, *room; /* pegasos_kept bytes, and pegasos_room bytes */
+} pegasos_factor;
+
+/* The kernel matrix of a problem. */
+typedef struct pegasos_matrix {
+    pegasos_columns *columns; /* with places */
+    int64_t is_positive;      /* 1: positive semi-definite, so that D is a bound; else relative gaps
+                                 are |P - D|/P at the last point */
+    int64_t is_narrow;        /* 1: values that are more exact follow where these do not suffice */
+    int64_t rank;             /* at most; n_rows where nothing is known */
+    /* Tells a factor of the matrix, which must last until the next call; not 0: it was stopped.
+     * NULL: nobody does. */
+    int (*factor)(void *context, pegasos_factor *factor);
+    void *factor_context; /* what `factor` is given */
+} pegasos_matrix;
+
+/* What a run is at: its beginning, from a = 0; steps on a sample of the rows, whose solution is
+ * then spread over all; a gap check, with which a run begins that goes on from other dual
+ * variables; the choice of the rows of a round; steps of a round. */
+enum {
+    PEGASOS_KERNEL_BEGIN = 0,
+    PEGASOS_KERNEL_SAMPLE = 1,
+    PEGASOS_KERNEL_SPREAD = 2,
+    PEGASOS_KERNEL_CHECK = 3,
+    PEGASOS_KERNEL_CHOOSE = 4,
+    PEGASOS_KERNEL_ROUND = 5
+};
+
+/* Where the run of one problem stands. The first block is set by the caller, the second is 0 at
+ * first, but for `part`, infinite primal and relative_gap. */
+typedef struct pegasos_kernel {
+    /* settings */
+    double lam;     /* > 0 */
+    double mass;    /* m, > 0: the sum of the weights of the rows that are in the problem */
+    double tol;     /* the relative gap to stop at; below 0: last_epoch alone ends the run */
+    double feature; /* value of the feature that carries the intercept; 0: there is none */
+    int64_t free_intercept; /* 1: the intercept is not penalised; see pegasos_ascent */
+    int64_t n_inside;       /* rows whose label is not 0; at least 1 */
+    int64_t last_epoch;     /* stop once n_epochs is so many */
+    uint64_t generator;     /* SplitMix64 state; any number to begin with */
+    /* state */
+    int64_t part;           /* what it is at: PEGASOS_KERNEL_BEGIN, ... */
+    int64_t n_active;       /* rows of the round, in `active` */
+    int64_t position;       /* steps made in it, */
+    int64_t most_steps;     /* and how many it may have */
+    double enough;          /* m (P - D) of its rows with which it ends */
+    double sample_mass;     /* the sum of weights in the sample */
+    double moved;           /* by how much scores have moved in the last round, at most */
+    double constant_weight; /* w(a)'s weight of the constant feature */
+    double reference;       /* of a free intercept */
+    int64_t is_slow;        /* 1: the last round was solved, but has not halved the gap */
+    int64_t in_double;      /* 1: slopes are double from now on */
+    int64_t is_stuck;       /* 1: no step gains anything any more, but rounding errors; the caller
+                               makes it 0 for another run */
+    int64_t n_seen;         /* visits since n_epochs was last increased */
+    int64_t n_epochs;       /* visits of all rows */
+    int64_t n_visits;       /* rows visited */
+    int64_t n_steps;        /* of them, in an epoch of Pegasos */
+    double primal;          /* objective of the best point so far */
+    double intercept;       /* its intercept, penalised or not */
+    double relative_gap;    /* at the last gap check */
+} pegasos_kernel;
+
+/* The arrays that belong to it, of n = n_rows numbers; all but the last are its state. */
+typedef struct pegasos_kernel_arrays {
+    const pegasos_targets *targets;
+    const double *norms; /* K(x_i, x_i), without the constant feature */
+    double *a;           /* dual variables */
+    double *scored;      /* those that `scores` are of */
+    double *scores;      /* sum_j s y_j scored_j K(x_j, x_i), without the intercept */
+    double *slopes;  /* of the rows of the round; in steps on pairs, as kernel_body.h has them */
+    double *coef;    /* s a_i y_i of the best point so far */
+    int64_t *active; /* rows of the round, ascending */
+    void *work;      /* scratch */
+} pegasos_kernel_arrays;
+
+/* How many bytes `work` has. */
+int64_t pegasos_kernel_work(int64_t n_rows, int64_t value_bytes, int64_t n_columns);
+
+/* Goes on with a run until it is done or stopped; returns a status. */
+int pegasos_kernel_run(const pegasos_matrix *matrix, pegasos_kernel *problem,
+                       const pegasos_kernel_arrays *arrays, pegasos_watch *watch);
+
+/* Lets a run begin at the dual variables `a`, made feasible; returns a status. One that was stopped
+ * has changed nothing. */
+int pegasos_kernel_begin(const pegasos_matrix *matrix, pegasos_kernel *problem,
+                         const pegasos_kernel_arrays *arrays, pegasos_watch *watch);
+
+/* Lets a run go on with a gap check, after dual variables or lambda were changed. */
+void pegasos_kernel_leave_round(pegasos_kernel *problem);
+
+/* ---- Pegasos on kernel problems (kernel_pegasos.c) ------------------------------------------- */
+
+/*
+ * Runs every problem to its last step, or the end of a list, or stops; returns a status.
+ *
+ * v = sum_j beta_j phi(x_j): `weights` of the set hold beta, its `sums` what belongs to it, both
+ * n_problems x n_rows doubles, and it is not bundled. Beside them, of the same shape, `scores` of
+ * all rows are those of beta - unpushed: both 0 at the start, or the latter beta.
+ *
+ * Draws are taken in blocks, which are transactions: a block that was stopped has changed nothing,
+ * and is begun again.
+ */
+int pegasos_kernel_train(pegasos_columns *columns, const pegasos_linear_set *set, double *scores,
+                         double *unpushed, const pegasos_draws *draws, void *work,
+                         pegasos_watch *watch);
+
+/* How many bytes `work` has. */
+int64_t pegasos_kernel_train_work(const pegasos_columns *columns, const pegasos_linear_set *set);
 
 /* ---- Certificates of kernel machines (kernel_certificate.c) ---------------------------------- */
 

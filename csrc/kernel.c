@@ -80,7 +80,8 @@ typedef struct scratch {
 } scratch;
 
 typedef struct run {
-    const pegasos_matrix *matrix;
+    pegasos_columns *columns;
+    bool is_positive; /* the matrix is positive semi-definite */
     const pegasos_kernel_arrays *x;
     pegasos_kernel *s;
     pegasos_watch *watch;
@@ -96,9 +97,9 @@ typedef struct run {
 } run;
 
 /* Whether there is room for all columns. */
-static INLINE bool holds_all(const pegasos_matrix *matrix)
+static INLINE bool holds_all(const pegasos_columns *columns)
 {
-    return matrix->n_columns >= matrix->n_rows;
+    return columns->n_columns >= columns->n_rows;
 }
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
@@ -209,7 +210,7 @@ static INLINE double curvature_of(const run *r, int64_t i)
 static double sum_of(const run *r, double scale, const double *a)
 {
     double sum = 0;
-    for (int64_t i = 0; i < r->matrix->n_rows; i++)
+    for (int64_t i = 0; i < r->columns->n_rows; i++)
         sum += scale * a[i] * r->targets->labels[i];
     return sum;
 }
@@ -243,7 +244,7 @@ static INLINE double violation(const run *r, int64_t i, double slope)
  * matrix that is positive semi-definite; else rows are visited one at a time. */
 static bool is_by_pairs(const run *r)
 {
-    return r->matrix->is_positive && loss_is_quadratic(r->loss);
+    return r->is_positive && loss_is_quadratic(r->loss);
 }
 
 /* Makes slopes those that steps on pairs keep (kernel_body.h); once, since that rounds them. */
@@ -264,7 +265,7 @@ static bool is_stopped(const run *r, double numbers)
 /* Makes the rows in `active` those of the round. */
 static void set_rows(run *r)
 {
-    const int64_t n = r->matrix->n_rows, *const place = r->matrix->place;
+    const int64_t n = r->columns->n_rows, *const place = r->columns->place;
     const pegasos_kernel *s = r->s;
     const bool is_sample = s->part == PEGASOS_KERNEL_SAMPLE;
     r->rows = r->x->active;
@@ -272,8 +273,8 @@ static void set_rows(run *r)
     r->size = padded(r->m);
     r->n_values = 0;
     r->scale = is_sample ? 1 / (s->lam * s->sample_mass) : 1 / (s->lam * s->mass);
-    r->is_direct = r->m == n && holds_all(r->matrix);
-    r->is_among = !holds_all(r->matrix);
+    r->is_direct = r->m == n && holds_all(r->columns);
+    r->is_among = !holds_all(r->columns);
     for (int64_t k = 0; k < r->m; k++) {
         r->w.column[k] = NULL;
         r->is_among |= is_sample && !r->is_direct && place[r->rows[k]] < 0;
@@ -282,20 +283,20 @@ static void set_rows(run *r)
 
 static char *value_room(const run *r, int64_t k)
 {
-    return r->w.values + k * r->size * r->matrix->value_bytes;
+    return r->w.values + k * r->size * r->columns->value_bytes;
 }
 
 /* Points to the columns of rows k[0 .. count - 1] of the round, which are in the matrix. */
 static void point_at(run *r, int64_t count, const int64_t *k)
 {
-    const pegasos_matrix *matrix = r->matrix;
-    const int64_t n = matrix->n_rows, bytes = matrix->value_bytes;
+    const pegasos_columns *const c = r->columns;
+    const int64_t n = c->n_rows, bytes = c->value_bytes;
     for (int64_t j = 0; j < count; j++) {
-        const int64_t place = matrix->place[r->rows[k[j]]];
-        const char *column = (const char *)matrix->columns + place * n * bytes;
+        const int64_t place = c->place[r->rows[k[j]]];
+        const char *column = (const char *)c->columns + place * n * bytes;
         if (!r->is_direct) {
             char *const copy = value_room(r, r->n_values++);
-            pegasos_kernel_gather(1, &place, n, bytes, matrix->columns, r->m, r->rows, r->m, copy);
+            pegasos_kernel_gather(1, &place, n, bytes, c->columns, r->m, r->rows, r->m, copy);
             column = copy;
         }
         r->w.column[k[j]] = column;
@@ -305,7 +306,7 @@ static void point_at(run *r, int64_t count, const int64_t *k)
 /* Whether the column of row k of the round is there; it is copied where it was not yet. */
 static bool has_column(run *r, int64_t k)
 {
-    if (!r->w.column[k] && r->matrix->place[r->rows[k]] >= 0)
+    if (!r->w.column[k] && r->columns->place[r->rows[k]] >= 0)
         point_at(r, 1, &k);
     return r->w.column[k] != NULL;
 }
@@ -357,12 +358,12 @@ static bool is_round_over(const run *r, double (*gap)(const run *, double *))
 
 static bool is_in_float(const run *r)
 {
-    return r->matrix->value_bytes == 4 && !r->s->in_double
+    return r->columns->value_bytes == 4 && !r->s->in_double
            && (r->s->tol < 0 || r->s->tol >= LEAST_OF_FLOAT);
 }
 
 #define OF_RUN(r, name)                                                                            \
-    (is_in_float(r) ? name##_float : (r)->matrix->value_bytes == 4 ? name##_wide : name##_double)
+    (is_in_float(r) ? name##_float : (r)->columns->value_bytes == 4 ? name##_wide : name##_double)
 
 /* ---- Columns that are not there -------------------------------------------------------------- */
 
@@ -375,7 +376,7 @@ static int64_t find_likely(const run *r, int64_t first, int64_t *found)
     found[0] = first;
     OF_RUN(r, find_gains)(r, gains);
     for (int64_t k = 0; k < r->m; k++) {
-        const bool is_there = r->w.column[k] || r->matrix->place[r->rows[k]] >= 0;
+        const bool is_there = r->w.column[k] || r->columns->place[r->rows[k]] >= 0;
         if (is_there || k == first || gains[k] <= 0
             || (count == TOGETHER && gains[k] <= gains[found[count - 1]]))
             continue;
@@ -390,18 +391,17 @@ static int64_t find_likely(const run *r, int64_t first, int64_t *found)
 /* Has columns computed of rows k[0 .. count - 1] of the round; false: it was stopped. */
 static bool compute(run *r, int64_t count, const int64_t *k)
 {
-    const pegasos_matrix *matrix = r->matrix;
     int64_t *const which = r->w.list;
     for (int64_t j = 0; j < count; j++)
         which[j] = r->rows[k[j]];
     if (!r->is_among) {
-        if (matrix->keep(matrix->context, count, which) != 0)
+        if (pegasos_columns_keep(r->columns, count, which) != 0)
             return false;
         point_at(r, count, k);
         return true;
     }
     char *const out = value_room(r, r->n_values);
-    if (matrix->among(matrix->context, count, which, r->m, r->rows, r->size, out) != 0)
+    if (pegasos_columns_among(r->columns, count, which, r->m, r->rows, r->size, out) != 0)
         return false;
     for (int64_t j = 0; j < count; j++)
         r->w.column[k[j]] = value_room(r, r->n_values++);
@@ -429,7 +429,7 @@ static bool fetch_all(run *r)
 /* pushed = K change; false: it was stopped. */
 static bool push(const run *r, const double *change, double *pushed)
 {
-    return r->matrix->push(r->matrix->context, 1, change, pushed) == 0;
+    return pegasos_columns_push(r->columns, 1, change, pushed) == 0;
 }
 
 /* ---- Visits of single rows ------------------------------------------------------------------- */
@@ -467,7 +467,7 @@ DEFINE_ADD_COLUMN(double)
 static void move_slopes(const run *r, int64_t k, double change)
 {
     double *const slopes = r->x->slopes, u = -r->scale * change;
-    if (r->matrix->value_bytes == 4)
+    if (r->columns->value_bytes == 4)
         add_column_float(r->m, u, r->constant, r->w.column[k], slopes);
     else
         add_column_double(r->m, u, r->constant, r->w.column[k], slopes);
@@ -530,19 +530,19 @@ static bool sweep(run *r)
 /* Sorts the rows in `list` into `active`. */
 static void sort_into_active(const run *r, const int64_t *list, int64_t count)
 {
-    memset(r->w.marks, 0, (size_t)r->matrix->n_rows);
+    memset(r->w.marks, 0, (size_t)r->columns->n_rows);
     for (int64_t j = 0; j < count; j++)
         r->w.marks[list[j]] = 1;
     r->s->n_active = 0;
-    for (int64_t i = 0; i < r->matrix->n_rows; i++)
+    for (int64_t i = 0; i < r->columns->n_rows; i++)
         if (r->w.marks[i])
             r->x->active[r->s->n_active++] = i;
 }
 
 static void take_all_rows(const run *r)
 {
-    r->s->n_active = r->matrix->n_rows;
-    for (int64_t i = 0; i < r->matrix->n_rows; i++)
+    r->s->n_active = r->columns->n_rows;
+    for (int64_t i = 0; i < r->columns->n_rows; i++)
         r->x->active[i] = i;
 }
 
@@ -551,7 +551,7 @@ static void take_all_rows(const run *r)
 static bool begin_with_sample(run *r)
 {
     pegasos_kernel *s = r->s, before = *s;
-    const int64_t n = r->matrix->n_rows, count = rows_of_sample(s->n_inside);
+    const int64_t n = r->columns->n_rows, count = rows_of_sample(s->n_inside);
     int64_t *const inside = (int64_t *)r->w.room, *const drawn = r->w.list, n_inside = 0;
     for (int64_t i = 0; i < n; i++)
         if (r->targets->labels[i] != 0)
@@ -591,7 +591,7 @@ static bool begin_with_sample(run *r)
 static void choose_rows(const run *r)
 {
     pegasos_kernel *s = r->s;
-    const int64_t n = r->matrix->n_rows, most = rows_of_round(n, r->matrix->n_columns);
+    const int64_t n = r->columns->n_rows, most = rows_of_round(n, r->columns->n_columns);
     const double intercept = s->reference + s->feature * s->constant_weight;
     double *const key = r->w.pushed, largest = 0;
     int64_t *const list = r->w.list, count = 0;
@@ -603,7 +603,7 @@ static void choose_rows(const run *r)
     for (int64_t i = 0; i < n; i++)
         if (r->targets->labels[i] != 0 && key[i] > -reach)
             list[count++] = i;
-    if (count > most && !holds_all(r->matrix)) {
+    if (count > most && !holds_all(r->columns)) {
         select_largest(key, list, count, most);
         count = most;
     }
@@ -664,7 +664,7 @@ static bool move_rows(run *r)
 static bool spread(const run *r)
 {
     pegasos_kernel *s = r->s;
-    const int64_t n = r->matrix->n_rows;
+    const int64_t n = r->columns->n_rows;
     const double more = s->mass / s->sample_mass;
     double *const a = r->w.feasible, *const f = r->w.pushed;
     for (int64_t i = 0; i < n; i++)
@@ -703,7 +703,7 @@ typedef struct found {
 static bool find_objectives(const run *r, double *f, double constant, found *at)
 {
     const pegasos_kernel *s = r->s;
-    const int64_t n = r->matrix->n_rows;
+    const int64_t n = r->columns->n_rows;
     double norm = s->free_intercept ? 0 : constant * constant, losses = 0;
     at->a = r->x->a;
     at->intercept = s->feature * constant;
@@ -726,7 +726,7 @@ static bool find_objectives(const run *r, double *f, double constant, found *at)
                 weight(r, i) * loss_value(r->loss, error_at(r->targets, i, f[i] + at->intercept));
     }
     at->primal = s->lam / 2 * norm + losses / s->mass + r->targets->loss.nu * at->intercept;
-    at->dual = pegasos_best_dual(r->targets, at->a, norm, s->mass, s->lam, r->matrix->is_positive);
+    at->dual = pegasos_best_dual(r->targets, at->a, norm, s->mass, s->lam, r->is_positive);
     return true;
 }
 
@@ -735,14 +735,13 @@ static void keep(const run *r, const found *at)
 {
     pegasos_kernel *s = r->s;
     if (at->primal < s->primal) {
-        for (int64_t i = 0; i < r->matrix->n_rows; i++)
+        for (int64_t i = 0; i < r->columns->n_rows; i++)
             r->x->coef[i] = r->scale * at->a[i] * r->targets->labels[i];
         s->intercept = at->intercept;
         s->primal = at->primal;
     }
-    const double primal = r->matrix->is_positive ? s->primal : at->primal;
-    const double gap =
-        r->matrix->is_positive ? fmax(primal - at->dual, 0) : fabs(primal - at->dual);
+    const double primal = r->is_positive ? s->primal : at->primal;
+    const double gap = r->is_positive ? fmax(primal - at->dual, 0) : fabs(primal - at->dual);
     const bool is_known = isfinite(at->primal) && !isnan(at->dual);
     s->relative_gap = is_known ? gap / fmax(primal, 1e-300) : INFINITY;
 }
@@ -777,7 +776,7 @@ static void judge_round(const run *r, double gap_before, bool has_changed)
 static bool refresh(run *r)
 {
     pegasos_kernel *s = r->s;
-    const int64_t n = r->matrix->n_rows;
+    const int64_t n = r->columns->n_rows;
     const size_t bytes = (size_t)n * sizeof(double);
     double *const fresh = r->w.fresh, *const f = r->w.pushed, moved = 0, gap_before;
     bool has_changed = false;
@@ -811,7 +810,7 @@ static bool refresh(run *r)
         s->n_steps += rows_of_sample(s->n_inside);
     if (s->part != PEGASOS_KERNEL_CHECK) {
         const bool is_later = s->part == PEGASOS_KERNEL_ROUND;
-        count_epochs(r, is_later && !holds_all(r->matrix) && r->m < s->n_inside);
+        count_epochs(r, is_later && !holds_all(r->columns) && r->m < s->n_inside);
         const bool is_solution = is_later || !is_part(s); /* for this reference */
         s->reference += s->free_intercept && is_solution ? s->feature * constant : 0;
     }
@@ -831,10 +830,10 @@ static bool is_over(const run *r)
 }
 
 /* Leaves a round that began with room for more columns than there is now. */
-static void leave_round_without_room(const pegasos_matrix *matrix, pegasos_kernel *s)
+static void leave_round_without_room(const pegasos_columns *c, pegasos_kernel *s)
 {
-    const bool has_all = holds_all(matrix) && s->n_active == matrix->n_rows;
-    if (has_all || s->n_active <= rows_of_round(matrix->n_rows, matrix->n_columns))
+    const bool has_all = holds_all(c) && s->n_active == c->n_rows;
+    if (has_all || s->n_active <= rows_of_round(c->n_rows, c->n_columns))
         return;
     s->n_active = 0;
     s->part = PEGASOS_KERNEL_CHECK;
@@ -844,14 +843,16 @@ static run run_of(const pegasos_matrix *matrix, pegasos_kernel *problem,
                   const pegasos_kernel_arrays *arrays, pegasos_watch *watch)
 {
     pegasos_kernel *s = problem;
-    assert(s->lam > 0 && s->mass > 0 && 1 <= s->n_inside && s->n_inside <= matrix->n_rows);
-    return (run){.matrix = matrix,
+    const int64_t n = matrix->columns->n_rows;
+    assert(s->lam > 0 && s->mass > 0 && 1 <= s->n_inside && s->n_inside <= n);
+    return (run){.columns = matrix->columns,
+                 .is_positive = matrix->is_positive,
                  .x = arrays,
                  .s = s,
                  .watch = watch,
                  .targets = arrays->targets,
                  .loss = loss_of(arrays->targets->loss),
-                 .w = scratch_in(arrays->work, matrix->n_rows),
+                 .w = scratch_in(arrays->work, n),
                  .scale = 1 / (s->lam * s->mass),
                  .constant = s->feature * s->feature};
 }
@@ -869,7 +870,7 @@ int pegasos_kernel_begin(const pegasos_matrix *matrix, pegasos_kernel *problem,
 {
     pegasos_kernel *s = problem;
     run r = run_of(matrix, problem, arrays, watch);
-    const int64_t n = matrix->n_rows;
+    const int64_t n = matrix->columns->n_rows;
     const size_t bytes = (size_t)n * sizeof(double);
     double *const a = r.w.feasible, *const f = r.w.fresh;
     bool is_zero = true;
@@ -890,7 +891,7 @@ int pegasos_kernel_begin(const pegasos_matrix *matrix, pegasos_kernel *problem,
     memcpy(arrays->scored, a, bytes);
     memcpy(arrays->scores, f, bytes);
     pegasos_kernel_leave_round(s);
-    if (is_zero && matrix->is_positive)
+    if (is_zero && r.is_positive)
         s->part = PEGASOS_KERNEL_BEGIN;
     return PEGASOS_DONE;
 }
@@ -900,7 +901,7 @@ int pegasos_kernel_run(const pegasos_matrix *matrix, pegasos_kernel *problem,
 {
     pegasos_kernel *s = problem;
     run r = run_of(matrix, problem, arrays, watch);
-    leave_round_without_room(matrix, s);
+    leave_round_without_room(r.columns, s);
     while (!is_over(&r)) {
         if (s->part == PEGASOS_KERNEL_BEGIN && !begin_with_sample(&r))
             return PEGASOS_STOPPED;

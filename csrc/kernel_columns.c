@@ -106,9 +106,8 @@ static int fill_all(pegasos_columns *c)
     return 0;
 }
 
-int pegasos_columns_keep(void *context, int64_t count, const int64_t *rows)
+int pegasos_columns_keep(pegasos_columns *c, int64_t count, const int64_t *rows)
 {
-    pegasos_columns *const c = context;
     const int64_t n = c->n_rows;
     int64_t missing[ROWS];
     bool is_there = true;
@@ -155,10 +154,9 @@ static void do_gather(void *argument, int64_t slot, int64_t k)
                           g->stride, g->out + first * g->stride * bytes);
 }
 
-int pegasos_columns_among(void *context, int64_t count, const int64_t *rows, int64_t m,
+int pegasos_columns_among(pegasos_columns *c, int64_t count, const int64_t *rows, int64_t m,
                           const int64_t *which, int64_t stride, void *out)
 {
-    pegasos_columns *const c = context;
     const int64_t bytes = c->value_bytes, most = rows_of_block(m);
     const pegasos_progress progress = progress_of(c);
     gathering g = {c, count, m, stride, rows, which, out};
@@ -348,9 +346,9 @@ int pegasos_columns_add(pegasos_columns *c, int64_t count, const int64_t *rows, 
     return 0;
 }
 
-int pegasos_columns_push(void *context, int64_t n_problems, const double *change, double *pushed)
+int pegasos_columns_push(pegasos_columns *c, int64_t n_problems, const double *change,
+                         double *pushed)
 {
-    pegasos_columns *const c = context;
     const int64_t n = c->n_rows;
     const pegasos_progress progress = progress_of(c);
     pushing p = pushing_of(c, n_problems, change, n, n, pushed);

@@ -140,7 +140,7 @@ static bool begin_at_point(kernel_fit *f)
 {
     kernel_state *const s = f->s;
     pegasos_kernel *const r = &s->run;
-    const bool is_wider = s->value_bytes == 4 && f->matrix->value_bytes == 8;
+    const bool is_wider = s->value_bytes == 4 && f->matrix->columns->value_bytes == 8;
     r->lam = f->problem->lam;
     if (r->n_inside == 0) {
         memset(f->arrays.a, 0, (size_t)(8 * KEPT_ARRAYS * s->n_rows));
@@ -155,7 +155,7 @@ static bool begin_at_point(kernel_fit *f)
     forget_model(f);
     if (r->part == PEGASOS_KERNEL_BEGIN)
         r->relative_gap = r->primal > 0; /* the dual value of a = 0 is 0 */
-    s->value_bytes = f->matrix->value_bytes;
+    s->value_bytes = f->matrix->columns->value_bytes;
     s->pending = PEGASOS_GO_ON;
     return true;
 }
@@ -194,7 +194,7 @@ static bool prepare(kernel_fit *f, const double *norms)
         s->run.generator = f->options->seed;
     s->n_rows = f->targets.n;
     set_problem(f, norms);
-    if (s->pending != PEGASOS_GO_ON || s->value_bytes != f->matrix->value_bytes)
+    if (s->pending != PEGASOS_GO_ON || s->value_bytes != f->matrix->columns->value_bytes)
         return begin_at_point(f);
     if (s->run.lam != f->problem->lam)
         change_lam(f);
@@ -350,10 +350,11 @@ int pegasos_kernel_solve_one(const pegasos_matrix *matrix, const pegasos_problem
                              const pegasos_options *options, const int8_t *labels,
                              const double *norms, void *memory, void *work)
 {
+    const int64_t n = matrix->columns->n_rows;
     kernel_fit f = {.matrix = matrix, .problem = problem, .options = options, .s = memory};
-    f.targets = targets_of(problem, matrix->n_rows, labels);
+    f.targets = targets_of(problem, n, labels);
     f.watch = pegasos_watch_of(options);
-    f.arrays = pegasos_kernel_arrays_in(matrix->n_rows, memory);
+    f.arrays = pegasos_kernel_arrays_in(n, memory);
     f.arrays.targets = &f.targets;
     f.arrays.norms = norms;
     f.arrays.work = work;

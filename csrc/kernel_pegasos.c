@@ -41,7 +41,7 @@ enum { PULLED_TOGETHER = 512, PUSHED_TOGETHER = 512 };
 enum { NUMBERS_PER_VALUE = 8 };
 
 typedef struct run {
-    const pegasos_matrix *matrix;
+    pegasos_columns *columns;
     const pegasos_linear_set *set;
     double *scores, *unpushed; /* of all rows */
     pegasos_watch *watch;
@@ -130,19 +130,16 @@ static int64_t lay_out(run *r, char *work)
     return used;
 }
 
-static run run_of(const pegasos_matrix *matrix, const pegasos_linear_set *set)
+static run run_of(const pegasos_columns *columns, const pegasos_linear_set *set)
 {
-    const int64_t n = matrix->n_rows;
-    return (run){.matrix = matrix,
-                 .set = set,
-                 .n = n,
-                 .bytes = matrix->value_bytes,
-                 .is_whole = matrix->n_columns >= n};
+    const int64_t n = columns->n_rows;
+    return (run){
+        .set = set, .n = n, .bytes = columns->value_bytes, .is_whole = columns->n_columns >= n};
 }
 
-int64_t pegasos_kernel_train_work(const pegasos_matrix *matrix, const pegasos_linear_set *set)
+int64_t pegasos_kernel_train_work(const pegasos_columns *columns, const pegasos_linear_set *set)
 {
-    run r = run_of(matrix, set);
+    run r = run_of(columns, set);
     return lay_out(&r, NULL);
 }
 
@@ -157,21 +154,20 @@ static bool is_stopped(const run *r, double numbers)
 /* Has columns computed of the rows list[0 .. count - 1] of the block; false: it was stopped. */
 static bool compute(run *r, int64_t count, const int64_t *list)
 {
-    const pegasos_matrix *matrix = r->matrix;
     const double numbers = NUMBERS_PER_VALUE * (double)count * (double)r->m;
     if (count == 0)
         return true;
     for (int64_t j = 0; j < count; j++)
         r->wanted[j] = r->rows[list[j]];
     if (r->is_whole)
-        return matrix->keep(matrix->context, count, r->wanted) == 0 && !is_stopped(r, numbers);
+        return pegasos_columns_keep(r->columns, count, r->wanted) == 0 && !is_stopped(r, numbers);
     if (r->n_values + count > r->most_values) { /* room is short: forget those that are there */
         r->n_values = 0;
         for (int64_t l = 0; l < r->m; l++)
             r->place[l] = -1;
     }
     char *const out = (char *)r->value_room + r->n_values * r->m * r->bytes;
-    if (matrix->among(matrix->context, count, r->wanted, r->m, r->rows, r->m, out) != 0)
+    if (pegasos_columns_among(r->columns, count, r->wanted, r->m, r->rows, r->m, out) != 0)
         return false;
     for (int64_t j = 0; j < count; j++)
         r->place[list[j]] = r->n_values++;
@@ -410,8 +406,8 @@ static void find_rows(run *r)
 static void use_state(run *r)
 {
     const pegasos_linear_set *set = r->set;
-    r->column = r->matrix->place;
-    r->values = r->matrix->columns;
+    r->column = r->columns->place;
+    r->values = r->columns->columns;
     r->problems = set->problems;
     r->pending = set->pending;
     r->slopes = set->slopes;
@@ -466,7 +462,6 @@ static bool begin_block(run *r, const pegasos_draws *draws, int64_t first)
 /* Adds what unpushed coefficients make to the scores of the block's copies; false: stopped. */
 static bool pull(run *r)
 {
-    const pegasos_matrix *matrix = r->matrix;
     const int64_t K = r->set->n_problems, m = r->m;
     for (int64_t i = 0; i < r->n;) {
         int64_t count = 0;
@@ -480,7 +475,7 @@ static bool pull(run *r)
         for (int64_t k = 0; k < K; k++)
             for (int64_t j = 0; j < count; j++)
                 r->coef[k * count + j] = r->unpushed[k * r->n + r->some[j]];
-        if (matrix->among(matrix->context, count, r->some, m, r->rows, m, r->value_room) != 0)
+        if (pegasos_columns_among(r->columns, count, r->some, m, r->rows, m, r->value_room) != 0)
             return false;
         pegasos_kernel_push(count, r->places, m, m, r->bytes, r->value_room, K, r->coef, count,
                             NULL, m, r->v);
@@ -540,7 +535,7 @@ static void put_back(run *r)
 static bool push(run *r)
 {
     const int64_t K = r->set->n_problems;
-    if (r->matrix->push(r->matrix->context, K, r->unpushed, r->pushed) != 0)
+    if (pegasos_columns_push(r->columns, K, r->unpushed, r->pushed) != 0)
         return false;
     for (int64_t i = 0; i < K * r->n; i++) {
         r->scores[i] += r->pushed[i];
@@ -563,11 +558,12 @@ static void find_unpushed(run *r)
         r->n_unpushed += r->is_unpushed[i];
 }
 
-int pegasos_kernel_train(const pegasos_matrix *matrix, const pegasos_linear_set *set,
-                         double *scores, double *unpushed, const pegasos_draws *draws, void *work,
+int pegasos_kernel_train(pegasos_columns *columns, const pegasos_linear_set *set, double *scores,
+                         double *unpushed, const pegasos_draws *draws, void *work,
                          pegasos_watch *watch)
 {
-    run r = run_of(matrix, set);
+    run r = run_of(columns, set);
+    r.columns = columns;
     r.scores = scores;
     r.unpushed = unpushed;
     r.watch = watch;

@@ -154,7 +154,8 @@ static int solve(values *v, const pegasos_options *options)
     const pegasos_workers workers = {.watch = &v->watch};
     pegasos_columns columns = {.n_rows = n,
                                .value_bytes = 8,
-                               .n_columns = v->n_columns < n ? 0 : n,
+                               .n_columns = v->n_columns,
+                               .is_cheap = v->n_columns < n, /* none is kept */
                                .columns = v->columns,
                                .place = v->place,
                                .n_kept = &v->s->n_kept,
@@ -163,17 +164,7 @@ static int solve(values *v, const pegasos_options *options)
                                .block = v->block,
                                .workers = &workers,
                                .fit = v->memory};
-    const pegasos_matrix matrix = {.n_rows = n,
-                                   .value_bytes = 8,
-                                   .is_positive = 1,
-                                   .rank = n,
-                                   .n_columns = v->n_columns,
-                                   .columns = v->columns,
-                                   .place = v->place,
-                                   .context = &columns,
-                                   .keep = pegasos_columns_keep,
-                                   .among = pegasos_columns_among,
-                                   .push = pegasos_columns_push};
+    const pegasos_matrix matrix = {.columns = &columns, .is_positive = 1, .rank = n};
     const int status = pegasos_kernel_solve_one(&matrix, v->problem, options, v->labels, v->norms,
                                                 v->memory, v->work);
     return status == PEGASOS_STOPPED ? v->ended : status;

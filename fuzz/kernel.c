@@ -4,49 +4,23 @@
  */
 #include "input.h"
 
-/* A kernel matrix, those of its columns that were asked for, and when to stop. */
+/* A kernel matrix, and when to stop. */
 typedef struct source {
     const void *gram;
-    int64_t n, bytes, *place, n_columns;
-    void *columns;
-    int64_t n_polls, next, apart;
+    int64_t n, bytes, n_polls, next, apart;
 } source;
 
-static int keep_columns(void *context, int64_t count, const int64_t *rows)
-{
-    source *of = context;
-    const int64_t line = of->n * of->bytes;
-    for (int64_t j = 0; j < count; j++) {
-        MUST(0 <= rows[j] && rows[j] < of->n && of->place[rows[j]] < 0);
-        of->place[rows[j]] = of->n_columns++;
-        memcpy((char *)of->columns + of->place[rows[j]] * line,
-               (const char *)of->gram + rows[j] * line, (size_t)line);
-    }
-    return 0;
-}
-
-static int write_among(void *context, int64_t count, const int64_t *rows, int64_t m,
+static int copy_values(void *context, int64_t count, const int64_t *rows, int64_t first, int64_t m,
                        const int64_t *which, int64_t stride, void *out)
 {
     const source *of = context;
     for (int64_t j = 0; j < count; j++)
         for (int64_t k = 0; k < m; k++) {
-            MUST(0 <= rows[j] && rows[j] < of->n && 0 <= which[k] && which[k] < of->n);
+            const int64_t other = which ? which[k] : first + k;
+            MUST(0 <= rows[j] && rows[j] < of->n && 0 <= other && other < of->n);
             put(out, of->bytes, j * stride + k,
-                number(of->gram, of->bytes, rows[j] * of->n + which[k]));
+                number(of->gram, of->bytes, rows[j] * of->n + other));
         }
-    return 0;
-}
-
-static int write_scores(void *context, int64_t n_problems, const double *change, double *pushed)
-{
-    const source *of = context;
-    memset(pushed, 0, (size_t)(n_problems * of->n * 8));
-    for (int64_t p = 0; p < n_problems; p++)
-        for (int64_t k = 0; k < of->n; k++)
-            for (int64_t i = 0; i < of->n; i++)
-                pushed[p * of->n + i] +=
-                    change[p * of->n + k] * number(of->gram, of->bytes, k * of->n + i);
     return 0;
 }
 
@@ -82,24 +56,23 @@ static trained train(input *in, const task *t, bool is_whole, bool is_cut)
     trained end = {
         .beta = room(in, K * m, 8), .sums = room(in, K * m, 8), .counts = room(in, K * m, 8)};
     double *scores = room(in, K * m, 8), *unpushed = room(in, K * m, 8);
-    source of = {.gram = t->gram,
-                 .n = m,
-                 .bytes = t->bytes,
-                 .place = room(in, m, 8),
-                 .columns = room(in, m * m, t->bytes),
-                 .next = 1};
+    int64_t n_kept = 0;
+    source of = {.gram = t->gram, .n = m, .bytes = t->bytes, .next = 1};
+    pegasos_watch watch = {.poll = stop_now_and_then, .context = &of, .every = is_cut ? 1 : 1e18};
+    const pegasos_workers workers = {.watch = &watch};
+    pegasos_columns columns = {.n_rows = m,
+                               .value_bytes = t->bytes,
+                               .n_columns = is_whole ? m : 0,
+                               .columns = room(in, m * m, t->bytes),
+                               .place = room(in, m, 8),
+                               .n_kept = &n_kept,
+                               .values = copy_values,
+                               .context = &of,
+                               .block = room(in, pegasos_columns_block(m), t->bytes),
+                               .workers = &workers};
     for (int64_t i = 0; i < m; i++)
-        of.place[i] = -1;
+        columns.place[i] = -1;
     memcpy(end.problems, t->problems, sizeof end.problems);
-    const pegasos_matrix matrix = {.n_rows = m,
-                                   .value_bytes = t->bytes,
-                                   .n_columns = is_whole ? m : 0,
-                                   .columns = of.columns,
-                                   .place = of.place,
-                                   .context = &of,
-                                   .keep = keep_columns,
-                                   .among = write_among,
-                                   .push = write_scores};
     const pegasos_linear_set set = {
         .n_problems = K,
         .batch_size = t->batch,
@@ -110,9 +83,8 @@ static trained train(input *in, const task *t, bool is_whole, bool is_cut)
         .counts = end.counts,
         .pending = room(in, K * t->batch, 8),
         .slopes = t->targets.loss.kind == PEGASOS_HINGE ? NULL : room(in, K * t->batch, 8)};
-    pegasos_watch watch = {.poll = stop_now_and_then, .context = &of, .every = is_cut ? 1 : 1e18};
-    void *work = room(in, pegasos_kernel_train_work(&matrix, &set), 1);
-    while (pegasos_kernel_train(&matrix, &set, scores, unpushed, &t->draws, work, &watch)
+    void *work = room(in, pegasos_kernel_train_work(&columns, &set), 1);
+    while (pegasos_kernel_train(&columns, &set, scores, unpushed, &t->draws, work, &watch)
            == PEGASOS_STOPPED)
         ;
     return end;

@@ -202,36 +202,6 @@ cdef extern from "core.h" nogil:
                          const double *, int64_t *, double *, double *, int64_t, pegasos_watch *)
     int64_t pegasos_bundle_run(const pegasos_rows *, const pegasos_bundle *, pegasos_watch *)
 
-    ctypedef struct pegasos_factor:
-        pegasos_rows rows
-        const double *norms
-        void *memory, *room
-
-    ctypedef struct pegasos_matrix:
-        int64_t n_rows, value_bytes, is_positive, is_narrow, rank, n_columns
-        const void *columns
-        const int64_t *place
-        void *context
-        int (*keep)(void *context, int64_t count, const int64_t *rows) noexcept nogil
-        int (*among)(void *context, int64_t count, const int64_t *rows, int64_t m,
-                     const int64_t *which, int64_t stride, void *out) noexcept nogil
-        int (*push)(void *context, int64_t n_problems, const double *change,
-                    double *pushed) noexcept nogil
-        int (*factor)(void *context, pegasos_factor *factor) noexcept nogil
-        void *factor_context
-
-    int64_t pegasos_kernel_work(int64_t, int64_t, int64_t)
-    ctypedef struct pegasos_kernel_arrays:
-        const double *scores
-
-    pegasos_kernel_arrays pegasos_kernel_arrays_in(int64_t, void *)
-    int pegasos_kernel_solve_one(const pegasos_matrix *, const pegasos_problem *,
-                                 const pegasos_options *, const int8_t *, const double *, void *,
-                                 void *)
-    int64_t pegasos_kernel_train_work(const pegasos_matrix *, const pegasos_linear_set *)
-    int pegasos_kernel_train(const pegasos_matrix *, const pegasos_linear_set *, double *, double *,
-                             const pegasos_draws *, void *, pegasos_watch *)
-
     int PEGASOS_LINEAR, PEGASOS_POLYNOMIAL, PEGASOS_SIGMOID, PEGASOS_GAUSSIAN, PEGASOS_LAPLACIAN
 
     ctypedef struct pegasos_kernel_function:
@@ -278,12 +248,34 @@ cdef extern from "core.h" nogil:
         const pegasos_workers *workers
 
     int64_t pegasos_columns_block(int64_t)
-    int pegasos_columns_keep(void *, int64_t, const int64_t *) noexcept
-    int pegasos_columns_among(void *, int64_t, const int64_t *, int64_t, const int64_t *, int64_t,
-                              void *) noexcept
-    int pegasos_columns_push(void *, int64_t, const double *, double *) noexcept
+    int pegasos_columns_keep(pegasos_columns *, int64_t, const int64_t *)
+    int pegasos_columns_among(pegasos_columns *, int64_t, const int64_t *, int64_t, const int64_t *,
+                              int64_t, void *)
     int pegasos_columns_add(pegasos_columns *, int64_t, const int64_t *, int64_t, const double *,
                             int64_t, int64_t, double *)
+
+    ctypedef struct pegasos_factor:
+        pegasos_rows rows
+        const double *norms
+        void *memory, *room
+
+    ctypedef struct pegasos_matrix:
+        pegasos_columns *columns
+        int64_t is_positive, is_narrow, rank
+        int (*factor)(void *context, pegasos_factor *factor) noexcept nogil
+        void *factor_context
+
+    int64_t pegasos_kernel_work(int64_t, int64_t, int64_t)
+    ctypedef struct pegasos_kernel_arrays:
+        const double *scores
+
+    pegasos_kernel_arrays pegasos_kernel_arrays_in(int64_t, void *)
+    int pegasos_kernel_solve_one(const pegasos_matrix *, const pegasos_problem *,
+                                 const pegasos_options *, const int8_t *, const double *, void *,
+                                 void *)
+    int64_t pegasos_kernel_train_work(const pegasos_columns *, const pegasos_linear_set *)
+    int pegasos_kernel_train(pegasos_columns *, const pegasos_linear_set *, double *, double *,
+                             const pegasos_draws *, void *, pegasos_watch *)
 
     ctypedef struct pegasos_choice:
         int64_t count, most
@@ -1386,6 +1378,8 @@ cdef class Work:
             work.columns = columns.c
             work.columns.n_kept, work.columns.workers = &columns.n_kept, &work.c
             work.columns.values, work.columns.context = pegasos_columns_values, &work.source
+            if columns.z is None:
+                work.columns.n_columns = columns.c.n_rows
         if z is not None:
             z.invert()
             require(x.c.rows.n_features == z.c.rows.n_features
@@ -1664,17 +1658,6 @@ cdef int write_factor(void *context, pegasos_factor *factor) noexcept nogil:
         return (<Factor> context).factorise(factor)
 
 
-cdef pegasos_matrix matrix_of(Columns columns, Work work) noexcept:
-    cdef pegasos_matrix matrix
-    memset(&matrix, 0, sizeof(matrix))
-    matrix.n_rows, matrix.value_bytes = columns.c.n_rows, columns.c.value_bytes
-    matrix.n_columns = columns.c.n_rows if columns.z is None else columns.c.n_columns
-    matrix.columns, matrix.place = columns.c.columns, columns.c.place
-    matrix.context, matrix.keep = &work.columns, pegasos_columns_keep
-    matrix.among, matrix.push = pegasos_columns_among, pegasos_columns_push
-    return matrix
-
-
 def kernel_fit(Columns columns not None, pegasos_linear[::1] problems not None,
                Targets targets not None, double[:, ::1] weights not None, double[:, ::1] sums,
                double[:, ::1] counts, int64_t[:, ::1] pending not None,
@@ -1686,7 +1669,6 @@ def kernel_fit(Columns columns not None, pegasos_linear[::1] problems not None,
     """
     cdef int64_t n = targets.c.n, n_problems = problems.shape[0]
     cdef int status
-    cdef pegasos_matrix matrix
     cdef pegasos_linear_set set
     cdef pegasos_draws drawn
     cdef Work work
@@ -1702,14 +1684,13 @@ def kernel_fit(Columns columns not None, pegasos_linear[::1] problems not None,
     set.weights = &weights[0, 0]
     set.sums = NULL if sums is None else &sums[0, 0]
     work = Work.of(columns.x, columns.z, watch, n_threads, columns)
-    matrix = matrix_of(columns, work)
-    room = malloc(<size_t> pegasos_kernel_train_work(&matrix, &set))
+    room = malloc(<size_t> pegasos_kernel_train_work(&work.columns, &set))
     if room == NULL:
         work.end(PEGASOS_DONE)
         raise MemoryError(f"Pegasos has no room for {n_problems} problems of {n} rows")
     with nogil:
-        status = pegasos_kernel_train(&matrix, &set, &scores[0, 0], &unpushed[0, 0], &drawn, room,
-                                      &watch.c)
+        status = pegasos_kernel_train(&work.columns, &set, &scores[0, 0], &unpushed[0, 0], &drawn,
+                                      room, &watch.c)
         free(room)
     work.end(status)
 
@@ -2477,14 +2458,15 @@ def kernel_solve(Columns columns not None, factor not None, Targets targets not 
     if solver != PEGASOS_ASCENT:
         options.blas = blas()
     work = Work.of(columns.x, columns.z, watch, n_threads, columns)
-    matrix = matrix_of(columns, work)
     asked.source, asked.watch, asked.n = factor, watch, n
-    matrix.is_positive, matrix.is_narrow, matrix.factor = is_positive, is_narrow, write_factor
+    memset(&matrix, 0, sizeof(matrix))
+    matrix.columns, matrix.is_positive, matrix.is_narrow = &work.columns, is_positive, is_narrow
+    matrix.factor = write_factor
     matrix.rank = <int64_t> min(<double> n, rank)
     matrix.factor_context = <void *> asked
     options.threads = work.c.threads
     problem.weights = targets.c.weights
-    room = malloc(<size_t> pegasos_kernel_work(n, columns.c.value_bytes, matrix.n_columns))
+    room = malloc(<size_t> pegasos_kernel_work(n, columns.c.value_bytes, work.columns.n_columns))
     if room == NULL:
         work.end(PEGASOS_DONE)
         raise MemoryError(f"dual ascent has no room for {n} rows")

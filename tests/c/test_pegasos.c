@@ -455,24 +455,13 @@ static void the_dual_is_climbed_to_its_top(void)
 enum { WHOLE, COLUMNS, PARTS };
 
 /* A kernel matrix, and those of its columns that were asked for. */
+enum { BLOCK = 256 * N };
 typedef struct source {
     const void *gram;
-    int64_t bytes, place[N], n_columns;
-    char columns[N * N * sizeof(double)];
+    int64_t bytes, place[N], n_kept;
+    double columns[N * N], block[BLOCK];
+    pegasos_workers workers;
 } source;
-
-static int keep_columns(void *context, int64_t count, const int64_t *rows)
-{
-    source *of = context;
-    const int64_t line = N * of->bytes;
-    for (int64_t j = 0; j < count; j++) {
-        CHECK(of->place[rows[j]] < 0);
-        of->place[rows[j]] = of->n_columns++;
-        memcpy(of->columns + of->place[rows[j]] * line, (const char *)of->gram + rows[j] * line,
-               (size_t)line);
-    }
-    return 0;
-}
 
 static double entry_of(const source *of, int64_t i, int64_t k)
 {
@@ -480,13 +469,13 @@ static double entry_of(const source *of, int64_t i, int64_t k)
                           : ((const double *)of->gram)[i * N + k];
 }
 
-static int write_among(void *context, int64_t count, const int64_t *rows, int64_t m,
+static int copy_values(void *context, int64_t count, const int64_t *rows, int64_t first, int64_t m,
                        const int64_t *which, int64_t stride, void *out)
 {
     const source *of = context;
     for (int64_t j = 0; j < count; j++)
         for (int64_t k = 0; k < m; k++) {
-            const double value = entry_of(of, rows[j], which[k]);
+            const double value = entry_of(of, rows[j], which ? which[k] : first + k);
             if (of->bytes == 4)
                 ((float *)out)[j * stride + k] = (float)value;
             else
@@ -495,35 +484,26 @@ static int write_among(void *context, int64_t count, const int64_t *rows, int64_
     return 0;
 }
 
-static int write_scores(void *context, int64_t n_problems, const double *change, double *pushed)
+static pegasos_columns columns_of(source *of, const void *gram, int64_t bytes, int mode,
+                                  pegasos_watch *watch)
 {
-    for (int64_t p = 0; p < n_problems; p++)
-        for (int64_t i = 0; i < N; i++) {
-            pushed[p * N + i] = 0;
-            for (int64_t k = 0; k < N; k++)
-                pushed[p * N + i] += change[p * N + k] * entry_of(context, k, i);
-        }
-    return 0;
-}
-
-static pegasos_matrix matrix_of(source *of, const void *gram, int64_t bytes, int mode)
-{
-    *of = (source){.gram = gram, .bytes = bytes};
+    *of = (source){.gram = gram, .bytes = bytes, .workers = {.watch = watch}};
     for (int64_t i = 0; i < N; i++)
         of->place[i] = -1;
+    pegasos_columns columns = {.n_rows = N,
+                               .value_bytes = bytes,
+                               .n_columns = mode != PARTS ? N : 0,
+                               .columns = of->columns,
+                               .place = of->place,
+                               .n_kept = &of->n_kept,
+                               .values = copy_values,
+                               .context = of,
+                               .block = of->block,
+                               .workers = &of->workers};
+    CHECK(pegasos_columns_block(N) <= BLOCK);
     for (int64_t i = 0; mode == WHOLE && i < N; i++)
-        keep_columns(of, 1, &i);
-    return (pegasos_matrix){.n_rows = N,
-                            .value_bytes = bytes,
-                            .is_positive = 1,
-                            .rank = N,
-                            .n_columns = mode != PARTS ? N : 0,
-                            .columns = of->columns,
-                            .place = of->place,
-                            .context = of,
-                            .keep = mode == COLUMNS ? keep_columns : NULL,
-                            .among = mode == WHOLE ? NULL : write_among,
-                            .push = write_scores};
+        CHECK(pegasos_columns_keep(&columns, 1, &i) == 0);
+    return columns;
 }
 
 static int stop_every_seventh(void *context, const pegasos_progress *progress)
@@ -547,9 +527,8 @@ static double kernel_objective(const void *gram, int64_t bytes, int mode, int is
                               .generator = 5,
                               .primal = INFINITY,
                               .relative_gap = INFINITY};
-    const pegasos_matrix matrix = matrix_of(&of, gram, bytes, mode);
-    const int64_t n_columns = matrix.n_columns;
     const pegasos_targets targets = targets_of(loss, 0, NULL);
+    of = (source){.gram = gram, .bytes = bytes};
     for (int64_t i = 0; i < N; i++) {
         norms[i] = entry_of(&of, i, i);
         a[i] = scored[i] = scores[i] = 0;
@@ -559,6 +538,8 @@ static double kernel_objective(const void *gram, int64_t bytes, int mode, int is
     int64_t n_polls = 0;
     pegasos_watch watch = {
         .poll = stop_every_seventh, .context = &n_polls, .every = cut ? 1 : 1e18};
+    pegasos_columns columns = columns_of(&of, gram, bytes, mode, &watch);
+    const pegasos_matrix matrix = {.columns = &columns, .is_positive = 1, .rank = N};
     int status;
     do {
         const pegasos_kernel_arrays arrays = {
@@ -570,7 +551,7 @@ static double kernel_objective(const void *gram, int64_t bytes, int mode, int is
             .slopes = slopes,
             .coef = coef,
             .active = active,
-            .work = malloc((size_t)pegasos_kernel_work(N, bytes, n_columns))};
+            .work = malloc((size_t)pegasos_kernel_work(N, bytes, columns.n_columns))};
         status = pegasos_kernel_run(&matrix, &problem, &arrays, &watch);
         free(arrays.work);
         for (int64_t i = 0; i < N; i++)
@@ -639,10 +620,10 @@ static void train_kernel(kernel_bench *b, const void *gram, int64_t bytes, int m
 {
     static source of;
     enum { SEED = 3 };
-    const pegasos_matrix matrix = matrix_of(&of, gram, bytes, mode);
     const pegasos_loss loss = losses[settings / 8];
     stops when = {.next = 1};
     pegasos_watch watch = {.poll = stop_now_and_then, .context = &when, .every = cut ? 1 : 1e18};
+    pegasos_columns columns = columns_of(&of, gram, bytes, mode, &watch);
     int64_t permutation[N];
     pegasos_order order;
     pegasos_order_seek(&order, SEED, N, PEGASOS_PERMUTATION, 0, permutation);
@@ -656,8 +637,8 @@ static void train_kernel(kernel_bench *b, const void *gram, int64_t bytes, int m
         b->own.problems[k].last_step = 300 + 40 * k; /* blocks of 64, 128, ... draws */
     int status;
     do {
-        void *work = malloc((size_t)pegasos_kernel_train_work(&matrix, set));
-        status = pegasos_kernel_train(&matrix, set, b->scores, b->unpushed, &stream, work, &watch);
+        void *work = malloc((size_t)pegasos_kernel_train_work(&columns, set));
+        status = pegasos_kernel_train(&columns, set, b->scores, b->unpushed, &stream, work, &watch);
         free(work);
     } while (status == PEGASOS_STOPPED);
     CHECK(status == PEGASOS_DONE);
