@@ -447,30 +447,14 @@ static void draw(uint64_t *generator, int64_t count, int64_t some, int64_t *list
     }
 }
 
-/* to += u (column + constant) */
-#define DEFINE_ADD_COLUMN(VALUE)                                                                   \
-    CLONES_WIDE static void add_column_##VALUE(int64_t m, double u, double constant,               \
-                                               const VALUE *restrict column, double *restrict to)  \
-    {                                                                                              \
-        const double both = u * constant;                                                          \
-        int64_t j = 0;                                                                             \
-        for (; m - j >= 8; j += 8)                                                                 \
-            for (int l = 0; l < 8; l++)                                                            \
-                to[j + l] += u * (double)column[j + l] + both;                                     \
-        for (; j < m; j++)                                                                         \
-            to[j] += u * (double)column[j] + both;                                                 \
-    }
-DEFINE_ADD_COLUMN(float)
-DEFINE_ADD_COLUMN(double)
-
 /* Moves all slopes by a change of b_k. */
 static void move_slopes(const run *r, int64_t k, double change)
 {
-    double *const slopes = r->x->slopes, u = -r->scale * change;
-    if (r->columns->value_bytes == 4)
-        add_column_float(r->m, u, r->constant, r->w.column[k], slopes);
-    else
-        add_column_double(r->m, u, r->constant, r->w.column[k], slopes);
+    double *const slopes = r->x->slopes;
+    const double u = -r->scale * change, both = u * r->constant;
+    pegasos_kernel_add(r->m, u, r->columns->value_bytes, r->w.column[k], slopes);
+    for (int64_t j = 0; j < r->m && both != 0; j++)
+        slopes[j] += both;
     slopes[k] -= loss_diagonal(r->loss, weight(r, r->rows[k])) * change;
 }
 

@@ -15,7 +15,6 @@
  * Other blocks work on copies, which they put back at their end. Where blocks begin depends on the
  * numbers of draws alone. So a block that was stopped is begun again, and ends with the same bits.
  */
-#include "push.h"
 #include "rows.h"
 #include "select.h"
 #include "step.h"
@@ -257,24 +256,11 @@ static bool has_columns(run *r, int64_t k, const pegasos_linear *p, int64_t j, i
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
 
-CLONES static void add_float(int64_t m, double u, const float *column, double *v)
-{
-    push_float(m, u, column, v);
-}
-
-CLONES static void add_double(int64_t m, double u, const double *column, double *v)
-{
-    push_double(m, u, column, v);
-}
-
 /* v += u phi(x), of row l of the block. */
 static void add(const run *r, int64_t l, double u, double *v)
 {
-    const int64_t first = r->column[l] * r->m;
-    if (r->bytes == 4)
-        add_float(r->m, u, (const float *)r->values + first, v);
-    else
-        add_double(r->m, u, (const double *)r->values + first, v);
+    const char *const column = (const char *)r->values + r->column[l] * r->m * r->bytes;
+    pegasos_kernel_add(r->m, u, r->bytes, column, v);
     r->watch->n_read += (double)r->m;
 }
 

@@ -11,7 +11,6 @@
  * write values themselves.
  */
 #include "lanes.h"
-#include "push.h"
 #include "rows.h"
 #include "share.h"
 
@@ -403,7 +402,31 @@ int pegasos_kernel_values(const pegasos_some *x, const pegasos_some *z,
 
 /* Scores of `PUSH_ROWS` rows are updated by `PUSH_COLUMNS` columns before the next rows: both stay
  * in cache. */
-enum { PUSH_ROWS = 8192, PUSH_COLUMNS = 16, PUSH_TOGETHER = 4 };
+enum { PUSH_ROWS = 8192, PUSH_COLUMNS = 16, PUSH_TOGETHER = 4, PUSH_LANES = 8 };
+
+/* to += u column */
+#define DEFINE_PUSH(VALUE)                                                                         \
+    CLONES_WIDE static void push_##VALUE(int64_t m, double u, const VALUE *restrict column,        \
+                                         double *restrict to)                                      \
+    {                                                                                              \
+        const int64_t full = m - m % PUSH_LANES;                                                   \
+        for (int64_t i = 0; i < full; i += PUSH_LANES)                                             \
+            for (int l = 0; l < PUSH_LANES; l++)                                                   \
+                to[i + l] += u * (double)column[i + l];                                            \
+        for (int64_t i = full; i < m; i++)                                                         \
+            to[i] += u * (double)column[i];                                                        \
+    }
+DEFINE_PUSH(float)
+DEFINE_PUSH(double)
+
+void pegasos_kernel_add(int64_t n, double factor, int64_t value_bytes, const void *column,
+                        double *scores)
+{
+    if (value_bytes == 4)
+        push_float(n, factor, column, scores);
+    else
+        push_double(n, factor, column, scores);
+}
 
 /* Adds four columns to scores, one after the other for each row: as if by four pushes. */
 #define DEFINE_PUSH_FOUR(VALUE)                                                                    \
