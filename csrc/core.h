@@ -562,9 +562,10 @@ typedef struct pegasos_columns {
 int64_t pegasos_columns_block(int64_t n_rows);
 
 /* These return 0, or not 0 if they were stopped, which then have changed nothing but which columns
- * are kept. The first keeps columns number rows[0 .. count - 1], as far as there is room. The second
- * writes values between `count` rows and the m rows `which`: lines of m numbers, that begin `stride`
- * numbers apart. The third is pushed[k][i] = sum_j change[k][j] K(x_j, x_i), of several problems. */
+ * are kept. The first keeps columns number rows[0 .. count - 1], as far as there is room. The
+ * second writes values between `count` rows and the m rows `which`: lines of m numbers, that begin
+ * `stride` numbers apart. The third, of several problems, writes pushed[k][i] = sum_j change[k][j]
+ * K(x_j, x_i). */
 int pegasos_columns_keep(pegasos_columns *columns, int64_t count, const int64_t *rows);
 int pegasos_columns_among(pegasos_columns *columns, int64_t count, const int64_t *rows, int64_t m,
                           const int64_t *which, int64_t stride, void *out);
@@ -584,12 +585,12 @@ int pegasos_columns_score(pegasos_columns *columns, int64_t count, int64_t m, co
                           int64_t n_problems, const double *coef, int64_t coef_stride,
                           const int64_t *which, void *values, double *scores);
 
-/* Rows that were copied together, to be used again while the same ones are asked for. */
+/* The transpose of some thin rows, to be used again while the same ones are asked for. */
 typedef struct pegasos_choice {
     pegasos_points points;
     int64_t count;
     int64_t most; /* rows at a time */
-    void *room;   /* pegasos_choice_bytes; NULL: rows are used where they lie */
+    void *room;   /* pegasos_choice_bytes; NULL: rows are not thin */
 } pegasos_choice;
 
 int64_t pegasos_choice_bytes(const pegasos_points *points, int64_t most);

@@ -397,22 +397,19 @@ int pegasos_columns_score(pegasos_columns *c, int64_t count, int64_t m, const in
 int64_t pegasos_choice_bytes(const pegasos_points *points, int64_t most)
 {
     const int64_t d = points->rows.n_features, bytes = points->rows.value_bytes;
-    const int64_t numbers =
-        points->rows.index_bytes == 0 ? most * d : (int64_t)stored_numbers(&points->rows);
-    const int64_t of_sparse = points->rows.index_bytes == 0 ? 0 : 8 * (numbers + d + 1);
-    return 64 + 8 * most + most * bytes + numbers * bytes + of_sparse;
+    const int64_t numbers = (int64_t)stored_numbers(&points->rows);
+    return 64 + 8 * most + most * bytes + numbers * bytes + 8 * (numbers + d + 1);
 }
 
-/* Copies rows together, or their transpose, unless the last choice was the same. */
+/* Writes the transpose of some rows, unless the last choice was the same. */
 static void choose(pegasos_choice *choice, const pegasos_points *points, int64_t m,
                    const int64_t *which)
 {
     const int64_t d = points->rows.n_features, bytes = points->rows.value_bytes;
-    const bool is_sparse = points->rows.index_bytes != 0;
     const pegasos_some some = {points, 0, m, which};
     int64_t *const kept = choice->room;
     int64_t *const ends = kept + m;
-    char *const norms = (char *)(ends + (is_sparse ? d + 1 : 0));
+    char *const norms = (char *)(ends + d + 1);
     char *const values = norms + (m * bytes + 7) / 8 * 8;
     pegasos_points *const p = &choice->points;
     if (choice->count == m && memcmp(kept, which, (size_t)m * sizeof *which) == 0)
@@ -424,19 +421,12 @@ static void choose(pegasos_choice *choice, const pegasos_points *points, int64_t
     for (int64_t j = 0; j < m && p->norms; j++)
         memcpy(norms + j * bytes, (const char *)points->norms + which[j] * bytes, (size_t)bytes);
     p->norms = p->norms ? norms : NULL;
-    if (is_sparse) {
-        p->inverted = points->rows;
-        p->inverted.index_bytes = 8;
-        p->inverted.indptr = ends;
-        p->inverted.values = values + 8 * (int64_t)stored_numbers(&points->rows);
-        p->inverted.indices = values;
-        pegasos_invert(&some, &p->inverted);
-        return;
-    }
-    p->rows.values = values;
-    for (int64_t j = 0; j < m; j++)
-        memcpy(values + j * d * bytes, (const char *)points->rows.values + which[j] * d * bytes,
-               (size_t)(d * bytes));
+    p->inverted = points->rows;
+    p->inverted.index_bytes = 8;
+    p->inverted.indptr = ends;
+    p->inverted.values = values + 8 * (int64_t)stored_numbers(&points->rows);
+    p->inverted.indices = values;
+    pegasos_invert(&some, &p->inverted);
 }
 
 int pegasos_columns_values(void *context, int64_t count, const int64_t *rows, int64_t first,

@@ -1398,7 +1398,7 @@ cdef class Work:
             block = np.empty(pegasos_columns_block(columns.c.n_rows) * bytes, np.uint8)
             work.columns.block = &block[0]
             n_chosen = min(columns.c.n_rows, MOST_CHOSEN)
-            if z.is_thin or (z.c.rows.index_bytes == 0 and work.c.blas != NULL):
+            if z.is_thin:
                 room = np.empty(pegasos_choice_bytes(&z.c, n_chosen), np.uint8)
                 work.source.choice.room, work.source.choice.most = &room[0], n_chosen
                 work.memory += (room,)
