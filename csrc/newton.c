@@ -29,8 +29,8 @@
  * changes nothing before its end, and one that was stopped is begun again, with the same bits.
  *
  * All that it needs of rows it finds in passes over them (blocks.h): see_some, balance_some,
- * bend_some, multiply_some and so on work on some rows of a block, and add what is summed over rows
- * to the sums of this block. Sums have a fixed shape, so that every instruction set and any number
+ * multiply_some and so on work on some rows of a block, and add what is summed over rows to the sums
+ * of this block. Sums have a fixed shape, so that every instruction set and any number
  * of threads give the same bits.
  */
 #include "blocks.h"
@@ -73,14 +73,14 @@ static const double ACCURACY = 0.01;
 static const double PIECE = 1e6;
 
 /* What is added up over the rows: losses; a_i u_i - c_i l*(a_i/c_i), (a_i - A_i)^2/c_i, and
- * z_i a_i - c_i l*(a_i/c_i); |a_i| of either sign of y_i a_i. */
-enum { LOSS_SUM, INNER, MOVED, DUAL_SUM, POSITIVE, NEGATIVE, SUMS };
-/* Sums of a block: numbers, and then a vector of features and the constant one. */
-enum { NUMBERS = 8 };
+ * z_i a_i - c_i l*(a_i/c_i); |a_i| of either sign of y_i a_i; what rows of the band add to the trace
+ * of Newton's matrix, where that is at hand; h_i''(u_i)/m. Sums of a block are these numbers, and
+ * then a vector of features and the constant one. */
+enum { LOSS_SUM, INNER, MOVED, DUAL_SUM, POSITIVE, NEGATIVE, TRACE, BENDS, NUMBERS };
 
 /* What an iteration finds out, one part after the other. */
 typedef struct iteration {
-    double sums[SUMS];
+    double sums[NUMBERS];
     double factors[2];   /* of a_i of rows with y_i a_i < 0 and > 0, which make it feasible; */
     pegasos_share share; /* of one class, instead */
     double primal, dual;
@@ -88,8 +88,6 @@ typedef struct iteration {
     double width;                  /* and this the width */
     int64_t n_band;                /* rows in the band, */
     int64_t in_block[MOST_BLOCKS]; /* and in that of each block */
-    double trace;                  /* of their part of Newton's matrix, where that is at hand; */
-    double bends;                  /* the sum of their h_i''(u_i)/m */
     double t;                      /* how far the point goes along the step */
     int64_t n_passes;              /* over the rows */
 } iteration;
@@ -258,20 +256,25 @@ static void add_piece(const run *r, const piece *x, double *sums)
     sums[r->d] += r->p->feature * total;
 }
 
-/* Writes u, a(u) and y a as factors, and adds to the sums of a gap check. Each statement has a loop
- * of its own, so that lanes become SIMD. */
-static INLINE void look_at(const pegasos_newton *p, piece *x, const double *restrict scores,
-                           double *restrict u, double *restrict a, double *sums,
+/* Writes u, a(u), y a as factors, and what a line search and Newton's equations need; adds to the
+ * sums. Where the smooth problem is solved, A becomes the `a` that is there. Each statement has a
+ * loop of its own, so that lanes become SIMD. */
+static INLINE void look_at(const run *r, piece *x, const double *restrict scores,
+                           double *restrict u, double *restrict a, double *restrict weights,
+                           double *restrict ratios, double *restrict bends, double *sums,
                            const loss_form loss)
 {
-    double lanes[SUMS][LANES] = {{0}};
-    const double width = p->width, pull = loss_smoothing(loss, width) / width;
+    double lanes[NEGATIVE + 1][LANES] = {{0}};
+    const bool is_solved = r->s->is_solved;
+    const double width = r->s->width, pull = loss_smoothing(loss, width) / width;
+    const double per_mass = 1 / r->p->mass;
     for (int64_t i = 0; i < x->count; i += LANES) {
-        const double *const y = x->y + i, *const c = x->c + i, *const centre = x->centre + i;
-        const double *const z = x->z + i;
-        double now[LANES], slope[LANES], value[LANES], change[LANES], dual[LANES];
+        const double *const y = x->y + i, *const c = x->c + i, *const z = x->z + i;
+        double now[LANES], centre[LANES], slope[LANES], value[LANES], change[LANES], dual[LANES];
         for (int l = 0; l < LANES; l++)
             now[l] = z[l] - y[l] * scores[i + l];
+        for (int l = 0; l < LANES; l++)
+            centre[l] = is_solved ? a[i + l] : x->centre[i + l];
         for (int l = 0; l < LANES; l++)
             slope[l] = loss_slope(loss, pull * centre[l], c[l], now[l], width);
         for (int l = 0; l < LANES; l++)
@@ -283,43 +286,77 @@ static INLINE void look_at(const pegasos_newton *p, piece *x, const double *rest
         for (int l = 0; l < LANES; l++)
             dual[l] = loss_conjugate_of(loss, slope[l], c[l], now[l], value[l]);
         for (int l = 0; l < LANES; l++)
-            lanes[0][l] += value[l];
+            lanes[LOSS_SUM][l] += value[l];
         for (int l = 0; l < LANES; l++)
-            lanes[1][l] += slope[l] * now[l] - dual[l];
+            lanes[INNER][l] += slope[l] * now[l] - dual[l];
         for (int l = 0; l < LANES; l++)
-            lanes[2][l] += change[l];
+            lanes[MOVED][l] += change[l];
         for (int l = 0; l < LANES; l++)
-            lanes[3][l] += z[l] * slope[l] - dual[l];
+            lanes[DUAL_SUM][l] += z[l] * slope[l] - dual[l];
         for (int l = 0; l < LANES; l++)
             x->factors[i + l] = y[l] * slope[l];
         for (int l = 0; l < LANES; l++)
-            lanes[4][l] += x->factors[i + l] > 0 ? x->factors[i + l] : 0;
+            lanes[POSITIVE][l] += x->factors[i + l] > 0 ? x->factors[i + l] : 0;
         for (int l = 0; l < LANES; l++)
-            lanes[5][l] -= x->factors[i + l] < 0 ? x->factors[i + l] : 0;
+            lanes[NEGATIVE][l] -= x->factors[i + l] < 0 ? x->factors[i + l] : 0;
+        for (int l = 0; l < LANES; l++)
+            weights[i + l] = c[l] * per_mass;
+        for (int l = 0; l < LANES; l++)
+            ratios[i + l] = pull * centre[l] / (c[l] > 0 ? c[l] : 1);
+        for (int l = 0; l < LANES; l++)
+            bends[i + l] = loss_bend(loss, slope[l], c[l], width) * per_mass;
         memcpy(u + i, now, sizeof now);
         memcpy(a + i, slope, sizeof slope);
     }
-    for (int k = 0; k < SUMS; k++)
+    for (int k = 0; k <= NEGATIVE; k++)
         for (int l = 0; l < LANES; l++)
             sums[k] += lanes[k][l];
 }
 
-CLONES_WIDE static void look_at_rows(const run *r, piece *x, const double *scores,
-                                     double *restrict u, double *restrict a, double *sums)
+CLONES_WIDE static void look_at_rows(const run *r, piece *x, const double *scores, double *u,
+                                     double *a, double *weights, double *ratios, double *bends,
+                                     double *sums)
 {
-    WITH_LOSS(r->loss, look_at(r->p, x, scores, u, a, sums, LOSS));
+    WITH_LOSS(r->loss, look_at(r, x, scores, u, a, weights, ratios, bends, sums, LOSS));
 }
 
-/* u, a(u), and what is summed over the rows. */
+/* ... and which rows are in the band. */
 static void see_some(const block_pass *pass, int64_t block, int64_t first, int64_t count)
 {
     const run *const r = pass->context;
+    const double *const norms = r->x->norms, feature = r->p->feature;
     double scores[MOST_ROWS] = {0}, *const sums = sums_of(r, block);
+    int64_t *const band = r->band + first_of_block(pass, block), *const n_band =
+                                                                     r->s->in_block + block;
     piece x;
     read_piece(r, first, count, &x);
     memcpy(scores, r->x->scores + first, (size_t)count * sizeof(double));
-    look_at_rows(r, &x, scores, r->u + first, r->a + first, sums);
+    look_at_rows(r, &x, scores, r->u + first, r->a + first, r->weights + first, r->ratios + first,
+                 r->bends + first, sums);
+    for (int64_t i = first; i < first + count; i++) {
+        if (r->bends[i] == 0)
+            continue;
+        band[(*n_band)++] = i;
+        sums[TRACE] += r->bends[i] * ((norms ? norms[i] : 0) + feature * feature);
+        sums[BENDS] += r->bends[i];
+    }
     add_piece(r, &x, sums + NUMBERS);
+}
+
+/* Where w stands, and the band; false: stopped. */
+static bool see(const run *r, iteration *s)
+{
+    memset(s->in_block, 0, sizeof s->in_block);
+    s->n_band = 0;
+    s->n_passes++;
+    if (!go_over_rows(r, see_some, r->sums))
+        return false;
+    memcpy(s->sums, sums_of(r, 0), sizeof s->sums);
+    const block_pass x = {.n = r->n, .n_blocks = r->n_blocks};
+    for (int64_t k = 0; k < r->n_blocks; s->n_band += s->in_block[k++])
+        memmove(r->band + s->n_band, r->band + first_of_block(&x, k),
+                (size_t)s->in_block[k] * sizeof(int64_t));
+    return true;
 }
 
 /* a_i, made feasible. */
@@ -366,10 +403,9 @@ static bool evaluate(const run *r, iteration *s)
 {
     const pegasos_newton *p = r->p;
     s->factors[0] = s->factors[1] = 1;
-    s->n_passes = 1;
-    if (!go_over_rows(r, see_some, r->sums))
+    s->width = p->width;
+    if (!see(r, s))
         return false;
-    memcpy(s->sums, sums_of(r, 0), sizeof s->sums);
     if (p->free_intercept && !balance(r, s))
         return false;
     const double *const sums = p->free_intercept ? r->direction : r->sums;
@@ -384,7 +420,6 @@ static bool evaluate(const run *r, iteration *s)
     s->primal = penalty + s->sums[LOSS_SUM] / p->mass;
     s->dual = s->sums[DUAL_SUM] / p->mass - squared / (2 * p->lam * p->mass * p->mass);
     s->is_solved = delta > 0 && smooth - (s->dual - smoothing) <= s->primal - smooth;
-    s->width = p->width;
     if (s->is_solved)
         s->width = r->loss.width + fmax(NARROWER * delta, p->narrowest);
     return true;
@@ -409,75 +444,6 @@ static void keep(const run *r, const iteration *s)
 
 /* ---- Newton's equations ---------------------------------------------------------------------- */
 
-static INLINE void bend_at(const pegasos_newton *p, double width, int64_t is_solved, piece *x,
-                           const double *restrict u, double *restrict a, double *restrict weights,
-                           double *restrict ratios, double *restrict bends, const loss_form loss)
-{
-    const double per_mass = 1 / p->mass, pull = loss_smoothing(loss, width) / width;
-    for (int64_t i = 0; i < x->count; i += LANES) {
-        const double *const y = x->y + i, *const c = x->c + i;
-        double centre[LANES], slope[LANES];
-        for (int l = 0; l < LANES; l++)
-            centre[l] = pull * (is_solved ? a[i + l] : x->centre[i + l]);
-        for (int l = 0; l < LANES; l++)
-            slope[l] = loss_slope(loss, centre[l], c[l], u[i + l], width);
-        for (int l = 0; l < LANES; l++)
-            weights[i + l] = c[l] * per_mass;
-        for (int l = 0; l < LANES; l++)
-            ratios[i + l] = centre[l] / (c[l] > 0 ? c[l] : 1);
-        for (int l = 0; l < LANES; l++)
-            bends[i + l] = loss_bend(loss, slope[l], c[l], width) * per_mass;
-        for (int l = 0; l < LANES; l++)
-            x->factors[i + l] = y[l] * slope[l];
-        memcpy(a + i, slope, sizeof slope);
-    }
-}
-
-CLONES_WIDE static void bend_rows(const run *r, double width, int64_t is_solved, piece *x,
-                                  const double *u, double *restrict a, double *restrict weights,
-                                  double *restrict ratios, double *restrict bends)
-{
-    WITH_LOSS(r->loss, bend_at(r->p, width, is_solved, x, u, a, weights, ratios, bends, LOSS));
-}
-
-static void bend_some(const block_pass *pass, int64_t block, int64_t first, int64_t count)
-{
-    const run *const r = pass->context;
-    iteration *const s = r->s;
-    const double *const norms = r->x->norms, feature = r->p->feature;
-    double *const sums = sums_of(r, block);
-    int64_t *const band = r->band + first_of_block(pass, block);
-    piece x;
-    read_piece(r, first, count, &x);
-    bend_rows(r, s->width, s->is_solved, &x, r->u + first, r->a + first, r->weights + first,
-              r->ratios + first, r->bends + first);
-    for (int64_t i = first; i < first + count; i++) {
-        if (r->bends[i] == 0)
-            continue;
-        band[s->in_block[block]++] = i;
-        sums[0] += r->bends[i] * ((norms ? norms[i] : 0) + feature * feature);
-        sums[1] += r->bends[i];
-    }
-    if (s->is_solved)
-        add_piece(r, &x, sums + NUMBERS);
-}
-
-/* Finds the band and, where A moves, a(u) once more, and its sum over the rows. False: stopped. */
-static bool bend(const run *r, iteration *s)
-{
-    memset(s->in_block, 0, sizeof s->in_block);
-    if (!go_over_rows(r, bend_some, s->is_solved ? r->sums : NULL))
-        return false;
-    const block_pass x = {.n = r->n, .n_blocks = r->n_blocks};
-    for (int64_t k = 0; k < r->n_blocks; s->n_band += s->in_block[k++])
-        memmove(r->band + s->n_band, r->band + first_of_block(&x, k),
-                (size_t)s->in_block[k] * sizeof(int64_t));
-    s->trace = sums_of(r, 0)[0];
-    s->bends = sums_of(r, 0)[1];
-    s->n_passes += s->is_solved;
-    return true;
-}
-
 /* What Newton's matrix has on its diagonal beside the sum over the band. An unpenalised intercept
  * gets a little too, so that the matrix is definite. More would hold it back where it and w make up
  * for each other, or where lam is large. Without rows in the band it is held as one row would. */
@@ -486,7 +452,7 @@ static double diagonal(const run *r, const iteration *s, int64_t j)
     const double lam = r->p->lam, square = r->p->feature * r->p->feature;
     if (j < r->d || !r->p->free_intercept)
         return lam;
-    return s->n_band > 0 ? FREE * fmin(lam, square * s->bends)
+    return s->n_band > 0 ? FREE * fmin(lam, square * s->sums[BENDS])
                          : fmin(lam, square / (s->width * r->p->mass));
 }
 
@@ -590,8 +556,9 @@ static bool multiply(const run *r, const iteration *s, const symmetric *m)
 static bool solve_by_matrix(const run *r, iteration *s)
 {
     const pegasos_newton *p = r->p;
-    const bool is_single = r->x->blas && r->x->norms && FLT_EPSILON * s->trace <= ROUNDING * p->lam
-                           && p->lam > TINY && s->trace < 1 / TINY;
+    const bool is_single = r->x->blas && r->x->norms
+                           && FLT_EPSILON * s->sums[TRACE] <= ROUNDING * p->lam && p->lam > TINY
+                           && s->sums[TRACE] < 1 / TINY;
     const double last = diagonal(r, s, r->d);
     const pegasos_progress now = progress_of(p);
     symmetric m = {.numbers = r->matrices,
@@ -879,7 +846,8 @@ int pegasos_newton_run(const pegasos_rows *rows, pegasos_newton *problem,
             return PEGASOS_OVERFLOW;
         keep(&r, &s);
         if (!is_close(&r)) {
-            if (!bend(&r, &s) || !solve_equations(&r, &s) || !score_step(&r, &s) || !search(&r, &s))
+            if ((s.is_solved && !see(&r, &s)) || !solve_equations(&r, &s) || !score_step(&r, &s)
+                || !search(&r, &s))
                 return PEGASOS_STOPPED;
             move(&r, &s);
         }
