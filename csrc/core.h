@@ -239,13 +239,6 @@ void pegasos_linear_combine(const pegasos_rows *rows, int64_t first, int64_t cou
 void pegasos_linear_norms(const pegasos_rows *rows, int64_t first, int64_t count, double *scratch,
                           double *norms);
 
-/* For a line search: slope = sum_i weights[i] moves[i] p_i, with the slopes p_i of the smoothed
- * loss (loss_slope in loss.h) at u[i] - t moves[i], for the centre centre[i] and a weight of 1; and
- * curvature = sum_i weights[i] moves[i]^2 p_i', where either side may count at a jump of p_i'. */
-void pegasos_loss_slopes(int64_t n, const double *u, const double *moves, const double *weights,
-                         const double *centre, double width, double t, pegasos_loss loss,
-                         double *slope, double *curvature);
-
 /* ---- The certificate of one problem (certificate.c) ------------------------------------------ */
 
 /* Returns sum + sum_i c_i l(z_i - y_i f_i) over the rows first <= i < first + count, added in this
@@ -826,12 +819,6 @@ int64_t pegasos_newton_work(int64_t n_rows, int64_t n_features);
  */
 int pegasos_newton_run(const pegasos_rows *rows, pegasos_newton *problem,
                        const pegasos_newton_arrays *arrays, pegasos_watch *watch);
-
-/* The t >= 0 at which the smooth objective is least along a step: its derivative is first + t
- * second less the slope that pegasos_loss_slopes tells. */
-double pegasos_line_search(pegasos_loss loss, int64_t n, const double *u, const double *moves,
-                           const double *weights, const double *centre, double width, double first,
-                           double second);
 
 /* ---- Fits of several problems over the same rows (solve.c, begin.c) -------------------------- */
 

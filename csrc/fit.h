@@ -107,6 +107,11 @@ static INLINE double intercept_of_state(const state *s)
  * be a little larger. */
 static const double SAFELY = 0.99;
 
+/* The t >= 0 at which the smooth objective is least along a step: see `line` in newton.c. */
+double pegasos_line_search(pegasos_loss loss, int64_t n, const double *u, const double *moves,
+                           const double *weights, const double *ratios, double width, double first,
+                           double second);
+
 /* How a fit with these options asks whether to go on. */
 pegasos_watch pegasos_watch_of(const pegasos_options *options);
 

@@ -34,7 +34,7 @@
  * of threads give the same bits.
  */
 #include "blocks.h"
-#include "loss.h"
+#include "fit.h"
 #include "passes.h"
 #include "symmetric.h"
 
@@ -656,22 +656,88 @@ static bool solve_equations(const run *r, iteration *s)
 
 /* ---- The step -------------------------------------------------------------------------------- */
 
-/* The smooth objective along a step. Its derivative is first + t second less the slope that
- * pegasos_loss_slopes tells. */
+/* The smooth objective along a step, whose derivative is first + t second - sum_i weights_i moves_i
+ * p_i, with the slopes p_i of the smoothed loss (loss.h) at u_i - t moves_i, for the centre ratios_i
+ * and a weight of 1. */
 typedef struct line {
     const run *r;
-    pegasos_loss loss;
+    loss_form loss;
     int64_t n;
-    const double *u, *moves, *weights, *centre;
+    const double *u, *moves, *weights, *ratios;
     double width, first, second, t;
 } line;
 
-static void add_slopes(const block_pass *pass, int64_t block, int64_t i, int64_t count)
+/* At its bounds a_i may count for the curvature, which has a jump there. */
+static INLINE void add_slopes_of(const double *u, const double *moves, const double *weights,
+                                 const double *centre, double per_width, double t,
+                                 const loss_form form, double *first, double *second)
+{
+    const double least = form.least, most = form.most, dead = form.dead * per_width;
+    double a[LANES], clipped[LANES], weighted[LANES];
+    for (int l = 0; l < LANES; l++)
+        a[l] = centre[l] + (u[l] - t * moves[l]) * per_width;
+    if (form.dead > 0)
+        for (int l = 0; l < LANES; l++)
+            a[l] = shrunk(a[l], dead);
+    for (int l = 0; l < LANES; l++)
+        clipped[l] = a[l] > least ? a[l] : least;
+    for (int l = 0; l < LANES; l++)
+        clipped[l] = clipped[l] < most ? clipped[l] : most;
+    for (int l = 0; l < LANES; l++)
+        weighted[l] = weights[l] * moves[l];
+    for (int l = 0; l < LANES; l++)
+        first[l] += weighted[l] * clipped[l];
+    for (int l = 0; l < LANES; l++)
+        second[l] +=
+            clipped[l] == a[l] && (form.dead == 0 || a[l] != 0) ? weighted[l] * moves[l] : 0;
+}
+
+static INLINE void sum_slopes(int64_t n, const double *u, const double *moves,
+                              const double *weights, const double *centre, double width, double t,
+                              const loss_form form, double *slope, double *curvature)
+{
+    const double per_width = 1 / width;
+    double first[LANES] = {0}, second[LANES] = {0};
+    int64_t i = 0;
+    for (; n - i >= LANES; i += LANES)
+        add_slopes_of(u + i, moves + i, weights + i, centre + i, per_width, t, form, first, second);
+    if (i < n) { /* the rest, with weights of 0 to fill up */
+        double rest[4][LANES] = {{0}};
+        const size_t bytes = (size_t)(n - i) * sizeof(double);
+        memcpy(rest[0], u + i, bytes);
+        memcpy(rest[1], moves + i, bytes);
+        memcpy(rest[2], weights + i, bytes);
+        memcpy(rest[3], centre + i, bytes);
+        add_slopes_of(rest[0], rest[1], rest[2], rest[3], per_width, t, form, first, second);
+    }
+    *slope = *curvature = 0;
+    for (int l = 0; l < LANES; l++) {
+        *slope += first[l];
+        *curvature += second[l] * per_width;
+    }
+}
+
+/* The log loss, whose derivatives are of no other form. */
+static INLINE void sum_log_slopes(int64_t n, const double *u, const double *moves,
+                                  const double *weights, double t, double *slope, double *curvature)
+{
+    *slope = *curvature = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double p = loss_derivative(LOG_LOSS_FORM, u[i] - t * moves[i]);
+        *slope += weights[i] * moves[i] * p;
+        *curvature += weights[i] * moves[i] * moves[i] * p * (1 - p);
+    }
+}
+
+CLONES_WIDE static void add_slopes(const block_pass *pass, int64_t block, int64_t i, int64_t count)
 {
     const line *const x = pass->context;
+    const double *const u = x->u + i, *const moves = x->moves + i, *const weights = x->weights + i;
     double fall, bend, *const sums = sums_of(x->r, block);
-    pegasos_loss_slopes(count, x->u + i, x->moves + i, x->weights + i, x->centre + i, x->width,
-                        x->t, x->loss, &fall, &bend);
+    WITH_LOSS(x->loss, if (LOSS.kind == PEGASOS_LOG_LOSS)
+                           sum_log_slopes(count, u, moves, weights, x->t, &fall, &bend);
+              else sum_slopes(count, u, moves, weights, x->ratios + i, x->width, x->t, LOSS, &fall,
+                              &bend));
     sums[0] += fall;
     sums[1] += bend;
 }
@@ -709,7 +775,7 @@ static bool find_least(line *x)
 }
 
 double pegasos_line_search(pegasos_loss loss, int64_t n, const double *u, const double *moves,
-                           const double *weights, const double *centre, double width, double first,
+                           const double *weights, const double *ratios, double width, double first,
                            double second)
 {
     const pegasos_newton_arrays alone = {.threads = NULL};
@@ -717,7 +783,7 @@ double pegasos_line_search(pegasos_loss loss, int64_t n, const double *u, const 
     pegasos_newton none = {.primal = INFINITY};
     pegasos_watch nobody = {.every = INFINITY};
     const run r = {.x = &alone, .p = &none, .watch = &nobody, .n_blocks = 1, .of_blocks = sums};
-    line x = {&r, loss, n, u, moves, weights, centre, width, first, second, 0};
+    line x = {&r, loss_of(loss), n, u, moves, weights, ratios, width, first, second, 0};
     assert(n >= 0 && width > 0);
     find_least(&x);
     return x.t;
@@ -768,7 +834,7 @@ static bool score_step(const run *r, iteration *s)
 /* How far to go; false: stopped. */
 static bool search(const run *r, iteration *s)
 {
-    line x = {r, r->targets->loss, r->n, r->u, r->moves, r->weights, r->ratios, s->width, 0, 0, 0};
+    line x = {r, r->loss, r->n, r->u, r->moves, r->weights, r->ratios, s->width, 0, 0, 0};
     for (int64_t j = 0; j < r->size; j++) {
         x.first += penalised(r, j) * r->x->point[j] * r->direction[j];
         x.second += penalised(r, j) * r->direction[j] * r->direction[j];

@@ -1,10 +1,7 @@
 /*
  * scores.c - passes over rows in double precision, whatever the rows: scores, sums of rows, norms.
  */
-#include "loss.h"
 #include "rows.h"
-
-#include <string.h>
 
 /* Number k of an array of the vectors' type. */
 static INLINE const void *number(const row_functions *f, const void *vector, int64_t k)
@@ -168,87 +165,4 @@ void pegasos_linear_norms(const pegasos_rows *rows, int64_t first, int64_t count
 {
     assert(are_there(rows, first, count) && (scratch || rows->index_bytes == 0));
     DISPATCH_WIDE(norms, rows, first, count, scratch, norms);
-}
-
-/* Sums have eight lanes, so that they become SIMD without a change of bits. At its bounds a_i may
- * count for the curvature, which has a jump there. */
-enum { SLOPE_LANES = 8 };
-
-static INLINE void add_slopes_of(const double *u, const double *moves, const double *weights,
-                                 const double *centre, double per_width, double t,
-                                 const loss_form form, double *first, double *second)
-{
-    const double least = form.least, most = form.most, dead = form.dead * per_width;
-    double a[SLOPE_LANES], clipped[SLOPE_LANES], weighted[SLOPE_LANES];
-    for (int l = 0; l < SLOPE_LANES; l++)
-        a[l] = centre[l] + (u[l] - t * moves[l]) * per_width;
-    if (form.dead > 0)
-        for (int l = 0; l < SLOPE_LANES; l++)
-            a[l] = shrunk(a[l], dead);
-    for (int l = 0; l < SLOPE_LANES; l++)
-        clipped[l] = a[l] > least ? a[l] : least;
-    for (int l = 0; l < SLOPE_LANES; l++)
-        clipped[l] = clipped[l] < most ? clipped[l] : most;
-    for (int l = 0; l < SLOPE_LANES; l++)
-        weighted[l] = weights[l] * moves[l];
-    for (int l = 0; l < SLOPE_LANES; l++)
-        first[l] += weighted[l] * clipped[l];
-    for (int l = 0; l < SLOPE_LANES; l++)
-        second[l] +=
-            clipped[l] == a[l] && (form.dead == 0 || a[l] != 0) ? weighted[l] * moves[l] : 0;
-}
-
-static INLINE void add_slopes(int64_t n, const double *u, const double *moves,
-                              const double *weights, const double *centre, double width, double t,
-                              const loss_form form, double *slope, double *curvature)
-{
-    const double per_width = 1 / width;
-    double first[SLOPE_LANES] = {0}, second[SLOPE_LANES] = {0};
-    int64_t i = 0;
-    for (; n - i >= SLOPE_LANES; i += SLOPE_LANES)
-        add_slopes_of(u + i, moves + i, weights + i, centre + i, per_width, t, form, first, second);
-    if (i < n) { /* the rest, with weights of 0 to fill up */
-        double rest[4][SLOPE_LANES] = {{0}};
-        const size_t bytes = (size_t)(n - i) * sizeof(double);
-        memcpy(rest[0], u + i, bytes);
-        memcpy(rest[1], moves + i, bytes);
-        memcpy(rest[2], weights + i, bytes);
-        memcpy(rest[3], centre + i, bytes);
-        add_slopes_of(rest[0], rest[1], rest[2], rest[3], per_width, t, form, first, second);
-    }
-    *slope = *curvature = 0;
-    for (int l = 0; l < SLOPE_LANES; l++) {
-        *slope += first[l];
-        *curvature += second[l] * per_width;
-    }
-}
-
-/* The log loss, whose derivatives are of no other form. */
-static INLINE void add_log_slopes(int64_t n, const double *u, const double *moves,
-                                  const double *weights, double t, double *slope, double *curvature)
-{
-    *slope = *curvature = 0;
-    for (int64_t i = 0; i < n; i++) {
-        const double p = loss_derivative(LOG_LOSS_FORM, u[i] - t * moves[i]);
-        *slope += weights[i] * moves[i] * p;
-        *curvature += weights[i] * moves[i] * moves[i] * p * (1 - p);
-    }
-}
-
-CLONES_WIDE static void sum_slopes(int64_t n, const double *u, const double *moves,
-                                   const double *weights, const double *centre, double width,
-                                   double t, pegasos_loss loss, double *slope, double *curvature)
-{
-    const loss_form form = loss_of(loss);
-    WITH_LOSS(form, if (LOSS.kind == PEGASOS_LOG_LOSS)
-                        add_log_slopes(n, u, moves, weights, t, slope, curvature);
-              else add_slopes(n, u, moves, weights, centre, width, t, LOSS, slope, curvature));
-}
-
-void pegasos_loss_slopes(int64_t n, const double *u, const double *moves, const double *weights,
-                         const double *centre, double width, double t, pegasos_loss loss,
-                         double *slope, double *curvature)
-{
-    assert(n >= 0 && width > 0);
-    sum_slopes(n, u, moves, weights, centre, width, t, loss, slope, curvature);
 }
