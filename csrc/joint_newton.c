@@ -271,6 +271,20 @@ static bool solve_equations(newton *x, const joint_point *now)
     return true;
 }
 
+/* The mean over classes of W is 0, and so is that of a step: what rounding leaves of it, which lam
+ * alone holds back, goes. */
+static void take_mean_away(newton *x)
+{
+    const int64_t K = x->j->n_classes;
+    for (int64_t t = 0; t < x->depth; t++) {
+        double sum = 0;
+        for (int64_t k = 0; k < K; k++)
+            sum += x->step[k * x->depth + t];
+        for (int64_t k = 0; k < K; k++)
+            x->step[k * x->depth + t] -= sum / (double)K;
+    }
+}
+
 /* trial = now + t step */
 static joint_point move(const newton *x, const joint_point *now, double t)
 {
@@ -286,6 +300,7 @@ static bool search(newton *x, const joint_point *now, int64_t *n_passes)
 {
     const double before = x->smooth;
     double slope = 0, t = 1;
+    take_mean_away(x);
     for (int64_t r = 0; r < x->size; r++)
         slope += x->gradient[r] * x->step[r];
     for (int n_done = 0; n_done < SEARCHES; n_done++) {

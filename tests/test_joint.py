@@ -435,3 +435,15 @@ def test_dual_values_are_never_below_that_of_no_dual_variables():
         penalize_intercept=False, random_state=0, tol=1e-6,
     ).fit(X, X[:, 0] > 0)  # fmt: skip
     assert clf.dual_objective_[0] >= 0
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_weights_over_many_orders_leave_no_mean_of_classes(rng):
+    """The optimum has none, and steps of Newton's method bring none: lam alone would take it away."""
+    X, c = 30 * rng.normal(size=(60, 5)), 10.0 ** rng.uniform(-6, 6, 60)
+    y = np.arange(60) % 3
+    clf = PegasosClassifier(
+        multi_class="crammer_singer", solver="newton", lam=1e-7, max_iter=100, random_state=0
+    )
+    coef = clf.fit(X, y, c).coef_
+    assert np.abs(coef.sum(axis=0)).max() <= 1e-13 * np.abs(coef).max()
