@@ -84,46 +84,6 @@ static double best_of_hinges(int64_t count, const place *places, double weight, 
     return n_ends > 0 ? sum_of_ends / (double)n_ends : 0;
 }
 
-/* Whether the row of place j is within its margin between places number `here` - 1 and `here`. */
-static bool is_within_margin(const place *places, int64_t j, int64_t here)
-{
-    return places[j].weight > 0 ? j >= here : j < here;
-}
-
-/*
- * The squared hinge: half the slope is sum_i c_i (b - b_i) over the rows within their margins,
- * positive rows with b_i > b and negative ones with b_i < b. Where there are none, the loss is 0.
- * Else the root is the mean of their b_i, summed once more where running sums have found it.
- */
-static double best_of_squares(int64_t count, const place *places)
-{
-    double above = -INFINITY, below = INFINITY, total = 0, moment = 0, mean = 0;
-    int64_t here = 0;
-    for (int64_t j = 0; j < count; j++) {
-        above = places[j].weight > 0 ? places[j].b : above;
-        below = places[j].weight < 0 && places[j].b < below ? places[j].b : below;
-        total += places[j].weight > 0 ? places[j].weight : 0;
-        moment += places[j].weight > 0 ? places[j].weight * (places[j].b - places[0].b) : 0;
-    }
-    if (above <= below) /* zero all between */
-        return isfinite(above) && isfinite(below) ? above / 2 + below / 2
-               : isfinite(above)                  ? above
-               : isfinite(below)                  ? below
-                                                  : 0;
-    while (here < count && total * (places[here].b - places[0].b) < moment) {
-        total -= places[here].weight; /* a positive row leaves, a negative one enters */
-        moment -= places[here].weight * (places[here].b - places[0].b);
-        here++;
-    }
-    total = 0;
-    for (int64_t j = 0; j < count; j++)
-        total += is_within_margin(places, j, here) ? fabs(places[j].weight) : 0;
-    for (int64_t j = 0; j < count; j++)
-        if (is_within_margin(places, j, here))
-            mean += fabs(places[j].weight) / total * places[j].b;
-    return mean;
-}
-
 /* The slope in b of sum_i c_i l(u_i), and its derivative. `scores` may be NULL: all 0. */
 static double slope_in_intercept(const pegasos_targets *t, loss_form l, const double *scores,
                                  double b, double *curvature)
@@ -169,9 +129,8 @@ static double best_by_slopes(const pegasos_targets *t, const double *scores, dou
         if (slope == 0)
             break;
         *(slope < 0 ? &low : &high) = b;
-        const double steepness = curvature + penalty;
-        const double better = steepness > 0 ? b - slope / steepness : low;
-        const bool is_inside = low < better && better < high;
+        const double steepness = curvature + penalty, better = b - slope / steepness;
+        const bool is_inside = steepness > 0 && low <= better && better <= high;
         const bool is_near = is_inside && fabs(better - b) <= rounding;
         b = is_inside ? better : low + (high - low) / 2;
         if (is_near)
@@ -182,11 +141,10 @@ static double best_by_slopes(const pegasos_targets *t, const double *scores, dou
 
 double pegasos_best_intercept(const pegasos_targets *t, const double *scores, double *room)
 {
-    const int64_t kind = t->loss.kind;
     place *const unsorted = (place *)room;
     double total = 0, positive = 0;
     int64_t count = 0;
-    if (kind != PEGASOS_HINGE && kind != PEGASOS_SQUARED_HINGE)
+    if (t->loss.kind != PEGASOS_HINGE)
         return best_by_slopes(t, scores, 0);
     for (int64_t i = 0; i < t->n; i++) {
         const double y = t->labels[i], c = weight_at(t, i);
@@ -197,37 +155,18 @@ double pegasos_best_intercept(const pegasos_targets *t, const double *scores, do
         positive += y > 0 ? c : 0;
     }
     const place *const places = sort(count, unsorted, unsorted + t->n);
-    return kind == PEGASOS_SQUARED_HINGE
-               ? best_of_squares(count, places)
-               : best_of_hinges(count, places, total, positive, t->loss.nu);
-}
-
-/* The root b of 1/(1 + e^-b) + penalty b = (1 + balance)/2: Newton's method from 0, as in
- * `log_loss_best`. */
-static double best_of_log_losses(double balance, double penalty)
-{
-    double b = 0;
-    for (int n = 0; n < 100 && fabs(b) < LOSS_FAR; n++) {
-        const double up = logistic(b), down = logistic(-b); /* 1 - up, to the last bit */
-        const double excess = (up * (1 - balance) - down * (1 + balance)) / 2 + penalty * b;
-        const double step = excess / (up * down + penalty);
-        b -= step;
-        if (!(fabs(step) > DBL_EPSILON * fabs(b)))
-            break;
-    }
-    return clamp(b, -LOSS_FAR, LOSS_FAR);
+    return best_of_hinges(count, places, total, positive, t->loss.nu);
 }
 
 /* The same for labels, of which nothing but the weighted mean counts. */
-static double best_of_labels(loss_form l, double balance, double penalty)
+static double best_of_labels(pegasos_loss loss, double balance, double penalty)
 {
-    if (!loss_is_quadratic(l))
-        return best_of_log_losses(balance, penalty);
-    if (loss_is_smooth(l)) /* squares at -1 <= b <= 1 */
-        return balance / (1 + penalty / 2);
-    if (penalty == 0)
-        return (balance > 0) - (balance < 0);
-    return clamp(balance / penalty, -1, 1);
+    const int8_t labels[] = {1, -1};
+    const double weights[] = {(1 + balance) / 2, (1 - balance) / 2};
+    const pegasos_targets two = {2, labels, NULL, weights, loss};
+    if (loss.kind != PEGASOS_HINGE)
+        return best_by_slopes(&two, NULL, penalty);
+    return penalty > 0 ? clamp(balance / penalty, -1, 1) : (balance > 0) - (balance < 0);
 }
 
 double pegasos_best_constant(const pegasos_targets *t, double mass, double penalty, double *least)
@@ -244,7 +183,7 @@ double pegasos_best_constant(const pegasos_targets *t, double mass, double penal
     for (int64_t i = 0; i < t->n; i++)
         sum += weight_at(t, i) * t->labels[i];
     const double balance = sum / mass;
-    b = penalty < INFINITY ? best_of_labels(l, balance, penalty) : 0;
+    b = penalty < INFINITY ? best_of_labels(t->loss, balance, penalty) : 0;
     *least = ((1 + balance) * loss_value(l, 1 - b) + (1 - balance) * loss_value(l, 1 + b)
               + (b != 0 ? penalty * b * b : 0))
                  / 2

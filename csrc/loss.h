@@ -225,15 +225,6 @@ static INLINE double loss_derivative(loss_form l, double u)
     return clamp(v / l.width, l.least, l.most);
 }
 
-/* l''(u) of a smooth loss. */
-static INLINE double loss_second_derivative(loss_form l, double u)
-{
-    const double p = loss_derivative(l, u);
-    if (!loss_is_quadratic(l))
-        return p * (1 - p);
-    return l.width > 0 && l.least < p && p < l.most && (l.dead == 0 || p != 0) ? 1 / l.width : 0;
-}
-
 /* ---- Its dual variables ---------------------------------------------------------------------- */
 
 /* The bounds of a dual variable. */
@@ -374,6 +365,12 @@ static INLINE double loss_bend(loss_form l, double slope, double c, double width
         return c > 0 ? slope * (1 - slope / c) : 0;
     const bool is_within = loss_least(l, c) < slope && slope < loss_most(l, c);
     return is_within && (l.dead == 0 || slope != 0) ? c / width : 0;
+}
+
+/* l''(u), where l is smooth; else 0. */
+static INLINE double loss_second_derivative(loss_form l, double u)
+{
+    return loss_is_smooth(l) ? loss_bend(l, loss_derivative(l, u), 1, l.width) : 0;
 }
 
 /* The width of a smooth loss; any for the log loss. */
