@@ -327,8 +327,8 @@ static bool is_kernel_safe(const kernel_state *s, const pegasos_kernel_arrays *a
            && PEGASOS_KERNEL_BEGIN <= r->part && r->part <= PEGASOS_KERNEL_ROUND && 0 <= r->position
            && r->position <= r->most_steps && r->most_steps < LARGEST / n && is_truth(r->is_slow)
            && is_truth(r->in_double) && is_truth(r->is_stuck) && is_count(r->n_seen)
-           && is_count(r->n_visits) && is_count(r->n_steps)
-           && (r->n_steps + n - 1) / n <= r->n_epochs && 0 <= r->n_inside && r->n_inside <= n;
+           && is_count(r->n_steps) && (r->n_steps + n - 1) / n <= r->n_epochs && 0 <= r->n_inside
+           && r->n_inside <= n;
 }
 
 static bool are_kernel_numbers(const kernel_state *s, const pegasos_kernel_arrays *arrays,

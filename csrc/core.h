@@ -661,8 +661,7 @@ typedef struct pegasos_kernel {
                                makes it 0 for another run */
     int64_t n_seen;         /* visits since n_epochs was last increased */
     int64_t n_epochs;       /* visits of all rows */
-    int64_t n_visits;       /* rows visited */
-    int64_t n_steps;        /* of them, in an epoch of Pegasos */
+    int64_t n_steps;        /* visits of single rows in an epoch of Pegasos */
     double primal;          /* objective of the best point so far */
     double intercept;       /* its intercept, penalised or not */
     double relative_gap;    /* at the last gap check */

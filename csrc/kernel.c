@@ -499,7 +499,6 @@ static bool sweep(run *r)
         return false;
     while (s->position < s->most_steps) {
         const double gap = visit_rows(r, false);
-        s->n_visits += r->m;
         s->enough = s->position == 0 ? SOLVED * gap : s->enough;
         s->position++;
         s->most_steps = gap <= s->enough ? s->position : s->most_steps;
@@ -559,11 +558,9 @@ static bool begin_with_sample(run *r)
     for (int64_t k = 0; k < r->m; k++)
         r->x->slopes[k] = slope_of(r, r->rows[k], 0, s->reference + s->feature * constant_of(r, 0));
     double gap = visit_rows(r, true), last = INFINITY;
-    s->n_visits += count;
     for (int64_t j = 0; j < SWEEPS_OF_SAMPLE && gap <= FAST * last; j++) {
         last = gap;
         gap = visit_rows(r, false);
-        s->n_visits += count;
     }
     take_corners(r);
     s->position = 0;
@@ -623,7 +620,6 @@ static bool take_steps(run *r)
         const int64_t left = s->most_steps - s->position, before = s->position;
         const ended end = OF_RUN(r, step_on_pairs)(r, left < most ? left : most);
         OF_RUN(r, save)(r);
-        s->n_visits += 2 * (s->position - before);
         if (end.why == OVER)
             return true;
         if (end.why == WANTS && !fetch(r, end.row))

@@ -176,7 +176,7 @@ static void change_lam(kernel_fit *f)
     r->constant_weight *= of_w; /* not of one class, whose lambda nobody changes */
     r->lam = lam;
     r->reference = r->free_intercept ? r->intercept : 0;
-    r->n_epochs = r->n_visits = r->n_steps = 0;
+    r->n_epochs = r->n_steps = 0;
     s->budget_end = s->was_slow = s->n_runs = s->newton = s->before = s->is_alone = 0;
     s->is_at_rounding = 0;
     s->gap_before = 0;
@@ -254,7 +254,6 @@ static int run_newton(kernel_fit *f)
     s->n_runs++;
     s->newton += found.n_epochs;
     r->n_epochs += found.n_epochs;
-    r->n_visits += found.n_epochs * r->n_inside;
     r->reference = r->free_intercept ? found.intercept : r->reference;
     pegasos_kernel_leave_round(r);
     return PEGASOS_DONE;
