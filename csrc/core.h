@@ -507,9 +507,9 @@ int pegasos_kernel_values(const pegasos_some *x, const pegasos_some *z,
 /* Products of thick rows have so many numbers of scratch, in bytes for each feature. */
 enum { PEGASOS_PANEL_BYTES = 4 * PEGASOS_BUNDLE_BYTES };
 
-/* scores[j] += factor column[j], j < n. */
-void pegasos_kernel_add(int64_t n, double factor, int64_t value_bytes, const void *column,
-                        double *scores);
+/* scores[j] += factor column[j] + constant, j < n. */
+void pegasos_kernel_add(int64_t n, double factor, double constant, int64_t value_bytes,
+                        const void *column, double *scores);
 
 /* scores[k][j] += sum_r coef[k][r] columns[places[r]][j], j < n: what coefficients of `count`
  * columns add to the scores of n rows, for n_problems problems. From one column to the next there

@@ -451,10 +451,8 @@ static void draw(uint64_t *generator, int64_t count, int64_t some, int64_t *list
 static void move_slopes(const run *r, int64_t k, double change)
 {
     double *const slopes = r->x->slopes;
-    const double u = -r->scale * change, both = u * r->constant;
-    pegasos_kernel_add(r->m, u, r->columns->value_bytes, r->w.column[k], slopes);
-    for (int64_t j = 0; j < r->m && both != 0; j++)
-        slopes[j] += both;
+    const double u = -r->scale * change;
+    pegasos_kernel_add(r->m, u, u * r->constant, r->columns->value_bytes, r->w.column[k], slopes);
     slopes[k] -= loss_diagonal(r->loss, weight(r, r->rows[k])) * change;
 }
 

@@ -260,7 +260,7 @@ static bool has_columns(run *r, int64_t k, const pegasos_linear *p, int64_t j, i
 static void add(const run *r, int64_t l, double u, double *v)
 {
     const char *const column = (const char *)r->values + r->column[l] * r->m * r->bytes;
-    pegasos_kernel_add(r->m, u, r->bytes, column, v);
+    pegasos_kernel_add(r->m, u, 0, r->bytes, column, v);
     r->watch->n_read += (double)r->m;
 }
 

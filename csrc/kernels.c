@@ -404,28 +404,28 @@ int pegasos_kernel_values(const pegasos_some *x, const pegasos_some *z,
  * in cache. */
 enum { PUSH_ROWS = 8192, PUSH_COLUMNS = 16, PUSH_TOGETHER = 4, PUSH_LANES = 8 };
 
-/* to += u column */
+/* to += u column + constant */
 #define DEFINE_PUSH(VALUE)                                                                         \
-    CLONES_WIDE static void push_##VALUE(int64_t m, double u, const VALUE *restrict column,        \
-                                         double *restrict to)                                      \
+    CLONES_WIDE static void push_##VALUE(int64_t m, double u, double constant,                     \
+                                         const VALUE *restrict column, double *restrict to)        \
     {                                                                                              \
         const int64_t full = m - m % PUSH_LANES;                                                   \
         for (int64_t i = 0; i < full; i += PUSH_LANES)                                             \
             for (int l = 0; l < PUSH_LANES; l++)                                                   \
-                to[i + l] += u * (double)column[i + l];                                            \
+                to[i + l] += u * (double)column[i + l] + constant;                                 \
         for (int64_t i = full; i < m; i++)                                                         \
-            to[i] += u * (double)column[i];                                                        \
+            to[i] += u * (double)column[i] + constant;                                             \
     }
 DEFINE_PUSH(float)
 DEFINE_PUSH(double)
 
-void pegasos_kernel_add(int64_t n, double factor, int64_t value_bytes, const void *column,
-                        double *scores)
+void pegasos_kernel_add(int64_t n, double factor, double constant, int64_t value_bytes,
+                        const void *column, double *scores)
 {
     if (value_bytes == 4)
-        push_float(n, factor, column, scores);
+        push_float(n, factor, constant, column, scores);
     else
-        push_double(n, factor, column, scores);
+        push_double(n, factor, constant, column, scores);
 }
 
 /* Adds four columns to scores, one after the other for each row: as if by four pushes. */
@@ -461,7 +461,7 @@ void pegasos_kernel_add(int64_t n, double factor, int64_t value_bytes, const voi
         for (; r + PUSH_TOGETHER <= n; r += PUSH_TOGETHER)                                         \
             push_four_##VALUE(m, u + r, chosen + r, to);                                           \
         for (; r < n; r++)                                                                         \
-            push_##VALUE(m, u[r], chosen[r], to);                                                  \
+            push_##VALUE(m, u[r], 0, chosen[r], to);                                               \
     }
 DEFINE_PUSH_FOUR(float)
 DEFINE_PUSH_FOUR(double)
