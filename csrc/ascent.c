@@ -284,9 +284,9 @@ static INLINE void sweep(const row_functions *f, const pegasos_rows *rows, int64
         }
         if (moved == 0)
             continue;
-        f->add_bundle(rows, i, change, v, sums);
+        f->add_bundle(rows, i, change, v);
         if (sums)
-            f->add_bundle(rows, i, summed, sums, NULL);
+            f->add_bundle(rows, i, summed, sums);
     }
     store_lanes(&x, n_problems, problems, sums != NULL);
 }

@@ -93,7 +93,7 @@ enum { MOST_BALANCES = 200 };
                 any = u[l] != 0 ? 1 : any;                                                         \
             if (any == 0)                                                                          \
                 continue;                                                                          \
-            add_bundle_##TYPE(rows, i, u + k, v, NULL);                                            \
+            add_bundle_##TYPE(rows, i, u + k, v);                                                  \
             for (int l = 0; l < LANES; l++)                                                        \
                 v[size + l] += u[k + l] * feature;                                                 \
         }                                                                                          \

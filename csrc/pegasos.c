@@ -313,9 +313,9 @@ static INLINE void run_bundle(const row_functions *f, const pegasos_rows *rows,
             count_step(&p[l], set->targets.loss.nu);
         }
         if (adds)
-            f->add_bundle(rows, i, u, set->weights, averages ? set->sums : NULL);
+            f->add_bundle(rows, i, u, set->weights);
         if (averages)
-            f->add_bundle(rows, i, averaged, set->sums, NULL);
+            f->add_bundle(rows, i, averaged, set->sums);
     }
 }
 

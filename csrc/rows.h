@@ -101,8 +101,7 @@ typedef struct row_functions {
     int lanes;
     void (*dot_bundle)(const pegasos_rows *rows, int64_t i, const void *v, int64_t stride,
                        int width, int64_t next, double *out);
-    void (*add_bundle)(const pegasos_rows *rows, int64_t i, const double *u, void *v,
-                       const void *later);
+    void (*add_bundle)(const pegasos_rows *rows, int64_t i, const double *u, void *v);
     /* out[t * width + l] = <v_l, x_i> for the rows i = which[t], t < count <= TILE; NULL where
      * tiles do not pay. A row's numbers do not depend on which others are with it. */
     void (*dot_tile)(const pegasos_rows *rows, const int64_t *which, int64_t count, const void *v,
@@ -187,16 +186,13 @@ enum {
     DEFINE(double_dense)                                                                           \
     FOR_EVERY_SPARSE_TYPE(DEFINE)
 
-#define FOR_EVERY_WIDE_SPARSE_TYPE(DEFINE)                                                         \
+#define FOR_EVERY_WIDE_TYPE(DEFINE)                                                                \
+    DEFINE(wide_dense)                                                                             \
+    DEFINE(double_dense)                                                                           \
     DEFINE(wide_csr32)                                                                             \
     DEFINE(double_csr32)                                                                           \
     DEFINE(wide_csr64)                                                                             \
     DEFINE(double_csr64)
-
-#define FOR_EVERY_WIDE_TYPE(DEFINE)                                                                \
-    DEFINE(wide_dense)                                                                             \
-    DEFINE(double_dense)                                                                           \
-    FOR_EVERY_WIDE_SPARSE_TYPE(DEFINE)
 
 /* What FOR_EVERY_TYPE leaves out of these. */
 #define FOR_EVERY_MIXED_TYPE(DEFINE)                                                               \

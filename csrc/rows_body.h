@@ -129,10 +129,9 @@ static INLINE void NAME(dot_bundle)(const pegasos_rows *rows, int64_t i, const v
         out[l] = sum[l];
 }
 
-/* v_l += u[l] x_i for a whole bundle. `later`, if not NULL, are vectors to which the row is added
- * next: what it needs of them is asked for meanwhile. */
+/* v_l += u[l] x_i for a whole bundle. */
 static INLINE void NAME(add_bundle)(const pegasos_rows *rows, int64_t i, const double *u,
-                                    void *vectors, const void *later)
+                                    void *vectors)
 {
     enum { WIDTH = BUNDLE_BYTES / sizeof(VECTOR) };
     const INDEX *column = rows->indices;
@@ -143,8 +142,6 @@ static INLINE void NAME(add_bundle)(const pegasos_rows *rows, int64_t i, const d
         factors[l] = (VECTOR)u[l];
     for (int64_t j = row_offset(rows, i); j < end; j++) {
         VECTOR *v = (VECTOR *)vectors + (int64_t)column[j] * WIDTH;
-        if (later)
-            PREFETCH((const VECTOR *)later + (int64_t)column[j] * WIDTH);
         const VECTOR value = x[j];
         for (int l = 0; l < WIDTH; l++)
             v[l] += factors[l] * value;
@@ -348,14 +345,13 @@ static INLINE void NAME(dot_bundle)(const pegasos_rows *rows, int64_t i, const v
 }
 
 static INLINE void NAME(add_bundle)(const pegasos_rows *rows, int64_t i, const double *u,
-                                    void *vectors, const void *later)
+                                    void *vectors)
 {
     enum { WIDTH = BUNDLE_BYTES / sizeof(VECTOR) };
     const int64_t d = rows->n_features;
     const VALUE *restrict x = (const VALUE *)rows->values + i * d;
     VECTOR *restrict v = vectors;
     VECTOR factors[WIDTH];
-    (void)later;
     for (int l = 0; l < WIDTH; l++)
         factors[l] = (VECTOR)u[l];
     for (int64_t j = 0; j < d; j++, v += WIDTH) {
