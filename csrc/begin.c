@@ -112,7 +112,7 @@ static void forget(state *s)
 
 /* ---- An epoch of Pegasos --------------------------------------------------------------------- */
 
-bool pegasos_fit_begin(fit *f)
+void pegasos_fit_begin(fit *f)
 {
     state *s = f->s;
     const int64_t n = f->rows->n_rows, d = f->rows->n_features;
@@ -136,7 +136,6 @@ bool pegasos_fit_begin(fit *f)
     pegasos_linear_start(&s->pegasos);
     forget(s);
     s->pending = PEGASOS_GO_ON;
-    return true;
 }
 
 /* Steps on all rows once; the permutation is drawn again where an epoch goes on. */

@@ -163,10 +163,10 @@ int64_t pegasos_sample_room(const pegasos_size *size);
 typedef enum sampled { NO_SAMPLE, SAMPLED, STOPPED } sampled;
 sampled pegasos_fit_sample(fit *f);
 
-/* What begin.c does: transactions, which are false if they were stopped. */
+/* Begins the fit: an epoch of Pegasos is to come. */
+void pegasos_fit_begin(fit *f);
 
-/* Begins the fit: with Pegasos's epoch, or with dual ascent. */
-bool pegasos_fit_begin(fit *f);
+/* What else begin.c does: transactions, which are false if they were stopped. */
 bool pegasos_fit_begin_ascent(fit *f, bool is_zero);
 bool pegasos_fit_begin_newton(fit *f);
 /* An epoch of Pegasos, which is visits, and then Newton's method. */

@@ -127,7 +127,7 @@ static int solve_some(fit *f, int64_t n_problems, double *room)
     all.scaled = (double *)all.m.numbers + blocks_of(f->rows->n_rows, d) * stride * stride;
     all.feature = is_free ? 1 : f->problem->intercept_scaling;
     for (int64_t l = 0; l < n_problems; l++) {
-        (void)pegasos_fit_begin(&f[l]);
+        pegasos_fit_begin(&f[l]);
         f[l].s->pending = PEGASOS_BEGIN;
     }
     if (f->s->n_inside == 0)
