@@ -533,6 +533,15 @@ for shape, refit in itertools.product(shapes, (True, False)):
 """)
 
 
+def test_sparse_rows_of_users_stay_unsorted():
+    X = sparse.csr_array(np.random.default_rng(0).normal(size=(30, 4)))
+    X.indices, X.data, X.has_sorted_indices = X.indices[::-1].copy(), X.data[::-1].copy(), False
+    X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int64)
+    before = X.indices.copy()
+    KernelPegasosClassifierCV(kernel="laplacian", Cs=2, cv=2).fit(X, np.arange(30) % 2)
+    np.testing.assert_array_equal(X.indices, before)
+
+
 def test_a_sparse_precomputed_matrix_is_refused():
     with pytest.raises(TypeError, match="Sparse precomputed kernels are not supported"):
         KernelPegasosClassifierCV(lams=[1e-2], kernel="precomputed").fit(
