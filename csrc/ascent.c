@@ -731,7 +731,6 @@ int pegasos_load_run(const pegasos_rows *rows, pegasos_dual *problem,
     const double each = 3 * cost_of_row(rows);
     const int64_t most = 1 + (int64_t)fmin(watch->every / each, 1e9);
     const pegasos_progress nothing = {0, INFINITY, INFINITY};
-    double gap = 0;
     int64_t n_active = 0;
     assert(are_there(rows, 0, 0) && targets->n == rows->n_rows);
     for (int64_t i = 0; i < rows->n_rows; i++)
@@ -744,10 +743,8 @@ int pegasos_load_run(const pegasos_rows *rows, pegasos_dual *problem,
             if (is_to_stop(watch, each * (double)done, &nothing))
                 return PEGASOS_STOPPED;
         }
-        gap = epoch == 0 ? p->gap : gap;
         if (epoch + 1 < n_epochs)
             pegasos_dual_begin_epoch(p);
     }
-    p->gap = gap;
     return PEGASOS_DONE;
 }

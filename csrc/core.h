@@ -336,7 +336,6 @@ int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem,
  * Epochs over `rows`, some of a problem's rows, from their dual variables and the w = w(a) of all;
  * returns a status. What was stopped has changed a, w and the problem, and is begun anew from
  * copies. Rows with label 0 are passed over; `active` is scratch for n_rows numbers.
- * `gap` is that of the first epoch.
  */
 int pegasos_load_run(const pegasos_rows *rows, pegasos_dual *problem,
                      const pegasos_targets *targets, const double *norms, int64_t *active,

@@ -31,6 +31,7 @@ from pegasos import (
     PegasosOneClass,
     PegasosRegressor,
     PegasosRegressorCV,
+    _core,
     cli,
 )
 from pegasos.io import _readers
@@ -708,6 +709,17 @@ def test_a_fit_goes_on_where_a_checkpoint_stopped_a_load_or_a_check(blocks, solv
     assert clf._checkpoints.n_due > 8
     assert clf.coef_.tobytes() == whole.coef_.tobytes()
     assert (clf.dual_objective_ == whole.dual_objective_).all()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_load_foretells_the_gap(blocks, loss):
+    """A load of all rows tells it exactly."""
+    clf = PegasosClassifier(lam=1e-2, loss=loss, solver="sdca", random_state=0)
+    schedule, _ = clf._prepare(blocks, None, None)
+    gaps = schedule.train(blocks, tol=None, max_iter=1).relative_gap
+    schedule.loads.n_each = blocks.n_blocks
+    with _core.Closing(schedule.loads):
+        np.testing.assert_allclose(schedule._foretold(), gaps, rtol=1e-6)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

@@ -141,8 +141,8 @@ class Blocks:
     >>> blocks
     Blocks of 20000 rows and 5 features, 87 blocks, 0.7 MB
     >>> clf = PegasosClassifier(lam=1e-3, random_state=0).fit(blocks)
-    >>> print(f"accuracy {clf.score(blocks):.2f} after {clf.n_iter_} passes")
-    accuracy 0.81 after 2 passes
+    >>> print(f"accuracy {clf.score(blocks):.2f}, passes: {clf.n_iter_}")
+    accuracy 0.80, passes: 1
     >>> folder.cleanup()
     """
 

@@ -28,11 +28,10 @@ from pegasos.problems._settings import Settings
 from pegasos.solvers import _rounds, _schedule, _state
 from pegasos.solvers._passes import Passes
 
-# Of each problem. `part` is the sum of z_i a_i - c_i l*(a_i/c_i), of m D. `gaps` are m (P - D) as
-# rows were met, of the pass under way and the last two. `intercept` belongs to `coef`.
+# Of each problem. `part` is the sum of z_i a_i - c_i l*(a_i/c_i), of m D. `intercept` belongs to
+# `coef`.
 _PROBLEM = np.dtype(
     [(name, np.float64) for name in ("lam", "objective", "bound", "intercept", "part")]
-    + [("gaps", np.float64, 3)]
 )
 # Epochs over a load, and the rows kept beside it.
 _EPOCHS = 3
@@ -47,9 +46,9 @@ _BYTES_IN_MEMORY = 160
 _MATRICES = 8
 # Such a part of the memory is for these matrices, and for numbers of all rows: more are on disk.
 _SHARE = 4
-# A gap is checked if it is foretold to be at most so many times what is asked for, and else after
-# so many passes, twice as many, and so on: a check is a pass of its own.
-_HOPEFUL, _PASSES_BEFORE_CHECK = 1.5, 8
+# A gap is checked, which is a pass of its own, if some rows say that it is at most so many times
+# what is asked for; and whatever they say, after so many passes, twice as many, and so on.
+_HOPEFUL, _PASSES_BEFORE_CHECK = 1.1, 32
 
 # Bytes of zeros that are written at once, and rows that are copied at once.
 _ZEROS, _ROWS_AT_ONCE = 2**22, 2**14
@@ -267,14 +266,8 @@ class BlockSchedule(Passes):
         (n, d), k = blocks.shape, len(masses)
         n_fixed = _VECTORS * k * d + (0 if OfRows.are_on_disk(blocks, k) else k * n)
         self.loads = _Loads(blocks, _planned(blocks, k, n_fixed, _BYTES_OF_PROBLEM * k))
-        try:
-            self._dual_variables = OfRows(blocks, k)
-            self.w, self.coef = np.zeros((k, d)), np.zeros((k, d))
-            self.sums = np.zeros((k, d + 1))
-        except MemoryError:
-            raise MemoryError(
-                f"{k} problems of {d} features are more than there is room for"
-            ) from None
+        self._dual_variables = OfRows(blocks, k)
+        self.w, self.coef, self.sums = np.zeros((k, d)), np.zeros((k, d)), np.zeros((k, d + 1))
         self.problems: Any = np.zeros(k, _PROBLEM)
         self.problems["lam"] = settings.lams
         self.problems["objective"], self.problems["bound"] = np.inf, -np.inf
@@ -321,10 +314,11 @@ class BlockSchedule(Passes):
             while True:
                 if self.n_loads == 0 and self.n_passes > self.base:
                     is_last = self.n_passes >= last
-                    if self.checked_at < self.n_passes and (is_last or self._is_due(tol)):
+                    is_new = self.checked_at < self.n_passes
+                    if is_new and (is_last or (tol is not None and self._is_due(tol))):
                         self._check(on_progress)
                     is_small = tol is not None and self.checked_at == self.n_passes
-                    if is_last or (is_small and (self.relative_gap <= tol).all()):
+                    if is_last or (is_small and (self.certify().proved_gap <= tol).all()):
                         return self.certify(rows)
                 self._load(n_threads, on_progress)
                 if self.n_loads == 0 and on_epoch is not None:
@@ -386,12 +380,8 @@ class BlockSchedule(Passes):
             dual["intercept"] += share * (intercept - dual["intercept"])
         problems, sums = self.problems.copy(), np.column_stack([w, intercept]) / len(loads)
         problems["part"] += parts
-        gaps = problems["gaps"]
-        if self.n_loads == 0:
-            gaps[:, 1:], gaps[:, 0] = gaps[:, :-1].copy(), 0
-        else:
+        if self.n_loads:
             sums += self.sums
-        gaps[:, 0] += dual["gap"]
         _core.change(
             vars(self),
             {
@@ -445,50 +435,57 @@ class BlockSchedule(Passes):
 
     # ---- Certificates ----------------------------------------------------------------------------
 
-    @property
-    def relative_gap(self) -> np.ndarray:
-        """As the last check found it."""
-        objective, bound = self.problems["objective"], self.problems["bound"]
-        return Certificate(objective, bound, nu=self.settings.loss.nu).proved_gap
+    def _is_due(self, tol: float) -> bool:
+        """Whether a check is likely to find gaps small enough, or time for it."""
+        n = self.n_passes
+        is_time = n >= _PASSES_BEFORE_CHECK and n & (n - 1) == 0
+        return is_time or bool((self._foretold() <= _HOPEFUL * tol).all())
 
-    def _is_due(self, tol: float | None) -> bool:
-        """Whether a check is likely to find the gap small enough, or time for it."""
-        if tol is None:
-            return False
-        n, p = self.n_passes, self.problems
-        if (n >= _PASSES_BEFORE_CHECK and n & (n - 1) == 0) or self._may_be_small(tol):
-            return True
-        if not p["gaps"][:, 1].any():
-            return False  # the first pass
-        # Rows were met half a pass before its end on average, and those that were kept count
-        # twice: the end is further down, by as much as a pass brings.
-        now, before = (p["gaps"][:, :2] / self.masses[:, None]).T
-        foretold = now * np.minimum(now / np.where(before > 0, before, 1), 1)
-        norms = p["lam"] / 2 * self.dual["squared_norm"]
-        size = norms if self.settings.loss.nu else np.fmax(p["part"] / self.masses - norms, 0)
-        return bool((foretold <= _HOPEFUL * tol * (size + foretold)).all())
+    def _foretold(self) -> np.ndarray:
+        """Relative gaps by the rows of the next load, a random sample of all.
 
-    def _may_be_small(self, tol: float) -> bool:
-        """Whether the rows of the next load, a random sample of all, say that the gap is small.
-
-        P of the mean of w is one standard error more than it is there. A load of few rows says
-        nothing.
+        P(w) - D(a) is lam/2 |w - w(a)|^2 and the mean of l(u) + l*(a) - a u over the rows. None of
+        these is below 0 (Fenchel and Young), so that they are small where the gap is, and a sample
+        tells their mean much better than that of l(u).
         """
-        p, nu = self.problems, self.settings.loss.nu
+        p, nu, feature = self.problems, self.settings.loss.nu, self.settings.constant_feature
         part = self.loads.get(self.loads.of_pass(self.n_passes, self.seed)[0])
-        labels, weights, values = self.targets(part.y, part.weights, part.numbers)
-        coef, intercept = map(np.ascontiguousarray, (self.sums[:, :-1], self.sums[:, -1]))
-        scores = _rows.decision_function(part.rows(), coef, intercept)
-        means = np.zeros(len(p))
-        for k, y in enumerate(labels):
-            c = (y != 0) * (1.0 if weights is None else weights)
-            u = (1.0 if values is None else values[k]) - y * scores[:, k]
-            losses, mass = _rounds.Slopes(self.settings.loss_of(k), 0.0).value(u), c.sum()
-            means[k] = (c * losses).sum() / mass
-            means[k] += np.sqrt(np.square(c * (losses - means[k])).sum()) / mass
-        primal = self._objectives(coef, intercept, means)
+        rows, numbers = part.rows(), part.numbers
+        labels, weights, values = self.targets(part.y, part.weights, numbers)
+        targets, a = self._targets(labels, weights, values), np.take(self.a, numbers, axis=1)
+        self._dual_variables.let_go()
+        mass = (np.abs(labels) * (1.0 if weights is None else weights)).sum(axis=1)
+        factors, gap = a * labels, np.full(len(p), np.inf)
+        vectors = rows.combine(factors)
+        for coef, intercept in self._points():
+            apart = np.square(coef - self.w).sum(axis=1)
+            if feature:
+                apart += np.square((intercept - self._intercept_of(self.dual)) / feature)
+            own = self._losses(rows, targets, coef, intercept) - _parts_of(targets, a)
+            own += (coef * vectors).sum(axis=1) + intercept * factors.sum(axis=1)
+            # A problem without rows here has no say.
+            mean = np.divide(own, mass, out=np.zeros(len(p)), where=mass > 0)
+            gap = np.fmin(gap, mean + p["lam"] / 2 * apart)
         dual = p["part"] / self.masses - p["lam"] / 2 * self.dual["squared_norm"]
-        return bool((primal - dual <= _HOPEFUL * tol * (nu - dual if nu else primal)).all())
+        size = nu - dual if nu else np.fmax(dual, 0) + gap
+        return np.divide(gap, size, out=np.zeros(len(p)), where=size > 0)
+
+    def _points(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Coefficients and intercepts of w, and of its mean over the last pass."""
+        return [
+            (self.w, self._intercept_of(self.dual)),
+            (np.ascontiguousarray(self.sums[:, :-1]), np.ascontiguousarray(self.sums[:, -1])),
+        ]
+
+    @staticmethod
+    def _losses(
+        rows: _core.Rows, targets: _core.Targets, coef: np.ndarray, intercept: np.ndarray
+    ) -> np.ndarray:
+        """The sums of the losses of some rows."""
+        laid, interleaved = _rows.laid_out(rows, coef)
+        told = _core.certify(rows, targets, laid, intercept, interleaved=interleaved)
+        losses: np.ndarray = told[1]
+        return losses
 
     def _objectives(
         self, coef: np.ndarray, intercept: np.ndarray, losses: np.ndarray
@@ -522,13 +519,7 @@ class BlockSchedule(Passes):
         settings, p, room = self.settings, self.problems, self._working
         nu, is_free = settings.loss.nu, settings.free_intercept
         k, scale = len(p), self.dual["scale"][:, None]
-        points = [
-            tuple(map(np.ascontiguousarray, point))
-            for point in (
-                (self.w, self._intercept_of(self.dual)),
-                (self.sums[:, :-1], self.sums[:, -1]),
-            )
-        ]
+        points = self._points()
         losses, sizes, part, of_other = np.zeros((2, k)), np.zeros((2, k)), np.zeros(k), np.zeros(k)
         # w(a); and that of what makes a feasible where the intercept is free: see `_balanced`.
         w, other = np.zeros_like(self.w), np.zeros_like(self.w) if is_free else None
@@ -540,10 +531,8 @@ class BlockSchedule(Passes):
             a = np.ascontiguousarray(self.a[:, numbers[0] : numbers[-1] + 1])
             self._dual_variables.let_go()
             a = targets.feasible(a, False)
-            for j, (coef, intercept) in enumerate(points):
-                laid, interleaved = _rows.laid_out(rows, coef)
-                model = laid, intercept
-                losses[j] += _core.certify(rows, targets, *model, interleaved=interleaved)[1]
+            for of_point, point in zip(losses, points, strict=True):
+                of_point += self._losses(rows, targets, *point)
             part += _parts_of(targets, a)
             factors = a * labels
             sizes += np.stack([np.maximum(factors, 0), np.maximum(-factors, 0)]).sum(axis=2)
@@ -595,11 +584,8 @@ class BlockSchedule(Passes):
 
     def progress(self) -> tuple[int, int, str]:
         """Rows visited, 0, and the pass, with the largest gap once it is known."""
-        is_known = np.isfinite(self.problems["objective"]).all()
-        gap = self.relative_gap.max() if is_known else np.inf
-        note = f"pass {self.n_passes + 1}" + (f", gap {gap:.2g}" if np.isfinite(gap) else "")
-        n = self.n_rows
-        return n * self.n_passes + n * self.n_loads // self.loads.n_loads, 0, note
+        n = self.n_rows * self.n_passes + self.n_rows * self.n_loads // self.loads.n_loads
+        return n, 0, self._with_gap(f"pass {self.n_passes + 1}")
 
     # ---- Saving ----------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from pegasos.problems._certificate import Certificate
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _schedule
 
@@ -63,6 +64,15 @@ class Passes:
 
     def epochs_of_plan(self) -> np.ndarray:
         return np.full(len(self.masses), self.n_passes - self.base)
+
+    def certify(self, rows: Any = None) -> Certificate:
+        """What is known of the best models so far; NaN before anything is."""
+        raise NotImplementedError
+
+    def _with_gap(self, note: str) -> str:
+        """A note with the largest gap, once all are known."""
+        gap = self.certify().proved_gap.max()
+        return f"{note}, gap {gap:.1e}" if np.isfinite(gap) else note
 
     def ended(self) -> Self:
         """This one once its plan is over, so that the next `train` does more."""

@@ -790,9 +790,7 @@ class Rounds(Passes):
 
     def progress(self) -> tuple[int, int, str]:
         """Rounds that are over, 0, and these with the largest gap in words."""
-        gap = self.certify().proved_gap.max()
-        note = f"round {self.n_passes}" + (f", gap {gap:.1e}" if np.isfinite(gap) else "")
-        return self.n_passes, 0, note
+        return self.n_passes, 0, self._with_gap(f"round {self.n_passes}")
 
     # ---- Saving ----------------------------------------------------------------------------------
 
