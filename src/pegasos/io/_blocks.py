@@ -211,7 +211,7 @@ class Blocks:
         self._table = np.array(index["blocks"], np.int64).reshape(-1, 4)
         self.n_blocks = len(self._table)
         self.starts = np.concatenate([[0], np.cumsum(self._table[:, 0])])
-        self.nbytes = int(sum(self._size(k) for k in range(self.n_blocks)))
+        self.nbytes = index["scale"][0]  # which is written behind the blocks
         self.mass, self.mean_squared_norm = index["mass"], index["mean_squared_norm"]
         self.n_inside = index["n_inside"]
         self.classes = self.class_weight_sums = self.class_counts = None
@@ -357,31 +357,22 @@ class Blocks:
                 f"{self.cache}, and make the cache again"
             )
 
-    def _size(self, k: int) -> int:
-        n_rows, n_stored = self._table[k, :2].tolist()
-        numbers = self.dtype.itemsize * n_stored + 8 * n_rows * (1 + max(1, self.n_outputs))
-        offsets = (self._index["index_bytes"] * n_stored + 8 * (n_rows + 1)) * self.is_sparse
-        return numbers + offsets + 8 * n_rows * self.is_weighted
-
 
 class Part:
     """Rows in memory, with their labels or targets, weights, norms and numbers in the cache."""
 
     def __init__(self, blocks: Blocks, n_rows: int, n_stored: int) -> None:
         self.n_features = blocks.shape[1]
-        try:
-            self._values = np.empty(n_stored, blocks.dtype)
-            index_type: Any = np.int32 if blocks._index["index_bytes"] == 4 else np.int64
-            self._indices: np.ndarray[Any, np.dtype[np.signedinteger]] = np.empty(
-                n_stored if blocks.is_sparse else 0, index_type
-            )
-            self._indptr = np.zeros(n_rows + 1 if blocks.is_sparse else 0, np.int64)
-            self._numbers = np.empty(n_rows, np.int64)
-            self._y = np.empty((n_rows, max(1, blocks.n_outputs)))
-            self._norms = np.empty(n_rows)
-            self._weights = np.empty(n_rows) if blocks.is_weighted else None
-        except (MemoryError, ValueError):
-            raise MemoryError(f"there is no room for {n_rows} rows of blocks") from None
+        self._values = np.empty(n_stored, blocks.dtype)
+        index_type: Any = np.int32 if blocks._index["index_bytes"] == 4 else np.int64
+        self._indices: np.ndarray[Any, np.dtype[np.signedinteger]] = np.empty(
+            n_stored if blocks.is_sparse else 0, index_type
+        )
+        self._indptr = np.zeros(n_rows + 1 if blocks.is_sparse else 0, np.int64)
+        self._numbers = np.empty(n_rows, np.int64)
+        self._y = np.empty((n_rows, max(1, blocks.n_outputs)))
+        self._norms = np.empty(n_rows)
+        self._weights = np.empty(n_rows) if blocks.is_weighted else None
         self.n_rows = self.n_stored = 0
 
     @property
