@@ -141,7 +141,7 @@ class _Run:
                 raise self._lost(error) from None
             if self.client.status in ("closed", "closing"):
                 raise self._lost("the client was closed")
-            alone_since = None if self._has_workers() else alone_since or time.monotonic()
+            alone_since = None if self._asked("nthreads") else alone_since or time.monotonic()
             if alone_since and time.monotonic() - alone_since > self.timeout:
                 raise RuntimeError(
                     f"the Dask cluster has had no worker for worker_timeout={self.timeout:g} s: "
@@ -150,19 +150,17 @@ class _Run:
 
     def places(self, futures: list[distributed.Future]) -> dict[str, list[int]]:
         """Of each worker, the numbers of the futures whose results it has; each at one place."""
-        try:
-            held: dict[str, list[int]] = {worker: [] for worker in self.client.nthreads()}
-            of_keys = self.client.who_has(futures)
-        except Exception as error:  # noqa: BLE001 of whatever has lost the scheduler
-            raise self._lost(error) from None
+        held: dict[str, list[int]] = {worker: [] for worker in self._asked("nthreads")}
+        of_keys = self._asked("who_has", futures)
         for k, future in enumerate(futures):
             for worker in [worker for worker in of_keys[future.key] if worker in held][:1]:
                 held[worker].append(k)
         return held
 
-    def _has_workers(self) -> bool:
+    def _asked(self, what: str, *about: Any) -> Any:
+        """What a method of the client says."""
         try:
-            return bool(self.client.nthreads())
+            return getattr(self.client, what)(*about)
         except Exception as error:  # noqa: BLE001 of whatever has lost the scheduler
             raise self._lost(error) from None
 
