@@ -871,7 +871,8 @@ def test_a_killed_run_goes_on_to_the_same_bits(tmp_path, rng, solver, options):
     whole, model = pegasos.load(tmp_path / "whole.npz"), pegasos.load(output)
     assert whole.coef.tobytes() == model.coef.tobytes()
     assert (whole.objective == model.objective).all()
-    # A state that does not fit is refused.
+    # A state that does not fit is refused, and a model without one.
+    assert cli.main([*train, output, "--resume", str(tmp_path / "whole.npz")]) == 2
     assert is_begun or is_search
     assert cli.main([*train, output, "--resume", checkpoint, "--memory", "300kB"]) == 2
 

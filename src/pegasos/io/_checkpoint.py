@@ -109,13 +109,19 @@ def resume_search(search: Any, path: _archive.Path, X: Any, y: Any) -> bool:
 
     Returns whether the search was over, and the fit that follows has a state there as well.
     """
-    with _room_for(X) as folder:
-        arrays = _archive.load_sealed(path, folder)
-    of_search = _named("search.", arrays)
+    name = os.fspath(path)
+    try:
+        with _room_for(X) as folder:
+            arrays = _archive.load_sealed(path, folder)
+    except ValueError as error:
+        raise ValueError(f"{name} is not a checkpoint: {error}") from None
+    of_search, has_fit = _named("search.", arrays), "checkpoint" in arrays
+    if not (of_search or has_fit):
+        raise ValueError(f"{name} is no checkpoint: there is nothing to go on from")
     if of_search:
-        _check_about(search, os.fspath(path), of_search.pop("checkpoint", ""), X, y)
+        _check_about(search, name, of_search.pop("checkpoint", ""), X, y)
         search._resumed = of_search
-    return "checkpoint" in arrays or not of_search
+    return has_fit
 
 
 @contextlib.contextmanager
