@@ -62,7 +62,7 @@ def linear_machines(X: Any, rows: Any, dtype: Any, tests: list[np.ndarray]) -> M
 
     def narrow() -> Machines:
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            if not (rows.is_sparse and _rows.survives_rounding(X)):
+            if not (rows.value_bytes == 8 and rows.is_sparse and _rows.survives_rounding(X)):
                 return linear_machines(X, rows, dtype, tests)
             return linear_machines(X, _rows.narrowed(rows), np.float32, tests)
 

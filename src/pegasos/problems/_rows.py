@@ -41,8 +41,6 @@ def survives_rounding(X: Any) -> bool:
 
 def narrowed(rows: _core.Rows) -> _core.Rows:
     """Sparse rows in single precision; see `survives_rounding`."""
-    if not rows.is_sparse or rows.value_bytes == 4:
-        return rows
     values, indices, indptr = (np.asarray(array) for array in rows.arrays)
     return _core.Rows(values.astype(np.float32), indices, indptr, rows.shape[1])
 
