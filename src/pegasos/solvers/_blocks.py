@@ -507,8 +507,7 @@ class BlockSchedule(Passes):
         p["bound"], p["part"] = np.fmax(p["bound"], bound), part
         dual["constant_weight"] = constant
         dual["squared_norm"] = (w * w).sum(axis=1) + constant**2
-        new = {"problems": p, "coef": best, "w": w, "dual": dual}
-        _core.change(vars(self), new | {"checked_at": self.n_passes})
+        vars(self).update(problems=p, coef=best, w=w, dual=dual, checked_at=self.n_passes)
 
     def _pass(self, on_progress: Callable[[], None] | None) -> tuple[Any, ...]:
         """One pass over all rows, in double.

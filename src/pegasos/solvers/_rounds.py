@@ -728,7 +728,7 @@ class Rounds(Passes):
                     start = self.blocks.sum_up(begin, message, on_progress)
                     weight = np.where(start["weight"] > 0, start["weight"], 1)
                     points[some] = start["points"] / weight[:, None]
-                _core.change(vars(self), {"problems": self._begun(points), "n_passes": 1})
+                vars(self).update(problems=self._begun(points), n_passes=1)
             last = max(self.base, 1) + max_iter
             while self.n_passes < last:
                 is_done = self.certify().proved_gap <= tol
@@ -765,12 +765,9 @@ class Rounds(Passes):
             for j, (k, p) in enumerate(zip(some.tolist(), active, strict=True)):
                 move = p.take({name: array[j] for name, array in sums.items()}, self.n_pairs)
                 moves += [] if move is None else [(k, *move)]
-        _core.change(
-            vars(self),
-            {
-                "problems": problems, "moves": moves, "n_passes": self.n_passes + 1,
-                "n_moved": len(self.moves) * keeps,
-            },
+        vars(self).update(
+            problems=problems, moves=moves, n_passes=self.n_passes + 1,
+            n_moved=len(self.moves) * keeps,
         )  # fmt: skip
 
     # ---- What there is so far --------------------------------------------------------------------
