@@ -3,13 +3,15 @@
 ``python tests/sanitized.py tests/test_kernel.py -x`` builds the package into ``build/sanitized``
 and runs pytest on it with the arguments given; what is installed is not touched. ``python
 tests/sanitized.py --calls SECONDS [--seed N]`` makes random calls instead (see random_calls.py).
-Needs gcc on Linux and the ``test`` extra. Where the compiler has no sanitizers, it says so and does
-nothing.
+Needs gcc on Linux and the ``test`` extra, and no editable install, which hides what was built.
+Where the compiler has no sanitizers, it says so and does nothing.
 """
 
+import json
 import os
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[1]
@@ -41,11 +43,24 @@ def runtimes():
     return paths
 
 
+def is_editable():
+    """Whether ``pip install -e`` was used: its hook finds pegasos before PYTHONPATH does."""
+    try:
+        told = metadata.distribution("pegasos").read_text("direct_url.json")
+    except metadata.PackageNotFoundError:
+        return False
+    return json.loads(told or "{}").get("dir_info", {}).get("editable", False)
+
+
 def main(arguments):
     libraries = runtimes()
     if not sys.platform.startswith("linux") or libraries is None:
         print(f"SKIPPED: {CC} has no shared libasan and libubsan, so nothing was tested")
         return 0
+    if is_editable():
+        print("pegasos is an editable install, which hides what is built: pip install . first",
+              file=sys.stderr)  # fmt: skip
+        return 1
     options = {
         "build-dir": PLACE / "build",
         "cmake.build-type": "Debug",
