@@ -396,9 +396,7 @@ class _DaskMachine(CommonMixin, _OnCluster, BaseEstimator):
             sent = _task(same)(local)
             (future,) = run.begin([_task(list)([_task(_agreement)(*part, sent) for part in tasks])])
             parts = [part for part in run.result(future) if part is not None]
-        if not parts:
-            raise ValueError("X must have at least one row, but all partitions are empty")
-        total, mean, squares = _parts.merged(parts)
+        total, mean, squares = _parts.merged(_parts.not_empty(parts))
         if is_classifier(self):
             return float(mean[0])
         spread, error = np.split(squares, 2)

@@ -87,6 +87,13 @@ def merged(parts: list[Any]) -> tuple[float, np.ndarray, np.ndarray]:
     return total, mean, squares
 
 
+def not_empty(parts: list[Any]) -> list[Any]:
+    """What there is of partitions with rows; a ValueError if there are none."""
+    if not parts:
+        raise ValueError("X must have at least one row, but all partitions are empty")
+    return parts
+
+
 class Partitions:
     """What is known of rows that lie elsewhere; to estimators, as `pegasos.Blocks`.
 
@@ -97,9 +104,7 @@ class Partitions:
     """
 
     def __init__(self, abouts: list[Any]) -> None:
-        self.which = [k for k, about in enumerate(abouts) if about.n_rows > 0]
-        if not self.which:
-            raise ValueError("X must have at least one row, but all partitions are empty")
+        self.which = not_empty([k for k, about in enumerate(abouts) if about.n_rows > 0])
         first, parts = abouts[self.which[0]], [abouts[k] for k in self.which]
         for name, what in (
             ("n_features", "features"),
