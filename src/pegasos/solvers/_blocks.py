@@ -239,7 +239,7 @@ class BlockSchedule(Passes):
     w : ndarray of shape (n_problems, n_features)
         w(a), with the weight of the constant feature in `dual`. A free intercept has one as well,
         which draws it to a reference: the `intercept` of `dual`, which moves to the intercept over
-        the loads of a pass. See `pegasos.solvers._ascent.shift`.
+        the loads of a pass. See ``pegasos_ascent``.
     sums : ndarray of shape (n_problems, n_features + 1)
         The mean of w, and of the intercept, over the pass under way or the last one.
     coef : ndarray of shape (n_problems, n_features)
