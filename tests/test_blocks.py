@@ -877,6 +877,19 @@ def test_a_killed_run_goes_on_to_the_same_bits(tmp_path, rng, solver, options):
     assert cli.main([*train, output, "--resume", checkpoint, "--memory", "300kB"]) == 2
 
 
+def test_a_fit_that_is_resumed_twice_keeps_the_scores_of_its_search(tmp_path, rng):
+    X, y, _ = make(rng, "sparse")
+    data, first, second = (str(tmp_path / name) for name in ("data.svm", "first", "second"))
+    dump_svmlight_file(X, y, data)
+    train = ["train", data, "-q", "--memory", "500kB", "--cv", "2", "--Cs", "2", "-o"]
+    train += [str(tmp_path / "model.npz"), "--checkpoint"]
+    assert cli.main([*train, first]) == 0
+    assert cli.main([*train, second, "--checkpoint-every", "1e-9", "--resume", first]) == 0
+    with np.load(first) as of_search, np.load(second) as of_fit:
+        assert "state.blocks" in of_fit
+        np.testing.assert_array_equal(of_fit["search.scores"], of_search["search.scores"])
+
+
 def test_the_command_line_trains_on_blocks(tmp_path, rng, capsys):
     X, y, _ = make(rng, "sparse")
     data, output = str(tmp_path / "data.svm"), str(tmp_path / "model.npz")

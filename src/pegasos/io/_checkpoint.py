@@ -47,6 +47,10 @@ class Checkpoints:
         if time.monotonic() >= self._due:
             raise CheckpointDue
 
+    def keep(self, of_search: dict[str, Any]) -> None:
+        """Write these arrays of a search with all that follows."""
+        self._of_search = {f"search.{name}": array for name, array in of_search.items()}
+
     def write(self, owner: Any, arrays: dict[str, Any], stands: Any) -> None:
         """Write these arrays of an estimator or a search.
 
@@ -58,7 +62,7 @@ class Checkpoints:
         about = {"data": self._data, "parameters": _parameters(owner)}
         arrays = arrays | {"checkpoint": np.array(json.dumps(about))}
         if hasattr(owner, "cv"):
-            self._of_search = {f"search.{name}": array for name, array in arrays.items()}
+            self.keep(arrays)
             arrays = {}
         _archive.save(self.path, arrays | self._of_search)
         self._due = time.monotonic() + self.every
@@ -119,6 +123,8 @@ def resume_search(search: Any, path: _archive.Path, X: Any, y: Any) -> bool:
     if not (of_search or has_fit):
         raise ValueError(f"{name} is no checkpoint: there is nothing to go on from")
     if of_search:
+        if search._checkpoints is not None:  # if the search was over, it writes nothing
+            search._checkpoints.keep(of_search)
         _check_about(search, name, of_search.pop("checkpoint", ""), X, y)
         search._resumed = of_search
     return has_fit
