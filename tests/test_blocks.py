@@ -690,11 +690,15 @@ def test_an_interrupted_search_leaves_that_of_before(blocks, rng, solver, monkey
     assert vars(search) == before
     search._checkpoints = Seldom(10**6)  # at the end only
     assert (search.fit(blocks).scores_ == before["scores_"]).all()
-    # A search that was over is not made again.
+    # A search that was over is not made again, whatever its scores are.
     search._resumed = search._checkpoints.written
+    search._resumed["scores"][0, 0] = np.nan
     search._checkpoints, search.cv_results_ = None, None
     monkeypatch.setattr(_blocks, "schedule", None)
-    assert (search.fit(blocks).scores_ == before["scores_"]).all()
+    with pytest.warns(UserWarning, match="scores that are not finite"):
+        scores = search.fit(blocks).scores_
+    assert np.isnan(scores[0, 0])
+    assert (scores == before["scores_"]).sum() == scores.size - 1
     search._resumed = {"scores": before["scores_"]}
     with pytest.raises(ValueError, match=r"state.gaps is missing"):
         search.fit(blocks)

@@ -146,7 +146,7 @@ class _Search(BaseEstimator):
             else:
                 state, tell = grid.restore(self.__dict__.pop("_resumed", {})), progress.update
                 for where, machine in self._variants(estimator, task.axes):
-                    if np.isnan(grid.scores[where]).any():  # a checkpoint may have them
+                    if not grid.epochs[where].all():  # a checkpoint may have its scores
                         task.on_disk.search(self, machine, task.lams, where, grid, state, tell)
                         state = {}
         more = few if grid.adopt_if_better(early) else {}
