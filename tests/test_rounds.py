@@ -388,6 +388,8 @@ def test_a_state_of_another_fit_or_a_damaged_one_is_refused(rng):
     state = rounds.state()
     with pytest.raises(ValueError, match="of other partitions"):
         rounds_of(_rounds.Blocks(blocks[1:]), c, *X.shape).restore(state)
+    with pytest.raises(ValueError, match="of other partitions"):
+        rounds_of(_rounds.Blocks(blocks), c, *X.shape).restore({"moves": state["moves"]})
     for name in set(state) - {"blocks", "numbers"}:
         for other in (state[name][..., None], state[name].astype(np.float32), None):
             fresh = rounds_of(_rounds.Blocks(blocks), c, *X.shape)

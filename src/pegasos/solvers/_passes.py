@@ -101,7 +101,7 @@ class Passes:
     def restore(self, state: dict[str, np.ndarray]) -> None:
         """Stand where a `state` was saved, which others could have changed; nothing was trained."""
         own = Passes.state(self)
-        if not np.array_equal(state["blocks"], own["blocks"]):
+        if not np.array_equal(state.get("blocks", ()), own["blocks"]):
             raise ValueError(
                 "the fit to go on with was of other partitions or blocks, or with other memory"
             )
