@@ -726,6 +726,24 @@ def test_a_load_foretells_the_gap(blocks, loss):
         np.testing.assert_allclose(schedule._foretold(), gaps, rtol=1e-6)
 
 
+def test_a_damaged_state_of_dual_ascent_is_refused(blocks):
+    clf = PegasosClassifier(lam=1e-2, solver="sdca", random_state=0)
+    schedule, fresh = (clf._prepare(blocks, None, None)[0] for _ in range(2))
+    schedule.train(blocks, tol=None, max_iter=1)
+    state = schedule.state()
+    cases = [
+        {name: odd} for name, array in state.items() for odd in (np.array(1.0), array[..., None])
+    ]
+    cases += [{"kept": state["kept"][[0, 0]]}, {"kept": state["kept"] + N}]
+    for case in cases:
+        with pytest.raises(ValueError, match=r"state[.:] ?\w+ |of other partitions"):
+            fresh.restore(state | case)
+        assert fresh.n_passes == 0
+        assert not fresh.a.any()
+    fresh.restore(state)
+    np.testing.assert_array_equal(fresh.a, schedule.a)
+
+
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_a_warm_start_goes_on_for_more_passes(blocks, solver):
     options = {"lam": 1e-2, "warm_start": True, "random_state": 0, "solver": solver}

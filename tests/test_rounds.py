@@ -391,7 +391,8 @@ def test_a_state_of_another_fit_or_a_damaged_one_is_refused(rng):
     with pytest.raises(ValueError, match="of other partitions"):
         rounds_of(_rounds.Blocks(blocks), c, *X.shape).restore({"moves": state["moves"]})
     for name in set(state) - {"blocks", "numbers"}:
-        for other in (state[name][..., None], state[name].astype(np.float32), None):
+        odd = state[name][..., None], state[name].astype(np.float32), np.array(1.0), None
+        for other in odd:
             fresh = rounds_of(_rounds.Blocks(blocks), c, *X.shape)
             bad = state | {name: other}
             with pytest.raises(ValueError, match=r"is missing|must have dtype"):

@@ -606,7 +606,7 @@ class BlockSchedule(Passes):
         return n_loads < self.loads.n_loads and checked_at <= n_passes
 
     def _restore(self, arrays: dict[str, np.ndarray]) -> None:
-        kept, most = np.asarray(arrays.get("kept", ())), self.about.largest(self.loads.n_each)[0]
+        kept, most = np.atleast_1d(arrays.get("kept", ())), self.about.largest(self.loads.n_each)[0]
         own = self.state() | {"kept": np.zeros(min(len(kept), most), np.int64)}
         for name in self._ARRAYS:
             _state.same_kind(name, arrays.get(name), own[name])
@@ -623,7 +623,7 @@ class BlockSchedule(Passes):
             self.a[:, rows] = arrays["a"][:, rows]
         for name in ("w", "coef", "sums"):
             setattr(self, name, np.array(arrays[name]))
-        self.kept, self.problems, self.dual = kept.copy(), problems, dual
+        self.kept, self.problems, self.dual = np.array(kept), problems, dual
         self._room = None
 
 

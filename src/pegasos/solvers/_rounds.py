@@ -810,10 +810,14 @@ class Rounds(Passes):
         return state
 
     def _restore(self, arrays: dict[str, np.ndarray]) -> None:
-        size, m = self.about.shape[1] + 1, len(arrays.get("moves", ()))
-        shapes: dict[str, Any] = {"moves": (m, size + 2)}
+
+        def length(name: str) -> int:
+            return len(np.atleast_1d(arrays.get(name, ())))
+
+        size = self.about.shape[1] + 1
+        shapes: dict[str, Any] = {"moves": (length("moves"), size + 2)}
         for k in range(len(self.problems)):
-            n, n_pairs = (len(arrays.get(f"{k}.{name}", ())) for name in ("values", "pairs"))
+            n, n_pairs = length(f"{k}.values"), length(f"{k}.pairs")
             own: dict[str, Any] = dict.fromkeys(Problem._ARRAYS, size) | {
                 "pairs": (n_pairs, 2, size), "values": n, "points": (n, size), "shares": n,
                 "gram": (n, n), "numbers": 1 + len(Problem._NUMBERS),
