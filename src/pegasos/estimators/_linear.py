@@ -246,8 +246,7 @@ class PegasosClassifier(Classifier, LinearMachine, Labels, Penalized):
         dual coordinate ascent with shrinking, for many features. "newton" goes on by Newton's
         method, for few features; the hinge is smoothed for it. "auto" takes the one that is likely
         to be cheaper and changes to the other one if it is slow; with `n_steps`, "auto" is
-        "pegasos". Where dual coordinate ascent comes first, three problems or more make up to eight
-        epochs of it in bundles. The first one is of Pegasos.
+        "pegasos".
     tol : float, "auto" or None, default="auto"
         Relative duality gap (P - D)/P at which a fit stops. A `ConvergenceWarning` is issued if
         `max_iter`, rounding or a callback ends the fit before. "auto" is 1e-3, which a test set of
