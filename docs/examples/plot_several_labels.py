@@ -34,7 +34,7 @@ for row in y:
 print(texts[0], "|", *np.array(list(subjects))[y[0]])
 
 # %%
-# One fit trains a problem for each column over shared passes.
+# One fit trains a problem for each column.
 
 X = TfidfVectorizer().fit_transform(texts)
 X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
