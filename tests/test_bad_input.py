@@ -1044,6 +1044,7 @@ OPTIONS = [
     (["-o", "/nowhere/model.npz"], r"No such file or directory"),
     (["--kernel", "rbf", "--gamma", "0"], r"gamma.*0"),
     (["--kernel", "rbf", "--gamma", "wide"], r"argument --gamma: must be a number, scale or auto, got 'wide'"),
+    (["--kernel", "sigmoid", "--loss", "log_loss"], r"--loss hinge, .*--coef0 >= 0, or, in Python, say"),
     (["--kernel", "poly", "--degree", "-1"], r"degree.*-1"),
     (["--kernel", "poly", "--degree", "9" * 20], r"degree.*2147483647.* 9{20}"),
     (["--kernel", "rbf", "--cache-size", "-1"], r"--cache-size.*-1"),

@@ -27,8 +27,8 @@ def check_convex(settings: Settings, cache: Any) -> None:
             f"{parameter('loss', settings.loss.name)} needs a kernel matrix that is known to be "
             "positive semi-definite, since there may be no minimum otherwise: take "
             f"{parameter('loss', bounded)}, the "
-            "kernel 'rbf', 'laplacian', 'linear', or 'poly' with coef0 >= 0, or say "
-            "assume_psd=True if you know that it is"
+            f"kernel 'rbf', 'laplacian', 'linear', or 'poly' with {parameter('coef0')} >= 0, or, "
+            "in Python, say assume_psd=True if you know that it is"
         )
 
 
