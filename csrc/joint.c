@@ -223,6 +223,8 @@ void joint_solve_row(const joint *j, int64_t y, int64_t worst, double c, double 
         best[k] = best[k] > beta ? (beta - best[k]) / q : 0;
         total -= k == y ? 0 : best[k];
     }
+    for (int64_t k = 0; total > c && k < K; k++) /* by rounding, where q c is small */
+        best[k] *= c / total;
     best[y] = fmin(total, c);
 }
 
