@@ -715,7 +715,7 @@ int64_t pegasos_ascent_run(const pegasos_rows *rows, pegasos_dual *problem, pega
     }
 }
 
-/* ---- Rows that are loaded --------------------------------------------------------------------- */
+/* ---- Rows that are loaded -------------------------------------------------------------------- */
 
 /*
  * Where rows are more than memory holds, some are loaded at a time, and w is that of all. A step

@@ -248,10 +248,9 @@ double pegasos_loss_sum(const pegasos_targets *targets, int64_t first, int64_t c
                         const double *scores, int64_t stride, double sum);
 
 /* The b that minimises sum_i c_i (l(z_i - y_i (scores[i] + b)) + nu b). Where all b of an interval
- * do, it is one of them: for the hinge the middle, as in LIBSVM, or the only end, if all rows are of
- * one class. The log loss of rows of one class has no least value; b is then so
- * large that the loss is below rounding. `room` is scratch for 4 n numbers, in which places are
- * sorted. */
+ * do, it is one of them: for the hinge the middle, as in LIBSVM, or the only end, if all rows are
+ * of one class. The log loss of rows of one class has no least value; b is then so large that the
+ * loss is below rounding. `room` is scratch for 4 n numbers, in which places are sorted. */
 double pegasos_best_intercept(const pegasos_targets *targets, const double *scores, double *room);
 
 /* The b that minimises sum_i c_i (l(z_i - y_i b) + nu b)/mass + penalty/2 b^2, and this value. An

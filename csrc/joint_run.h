@@ -58,8 +58,8 @@ void joint_solve_row(const joint *j, int64_t y, int64_t worst, double c, double 
 /* The sum of squares of what is penalised. */
 double joint_norm(const joint *j, const double *v);
 
-/* fresh = v of a feasible point near theta a, of free intercepts if it is to be balanced; `value` is
- * m times the linear part of D. False: stopped. */
+/* fresh = v of a feasible point near theta a, of free intercepts if it is to be balanced; `value`
+ * is m times the linear part of D. False: stopped. */
 bool joint_combine(const joint *j, const double *a, double theta, bool is_balanced, double *value);
 
 /* P(0) */

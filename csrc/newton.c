@@ -29,9 +29,9 @@
  * changes nothing before its end, and one that was stopped is begun again, with the same bits.
  *
  * All that it needs of rows it finds in passes over them (blocks.h): see_some, balance_some,
- * multiply_some and so on work on some rows of a block, and add what is summed over rows to the sums
- * of this block. Sums have a fixed shape, so that every instruction set and any number
- * of threads give the same bits.
+ * multiply_some and so on work on some rows of a block, and add what is summed over rows to the
+ * sums of this block. Sums have a fixed shape, so that every instruction set and any number of
+ * threads give the same bits.
  */
 #include "blocks.h"
 #include "fit.h"
@@ -73,9 +73,9 @@ static const double ACCURACY = 0.01;
 static const double PIECE = 1e6;
 
 /* What is added up over the rows: losses; a_i u_i - c_i l*(a_i/c_i), (a_i - A_i)^2/c_i, and
- * z_i a_i - c_i l*(a_i/c_i); |a_i| of either sign of y_i a_i; what rows of the band add to the trace
- * of Newton's matrix, where that is at hand; h_i''(u_i)/m. Sums of a block are these numbers, and
- * then a vector of features and the constant one. */
+ * z_i a_i - c_i l*(a_i/c_i); |a_i| of either sign of y_i a_i; what rows of the band add to the
+ * trace of Newton's matrix, where that is at hand; h_i''(u_i)/m. Sums of a block are these numbers,
+ * and then a vector of features and the constant one. */
 enum { LOSS_SUM, INNER, MOVED, DUAL_SUM, POSITIVE, NEGATIVE, TRACE, BENDS, NUMBERS };
 
 /* What an iteration finds out, one part after the other. */
@@ -657,8 +657,8 @@ static bool solve_equations(const run *r, iteration *s)
 /* ---- The step -------------------------------------------------------------------------------- */
 
 /* The smooth objective along a step, whose derivative is first + t second - sum_i weights_i moves_i
- * p_i, with the slopes p_i of the smoothed loss (loss.h) at u_i - t moves_i, for the centre ratios_i
- * and a weight of 1. */
+ * p_i, with the slopes p_i of the smoothed loss (loss.h) at u_i - t moves_i, for the centre
+ * ratios_i and a weight of 1. */
 typedef struct line {
     const run *r;
     loss_form loss;

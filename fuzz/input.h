@@ -217,7 +217,7 @@ static inline double *take_weights(input *in, int64_t count)
     return weights;
 }
 
-/* What belongs to count places, weights to n rows; a loss that takes targets has no labels of -1. */
+/* What belongs to count places, weights to n rows; a loss that takes targets has no label of -1. */
 static inline pegasos_targets take_targets(input *in, pegasos_loss loss, int64_t count, int64_t n)
 {
     int8_t *labels = take_labels(in, count);

@@ -1,6 +1,6 @@
 /*
- * kernel.c - kernel values are what they should be, and Pegasos on a kernel matrix ends with the same
- * bits wherever it is cut, and takes the same steps however columns come.
+ * kernel.c - kernel values are what they should be, and Pegasos on a kernel matrix ends with the
+ * same bits wherever it is cut, and takes the same steps however columns come.
  */
 #include "input.h"
 
@@ -226,9 +226,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 apart += fabs(s - t);
                 square += (s - t) * (s - t);
             }
-            if (kind == PEGASOS_GAUSSIAN
-                || kind
-                       == PEGASOS_LAPLACIAN) /* of overflow to infinity too; NaN of infinity less itself */
+            /* Of overflow to infinity too; NaN of infinity less itself. */
+            if (kind == PEGASOS_GAUSSIAN || kind == PEGASOS_LAPLACIAN)
                 MUST((0 <= value && value <= 1 + 1e-6) || (in.extreme && isnan(value)));
             if (kind == PEGASOS_SIGMOID)
                 MUST((-1 <= value && value <= 1) || (in.extreme && isnan(value)));

@@ -1029,8 +1029,8 @@ cdef tuple losses_of(Rows rows, Targets targets, const double[:, ::1] coef,
         PyErr_CheckSignals()
         count = min(piece, n - first)
         with nogil:
-            pegasos_linear_scores(&rows.c, first, NULL, count, n_problems, &coef[0, 0], sizeof(double),
-                                  interleaved, &intercept[0], &scores[0, 0])
+            pegasos_linear_scores(&rows.c, first, NULL, count, n_problems, &coef[0, 0],
+                                  sizeof(double), interleaved, &intercept[0], &scores[0, 0])
             for k in range(n_problems):
                 own = targets.of(k)
                 of_losses[k] = pegasos_loss_sum(&own, first, count, &scores[0, k], n_problems,
