@@ -171,15 +171,6 @@ static INLINE double loss_curvature(loss_form l)
     return !loss_is_quadratic(l) ? 0.25 : l.width > 0 ? 1 / l.width : 0;
 }
 
-/* For labels, lam |w|^2 of the optimum is at most this. At the optimum P = D and a is c l'(u), so
- * that lam |w|^2 = 1/m sum_i a_i y_i f(x_i) = 1/m sum_i c_i l'(u_i) (1 - u_i). That is at most the
- * largest l'(u) (1 - u): 1 for the hinge, 2 u (1 - u) <= 1/2, and s/(1 + e^s), s = 1 - u, for the
- * log loss. */
-static INLINE double loss_ball(int64_t kind)
-{
-    return kind == PEGASOS_HINGE ? 1 : kind == PEGASOS_LOG_LOSS ? 0.27846454276107380 : 0.5;
-}
-
 /* ---- The loss -------------------------------------------------------------------------------- */
 
 /* 1/(1 + e^-z). */

@@ -26,7 +26,9 @@ class Loss:
     diagonal : float
         What a dual step adds to |x|^2/(lam m), for a row of weight 1.
     ball : float
-        lam |w|^2 of the optimum is at most this; 0: that depends on the targets.
+        lam |w|^2 of the optimum is at most this; 0: that depends on the targets. At the optimum of
+        labels, P = D and a is c l'(u), so that lam |w|^2 is the mean of l'(u) (1 - u): at most 1
+        for the hinge, 2 u (1 - u) <= 1/2, and s/(1 + e^s), s = 1 - u, for the log loss.
     at_zero : float
         The loss of a row with a label where f(x) = 0.
     has_margin : bool
