@@ -527,6 +527,18 @@ static void multiply_some(const block_pass *pass, int64_t block, int64_t first, 
     symmetric_add_outer(&m, count, scaled, first == first_of_block(pass, block));
 }
 
+/* A A^T, with A after it; false: stopped. */
+static bool multiply_few(const run *r, const symmetric *m)
+{
+    const pegasos_progress now = progress_of(r->p);
+    const double n_products = (double)(m->size * m->size) / 2 * (double)m->stride;
+    char *const scaled = (char *)m->numbers + m->size * m->stride * m->bytes;
+    for (int64_t k = 0; k < m->size; k++)
+        scale_row(r, k, m->bytes, scaled + k * m->stride * m->bytes);
+    symmetric_set_inner(m, scaled);
+    return !is_to_stop(r->watch, n_products / PRODUCTS_PER_NUMBER, &now);
+}
+
 /* A^T A; false: stopped. */
 static bool multiply(const run *r, const iteration *s, const symmetric *m)
 {
@@ -545,7 +557,10 @@ static bool multiply(const run *r, const iteration *s, const symmetric *m)
 /*
  * Newton's equations for the step p are (D + A^T A) p = r, with the rows sqrt(h_i''/m) (x_i,
  * feature) of the band as A, where h_i'' = c_i/delta of a piecewise quadratic loss, D the diagonal,
- * and r minus the gradient.
+ * and r minus the gradient. Where the band has at most half as many rows as there are features, and
+ * D = lam, there are fewer unknowns in (Woodbury)
+ *
+ *     p = (r - A^T x)/lam,    (lam + A A^T) x = A r.
  *
  * Along directions in which nothing but lam holds the matrix up (features that add up to a
  * constant), errors must stay small beside it: single precision will do for a large lam alone.
@@ -559,17 +574,18 @@ static bool solve_by_matrix(const run *r, iteration *s)
     const bool is_single = r->x->blas && r->x->norms
                            && FLT_EPSILON * s->sums[TRACE] <= ROUNDING * p->lam && p->lam > TINY
                            && s->sums[TRACE] < 1 / TINY;
-    const double last = diagonal(r, s, r->d);
+    const bool are_few = r->x->blas && 2 * s->n_band <= r->size && !p->free_intercept;
+    const double last = diagonal(r, s, r->d), intercept = p->feature * r->right[r->d];
     const pegasos_progress now = progress_of(p);
     symmetric m = {.numbers = r->matrices,
-                   .size = r->size,
+                   .size = are_few ? s->n_band : r->size,
                    .stride = r->stride,
                    .bytes = is_single ? 4 : 8,
                    .blas = r->x->blas};
-    double trace, ridge = 0;
+    double trace, ridge = 0, *const x = are_few ? r->towards : r->direction;
     int status = SYMMETRIC_NOT_POSITIVE;
     for (int n_ridges = 0;; m.bytes = 8) {
-        if (!multiply(r, s, &m))
+        if (!(are_few ? multiply_few(r, &m) : multiply(r, s, &m)))
             return false;
         trace = symmetric_add_diagonal(&m, p->lam + ridge, last + ridge);
         status = symmetric_factorise(&m, r->watch, &now);
@@ -581,12 +597,23 @@ static bool solve_by_matrix(const run *r, iteration *s)
             ridge = n_ridges++ == 0 ? RIDGE * trace : 100 * ridge;
     }
     memcpy(r->direction, r->right, (size_t)r->size * sizeof(double));
+    if (are_few)
+        pegasos_linear_scores(r->rows, 0, r->band, m.size, 1, r->right, 8, 0, &intercept, x);
+    for (int64_t k = 0; are_few && k < m.size; k++)
+        x[k] *= sqrt(r->bends[r->band[k]]);
     if (status == SYMMETRIC_FACTORED)
-        symmetric_solve(&m, r->direction, r->products);
+        symmetric_solve(&m, x, r->products);
     else
-        for (int64_t j = 0; j < r->size; j++)
-            r->direction[j] /= trace; /* downhill, at least; numbers have overflown */
-    return !is_to_stop(r->watch, (double)(m.size * m.size), &now);
+        for (int64_t k = 0; k < m.size; k++)
+            x[k] /= trace; /* downhill, at least; numbers have overflown */
+    for (int64_t k = 0; are_few && k < m.size; k++) {
+        const double factor = -sqrt(r->bends[r->band[k]]) * x[k];
+        pegasos_linear_combine(r->rows, r->band[k], 1, &factor, r->direction);
+        r->direction[r->d] += p->feature * factor;
+    }
+    for (int64_t j = 0; are_few && j < r->size; j++)
+        r->direction[j] /= p->lam;
+    return !is_to_stop(r->watch, (double)(m.size * r->size), &now);
 }
 
 static void multiply_rows(const block_pass *pass, int64_t block, int64_t first, int64_t count)

@@ -55,23 +55,23 @@ CLONES_WIDE static void factorise_row(int64_t i, int64_t stride, double *restric
     *pivot = row[i] - dot(row, row, i);
 }
 
-static void add_by_blas(const symmetric *m, int64_t count, const void *z, bool is_first)
+static void add_by_blas(const symmetric *m, char *form, int64_t count, const void *z, bool is_first)
 {
     double one = 1, before = is_first ? 0 : 1;
     float one_float = 1, before_float = is_first ? 0 : 1;
     int size = (int)m->size, n = (int)count, stride = (int)m->stride;
     if (m->bytes == 4)
-        m->blas->ssyrk("U", "N", &size, &n, &one_float, (float *)z, &stride, &before_float,
+        m->blas->ssyrk("U", form, &size, &n, &one_float, (float *)z, &stride, &before_float,
                        m->numbers, &stride);
     else
-        m->blas->dsyrk("U", "N", &size, &n, &one, (double *)z, &stride, &before, m->numbers,
+        m->blas->dsyrk("U", form, &size, &n, &one, (double *)z, &stride, &before, m->numbers,
                        &stride);
 }
 
 void symmetric_add_outer(const symmetric *m, int64_t count, void *z, bool is_first)
 {
     if (m->blas) {
-        add_by_blas(m, count, z, is_first);
+        add_by_blas(m, "N", count, z, is_first);
         return;
     }
     const int64_t tiles = (count + TILE_ROWS - 1) / TILE_ROWS;
@@ -82,6 +82,11 @@ void symmetric_add_outer(const symmetric *m, int64_t count, void *z, bool is_fir
         memset(m->numbers, 0, (size_t)(m->size * m->stride) * sizeof(double));
     for (int64_t k = 0; k < tiles; k++)
         add_tile(m->size, m->stride, rows + k * TILE_ROWS * m->stride, m->numbers);
+}
+
+void symmetric_set_inner(const symmetric *m, const void *z)
+{
+    add_by_blas(m, "T", m->stride, z, true);
 }
 
 int64_t symmetric_blocks(int64_t n, int64_t least, int64_t stride)

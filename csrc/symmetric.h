@@ -31,6 +31,9 @@ void pegasos_scale_row(const pegasos_rows *rows, int64_t i, double root, int64_t
  * `is_first`. */
 void symmetric_add_outer(const symmetric *matrix, int64_t count, void *z, bool is_first);
 
+/* Makes it the inner products of the rows of z, as many as it has, by BLAS. */
+void symmetric_set_inner(const symmetric *matrix, const void *z);
+
 /*
  * Blocks of rows have a matrix each, which threads are likely to share well: those of n rows, at
  * least `least` in each; the matrix of one, given the first, from which it lies as many squares of
