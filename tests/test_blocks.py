@@ -715,6 +715,19 @@ def test_a_fit_goes_on_where_a_checkpoint_stopped_a_load_or_a_check(blocks, solv
     assert (clf.dual_objective_ == whole.dual_objective_).all()
 
 
+def test_progress_is_told_after_each_load(blocks):
+    """Also where the jobs of a load are too short to tell it."""
+    clf = PegasosClassifier(lam=1e-2, solver="sdca", random_state=0)
+    schedule, _ = clf._prepare(blocks, None, None)
+    n_loads, told = schedule.loads.n_loads, []
+    schedule.train(
+        blocks, tol=None, max_iter=2,
+        on_progress=lambda: told.append((schedule.n_passes, schedule.n_loads)),
+    )  # fmt: skip
+    assert n_loads > 2
+    assert len(set(told)) >= 2 * n_loads
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_load_foretells_the_gap(blocks, loss):
     """A load of all rows tells it exactly."""

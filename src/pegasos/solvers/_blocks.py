@@ -323,6 +323,8 @@ class BlockSchedule(Passes):
                 self._load(n_threads, on_progress)
                 if self.n_loads == 0 and on_epoch is not None:
                     on_epoch()
+                if on_progress is not None:  # the jobs of a load may be too short to call it
+                    on_progress()
 
     @property
     def _working(self) -> Part:
