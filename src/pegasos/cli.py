@@ -94,7 +94,7 @@ class _Options(_validate.Wording):
     def parameter(self, name: str, *value: Any) -> str:
         from pegasos.estimators._parameters import PARAMETERS
 
-        if name not in PARAMETERS:
+        if name not in (*PARAMETERS, "memory"):
             return super().parameter(name, *value)
         if value and name in ("fit_intercept", "penalize_intercept"):
             value = ("penalized" if name == "fit_intercept" else "free",)

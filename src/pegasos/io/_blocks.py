@@ -48,8 +48,8 @@ def n_bytes(name: str, value: Any) -> int:
         number = int(value)
     if number is None or number < _LEAST_MEMORY:
         raise ValueError(
-            f"{name} must be a number of bytes, {_LEAST_MEMORY} or more, or text like '2GB', "
-            f"got {value!r}"
+            f"{_validate.parameter(name)} must be a number of bytes, {_LEAST_MEMORY} or more, or "
+            f"text like '2GB', got {value!r}"
         )
     return _validate.integer(name, number)
 

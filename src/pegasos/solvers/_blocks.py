@@ -716,7 +716,8 @@ def _planned(blocks: Blocks, n_problems: int, n_numbers: int, bytes_of_row: int)
     count = (blocks.memory - 8 * n_numbers) // each
     if count < 1:
         raise ValueError(
-            f"memory={blocks.memory} bytes is too little for {n_problems} problem(s) over these "
-            f"blocks of {rows} rows and {d} features: give {8 * n_numbers + each} at least"
+            f"{_validate.parameter('memory', blocks.memory)} bytes is too little for {n_problems} "
+            f"problem(s) over these blocks of {rows} rows and {d} features: give "
+            f"{8 * n_numbers + each} at least"
         )
     return int(min(count, blocks.n_blocks))
