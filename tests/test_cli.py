@@ -211,14 +211,14 @@ def test_c_may_be_chosen_by_cross_validation(tmp_path, data, kernel, capsys):
     file, model = write(tmp_path / "a.npz", X, y), str(tmp_path / "m.npz")
     options = ["--loss", "squared_hinge", "--intercept", "free", "--seed", "2", "-o", model]
     options += [] if kernel is None else ["--kernel", kernel, "--gamma", "0.2"]
-    arguments = ["train", str(file), "--cv", "4", "--Cs", "6", *options]
+    arguments = ["train", str(file), "--cv", "4", "--Cs", "0.1,1,30" if kernel else "6", *options]
     assert cli.main(arguments) == 0
     report = capsys.readouterr().err
     shared = {"cv": 4, "loss": "squared_hinge", "penalize_intercept": False, "random_state": 2}
     if kernel is None:
         search = pegasos.PegasosClassifierCV(Cs=6, **shared)
     else:
-        search = pegasos.KernelPegasosClassifierCV(Cs=6, gammas=[0.2], **shared)
+        search = pegasos.KernelPegasosClassifierCV(Cs=[0.1, 1, 30], gammas=[0.2], **shared)
     search.fit(X, y)
     results = search.cv_results_
     for k, (C, lam) in enumerate(zip(results["param_C"], results["param_lam"], strict=True)):
@@ -237,7 +237,8 @@ def test_c_may_be_chosen_by_cross_validation(tmp_path, data, kernel, capsys):
         (["--cv", "1"], "error: --cv must be"), (["--Cs", "5"], "--Cs goes with --cv"),
         (["--cv", "3", "--lam", "0.1"], "--lam does not go with --cv"),
         (["--cv", "3", "--C", "0.1"], "--C does not go with --cv"),
-        (["--cv", "3", "--Cs", "0"], "Cs must be"), (["--C", "0"], "error: --C must be a finite"),
+        (["--cv", "3", "--Cs", "0"], "--Cs must be an integer >= 1"),
+        (["--cv", "3", "--Cs", "1,0"], "--Cs must be a finite number > 0"), (["--C", "0"], "error: --C must be a finite"),
         (["--cv", "3", "--checkpoint", "c.npz"], "--checkpoint does not go with --cv"),
         (["--cv", "3", "--resume", "c.npz"], "--resume does not go with --cv"),
         (["--tol", "0"], "--tol must be a finite number > 0, or auto or none, got 0.0"),

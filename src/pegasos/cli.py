@@ -241,8 +241,9 @@ def _add_regularisation_options(sub: argparse.ArgumentParser) -> None:
              "as well unless --gamma is given",
     )  # fmt: skip
     sub.add_argument(
-        "--Cs", type=int, metavar="K",
-        help="with --cv: how many C to try, from 1e-4 to 10 (default 10)",
+        "--Cs", type=_count_or_list, metavar="K",
+        help="with --cv: the C to try, such as 0.1,1,10, or how many from 1e-4 to 10 (default 10; "
+        "for epsilon_insensitive, times about the standard deviation of the label)",
     )  # fmt: skip
 
 
@@ -349,6 +350,15 @@ def _number_or(*words: str) -> Callable[[str], float | str | None]:
             raise argparse.ArgumentTypeError(f"must be {wanted}, got {text!r}") from None
 
     return number
+
+
+def _count_or_list(text: str) -> int | list[float]:
+    """An integer, or numbers between commas, for argparse."""
+    try:
+        return int(text) if re.fullmatch(r"-?\d+", text) else [float(C) for C in text.split(",")]
+    except ValueError:
+        wanted = "an integer or numbers such as 0.1,1,10"
+        raise argparse.ArgumentTypeError(f"must be {wanted}, got {text!r}") from None
 
 
 def _class(args: argparse.Namespace, ending: str = "") -> Any:
