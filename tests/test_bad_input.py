@@ -85,8 +85,8 @@ TAKE_ROWS = {
 }
 
 ROWS = {
-    "NaN": (with_value(np.nan), ValueError, r"X must be finite.*X\[2, 1\] is nan"),
-    "infinity": (with_value(np.inf), ValueError, r"X must be finite.*X\[2, 1\] is inf"),
+    "NaN": (with_value(np.nan), ValueError, r"X must be finite.*X\[2, 1\] is nan: .*SimpleImputer"),
+    "infinity": (with_value(np.inf), ValueError, r"X must be finite.*X\[2, 1\] is inf$"),
     "minus infinity": (with_value(-np.inf), ValueError, r"X\[2, 1\] is -inf"),
     "float32 NaN": (
         with_value(np.nan).astype(np.float32), ValueError, r"X must be finite.*X\[2, 1\] is nan",

@@ -426,8 +426,12 @@ def _finite(name: str, values: Any, place: Callable[..., Any] = lambda *at: at) 
     where = _not_finite(values)
     if where is not None:
         at = ", ".join(str(i) for i in place(*where))
+        advice = ""
+        if name == "X" and np.isnan(values[where]):
+            advice = ": fill missing values in, for instance with sklearn.impute.SimpleImputer"
         raise ValueError(
-            f"{name} must be finite (no NaN or infinity), but {name}[{at}] is {values[where]}"
+            f"{name} must be finite (no NaN or infinity), but {name}[{at}] is "
+            f"{values[where]}{advice}"
         )
 
 
