@@ -902,6 +902,9 @@ def test_a_killed_run_goes_on_to_the_same_bits(tmp_path, rng, solver, options):
         is_begun = "state.blocks.npy" in archive.namelist()
     if is_begun:
         assert np.isfinite(pegasos.load(checkpoint).coef).all()
+    else:
+        with pytest.raises(ValueError, match="not a pegasos model: it has a search under way"):
+            pegasos.load(checkpoint)
     assert cli.main([*train, output, "--resume", checkpoint]) == 0
     whole, model = pegasos.load(tmp_path / "whole.npz"), pegasos.load(output)
     assert whole.coef.tobytes() == model.coef.tobytes()

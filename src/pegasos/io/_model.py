@@ -648,6 +648,8 @@ def with_arrays(
     """A model, and all arrays of its file; `folder` as for `pegasos.io._archive.load`."""
     try:
         arrays = _archive.load_sealed(path, folder)
+        if "about" not in arrays and "search.checkpoint" in arrays:
+            raise ValueError("it has a search under way, and no model yet")
         about = json.loads(str(arrays["about"]))
         kinds = {kind._FORMAT: kind for kind in (LinearModel, KernelModel)}
         if not isinstance(about["format"], str) or about["format"] not in kinds:
