@@ -567,6 +567,7 @@ def test_lines_of_progress_are_few(capsys, monkeypatch):
             progress.update(lambda: (now[0], 3600, ""))
     lines = capsys.readouterr().err.splitlines()
     assert 60 <= len(lines) <= 75
+    assert lines[-1] == f"running [{'#' * 30}] 100 %  3600.0 s"
 
 
 @posix

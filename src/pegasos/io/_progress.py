@@ -77,6 +77,6 @@ class Progress:
         if total:
             part = done / total
             line += f" [{('#' * round(30 * part)).ljust(30, '.')}] {100 * part:3.0f} %"
-        line += f"  {note}  {self._shown - self._began:.1f} s"
+        line += f"  {note}" * bool(note) + f"  {self._shown - self._began:.1f} s"
         sys.stderr.write(f"\r{line}" + "\n" * last if self._is_live else f"{line}\n")
         sys.stderr.flush()
