@@ -235,7 +235,7 @@ def test_bad_sources_are_told_in_a_sentence(tmp_path, rng):
         cache = tmp_path / str(next(refused))
         with pytest.raises(error, match=match):
             Blocks(source, cache=cache, memory=MEMORY, **options)
-        assert not cache.exists() or not list(cache.iterdir())
+        assert not cache.exists()
 
     iterator = iter([(X[:5], y[:5]), (X[5:], y[5:])])
     fails(lambda: iterator, "fresh iterator at each call, but the second one")
@@ -334,7 +334,7 @@ def test_a_full_disk_is_an_error_that_names_the_file(tmp_path, rng):
         with full_disk(limit) as error:
             Blocks(str(tmp_path / "rows.npz"), cache=cache, memory=MEMORY)
         assert str(error.value.filename).startswith(str(cache))
-        assert not list(cache.iterdir())
+        assert not cache.exists()
     names = np.array([f"{k:050}x" for k in range(200)])  # which the index has
     with full_disk(8000) as error:
         Blocks((X[:200, :1], names), cache=cache, memory=MEMORY)
@@ -370,7 +370,7 @@ def test_files_that_change_are_found(tmp_path, rng, monkeypatch):
     monkeypatch.setattr(_readers._Libsvm, "pieces", and_change)
     with pytest.raises(ValueError, match="source has changed while it was read"):
         Blocks(path, cache=tmp_path / "cache", memory=MEMORY)
-    assert not list((tmp_path / "cache").iterdir())
+    assert not (tmp_path / "cache").exists()
     monkeypatch.undo()
     blocks = Blocks(path, cache=tmp_path / "cache", memory=MEMORY)
     # Other rows take the place of the cache between two passes.

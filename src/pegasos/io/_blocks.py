@@ -565,6 +565,7 @@ class _Conversion:
         over="ignore", invalid="ignore"
     )  # squares of large numbers are infinite, which a fit refuses
     def run(self, made_from: dict[str, Any]) -> None:
+        is_new = not os.path.isdir(self.folder)
         os.makedirs(self.folder, exist_ok=True)
         work = os.path.join(self.folder, "converting")
         shutil.rmtree(work, ignore_errors=True)  # of one that was killed
@@ -592,6 +593,9 @@ class _Conversion:
             self._write_index(made_from, norms / max(self.mass, 1e-300), of_scale)
         finally:
             shutil.rmtree(work, ignore_errors=True)
+            if is_new:
+                with contextlib.suppress(OSError):  # of what has a cache now
+                    os.rmdir(self.folder)
 
     def _write_index(self, made_from: Any, mean: float, of_scale: list[int]) -> None:
         classes: list[Any] | None = None
