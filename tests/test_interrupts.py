@@ -233,6 +233,16 @@ def check_after_any_piece(make, X, y):
         with pytest.raises(KeyboardInterrupt):
             clf.fit(X, y)
         check(clf.fit(X, y), whole, X)
+    return counter.n_pieces
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_pairs_of_classes_go_on_after_each_of_them(kind):
+    """Each is a piece of work, however short."""
+    make = functools.partial(
+        pegasos.PegasosClassifier, multi_class="ovo", warm_start=True, random_state=0
+    )
+    assert check_after_any_piece(make, *rows(kind, 200, 5)) >= 10
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -362,6 +362,7 @@ class Linear:
             places = np.full(self.shape[1] if rows.is_sparse else 0, -1, np.int64)
             for part in self.parts[which]:
                 table[part.problems] = solve(tell, part, part.problems, places=places)
+                tell()  # which most problems are too short to call
 
         found, whole, is_divided = None, self.parts[0], self.parts[0].inside is not None
         has_blas = self.method != "sdca" and (is_divided or rows.gains_by_blas)
