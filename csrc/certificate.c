@@ -121,6 +121,9 @@ static double best_by_slopes(const pegasos_targets *t, const double *scores, dou
     high += far;
     /* Errors u round b off at this, however small it is itself. */
     const double rounding = DBL_EPSILON * (fabs(low) + fabs(high));
+    /* Steps may lead to these ends, but to no b that has been: two could lead to each other. */
+    low -= rounding;
+    high += rounding;
     double b = low + (high - low) / 2;
     enum { STEPS = 200 };
     for (int k = 0; k < STEPS && high - low > rounding; k++) {
@@ -130,7 +133,7 @@ static double best_by_slopes(const pegasos_targets *t, const double *scores, dou
             break;
         *(slope < 0 ? &low : &high) = b;
         const double steepness = curvature + penalty, better = b - slope / steepness;
-        const bool is_inside = steepness > 0 && low <= better && better <= high;
+        const bool is_inside = steepness > 0 && low < better && better < high;
         const bool is_near = is_inside && fabs(better - b) <= rounding;
         b = is_inside ? better : low + (high - low) / 2;
         if (is_near)
