@@ -223,8 +223,8 @@ void joint_solve_row(const joint *j, int64_t y, int64_t worst, double c, double 
         best[k] = best[k] > beta ? (beta - best[k]) / q : 0;
         total -= k == y ? 0 : best[k];
     }
-    /* Rounding may lead beyond c where q c is small. With free intercepts, that stays: sums over rows
-     * must come to 0, and `joint_combine` makes the dual variables feasible. */
+    /* Rounding may lead beyond c where q c is small. With free intercepts, that stays: sums over
+     * rows must come to 0, and `joint_combine` makes the dual variables feasible. */
     for (int64_t k = 0; total > c && k < K && !j->p->is_free; k++)
         best[k] *= c / total;
     best[y] = fmin(total, c);

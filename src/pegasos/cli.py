@@ -581,7 +581,7 @@ def _measured(
 
 
 def _fitted(machine: Any, X: Any, y: Any, checkpoints: Any, resume: str | None) -> bool:
-    """Fit a machine, with checkpoints if there are some; whether Ctrl-C let it be."""
+    """Fit a machine, with checkpoints if there are some; False: Ctrl-C ended the fit."""
     from pegasos.io import _checkpoint
 
     if resume is not None:

@@ -158,7 +158,7 @@ class _Run:
         return held
 
     def _asked(self, what: str, *about: Any) -> Any:
-        """What a method of the client says."""
+        """Call a method of the client; the error of a lost scheduler if it fails."""
         try:
             return getattr(self.client, what)(*about)
         except Exception as error:  # noqa: BLE001 of whatever has lost the scheduler

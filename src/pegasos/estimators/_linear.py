@@ -282,8 +282,8 @@ class PegasosClassifier(Classifier, LinearMachine, Labels, Penalized):
     penalize_intercept : bool, default=True
         True: the intercept is the weight of a constant feature and part of ``|w|``, as in
         LIBLINEAR. False: the intercept is free. If several values are equally good, as with a large
-        `lam`, the middle one is taken, as in LIBSVM. With solver="pegasos", steps move a free
-        intercept, and it stays where they leave it.
+        `lam`, the hinge takes the middle one, as LIBSVM does, and other losses any of them. With
+        solver="pegasos", steps move a free intercept, and it stays where they leave it.
     intercept_scaling : float, default=1.0
         Value of the constant feature. A larger value penalises the intercept less.
     multi_class : {"ovr", "ovo", "crammer_singer"}, default="ovr"

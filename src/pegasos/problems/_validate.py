@@ -29,7 +29,7 @@ class Wording:
         return "=".join([name, *(f"{v:.4g}" if isinstance(v, float) else repr(v) for v in value)])
 
     def values(self, name: str, values: Iterable[Any]) -> list[str]:
-        """Those of the values that a parameter may be told to have."""
+        """The allowed values of a parameter, as a message names them."""
         return [repr(value) for value in values]
 
 
@@ -39,7 +39,7 @@ _wording: contextvars.ContextVar[Wording] = contextvars.ContextVar("wording")
 
 @contextlib.contextmanager
 def written_by(wording: Wording) -> Generator[None]:
-    """Write messages so meanwhile."""
+    """Within the block, messages of this thread have this wording."""
     token = _wording.set(wording)
     try:
         yield
