@@ -684,11 +684,12 @@ class Seldom:
 def test_an_interrupted_search_leaves_that_of_before(blocks, rng, solver, monkeypatch):
     options = {"lams": [1e-2, 0.1], "cv": 2, "cv_effort": 2, "refit": False, "random_state": 0}
     search = PegasosClassifierCV(solver=solver, **options).fit(blocks)
-    before = dict(vars(search))
+    before, kept = dict(vars(search)), Seldom(10**6)  # at the end only, and where it is stopped
+    search._checkpoints = kept
     with interrupted(int(rng.integers(0, 40)), every=3e3):
         search.fit(blocks)
-    assert vars(search) == before
-    search._checkpoints = Seldom(10**6)  # at the end only
+    assert vars(search) == before | {"_checkpoints": kept}
+    assert (kept.written["seconds"] > 0).all()
     assert (search.fit(blocks).scores_ == before["scores_"]).all()
     # A search that was over is not made again, whatever its scores are.
     search._resumed = search._checkpoints.written

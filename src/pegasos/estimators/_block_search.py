@@ -75,6 +75,10 @@ class BlockFolds:
             schedule.restore(state)
 
         def write(state: dict[str, np.ndarray]) -> None:
+            nonlocal began
+            now = time.perf_counter()
+            grid.seconds[where] += (now - began) / len(lams)
+            began = now
             if search._checkpoints is not None:
                 stands = where, schedule.n_iter, schedule.progress()[0]
                 search._checkpoints.write(search, grid.state() | state, stands)
@@ -111,7 +115,6 @@ class BlockFolds:
             grid.add((*where, place), k, range(self.n_problems), own)
         grid.gaps[where] = certificate.proved_gap.reshape(len(lams), -1).max(axis=1)
         grid.epochs[where] = schedule.n_iter
-        grid.seconds[where] += (time.perf_counter() - began) / len(lams)
         write({})
 
     def _schedule(self, machine: Any, lams: np.ndarray) -> Any:
