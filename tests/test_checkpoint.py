@@ -94,6 +94,25 @@ def test_a_killed_run_leaves_a_whole_model_and_goes_on_to_the_same_bits(data, rn
         np.testing.assert_array_equal(model.objective, whole.objective)
 
 
+def test_arrays_that_stay_on_disk_have_no_name(tmp_path, rng):
+    """So that a kill leaves none of them."""
+    arrays = {
+        "matrix": np.asfortranarray(rng.normal(size=(5, 3))), "number": np.array(3, np.int64),
+        "empty": np.zeros((0, 4)), "text": np.array(["a", "bc"]), "bytes": np.arange(4, dtype="u1"),
+    }  # fmt: skip
+    _archive.save(tmp_path / "file.npz", arrays)
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    found = _archive.load_sealed(tmp_path / "file.npz", str(folder))
+    if os.name == "posix":
+        assert list(folder.iterdir()) == []
+    assert found.keys() == arrays.keys()
+    for name, array in arrays.items():
+        assert isinstance(found[name], np.memmap)
+        assert found[name].dtype == array.dtype
+        np.testing.assert_array_equal(found[name], array)
+
+
 @pytest.mark.usefixtures("ticks")
 def test_checkpoints_do_not_change_the_model(tmp_path, rng):
     train = [*small(tmp_path, rng, 2000), "--solver", "sdca", "--tol", "1e-4", "-o"]

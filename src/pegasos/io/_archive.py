@@ -11,6 +11,7 @@ import math
 import os
 import shutil
 import stat
+import tempfile
 import threading
 import zipfile
 from collections.abc import Generator
@@ -130,7 +131,7 @@ def load_sealed(path: Path, folder: str | None = None) -> dict[str, np.ndarray]:
 def load(path: Path, folder: str | None = None) -> dict[str, np.ndarray]:
     """Read all arrays of `path`: a ValueError if it is no whole archive of plain arrays.
 
-    With a folder, arrays are unpacked to it, and stay on disk.
+    With a folder, arrays stay on disk, in files there without a name.
     """
     name = os.fspath(path)
     with open(path, "rb") as file:
@@ -154,15 +155,39 @@ def load(path: Path, folder: str | None = None) -> dict[str, np.ndarray]:
 
 
 def _unpacked(file: IO[bytes], folder: str) -> dict[str, np.ndarray]:
-    """The arrays of an archive, each in a file of this folder."""
-    arrays = {}
+    """The arrays of an archive, each in a file without a name, which no kill can leave behind."""
+    arrays = dict[str, np.ndarray]()
     with zipfile.ZipFile(file) as archive:
-        for k, name in enumerate(archive.namelist()):
-            path = os.path.join(folder, f"{k}.npy")
-            with archive.open(name) as member, naming(path), open(path, "wb") as out:
+        for name in archive.namelist():
+            with (
+                archive.open(name) as member,
+                naming(folder),
+                tempfile.TemporaryFile(dir=folder) as out,
+            ):
                 shutil.copyfileobj(member, out)
-            arrays[name.removesuffix(".npy")] = np.load(path, mmap_mode="r")
+                out.seek(0)
+                shape, is_fortran, dtype = _header(name, out)
+                arrays[name.removesuffix(".npy")] = np.memmap(
+                    out, dtype, "r", out.tell(), shape, "F" if is_fortran else "C"
+                )
     return arrays
+
+
+def _header(name: str, file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, order and type of an array, which is what follows in the file."""
+    version = np.lib.format.read_magic(file)
+    read = {(1, 0): np.lib.format.read_array_header_1_0,
+            (2, 0): np.lib.format.read_array_header_2_0}  # fmt: skip
+    if version not in read:
+        raise ValueError(f"{name} is of .npy version {version}")
+    try:
+        return read[version](file)
+    except MemoryError:
+        # Of Python's parser, which takes deep nesting so: NumPy reads 10 kB of header at most. The
+        # headers of our own files are shorter than that takes.
+        if file.tell() < _LONG_HEADER:
+            raise
+        raise ValueError(f"{name} has too complex a header") from None
 
 
 @contextlib.contextmanager
@@ -185,19 +210,7 @@ def _check_sizes(file: IO[bytes]) -> None:
             raise ValueError(f"{size} bytes that unpack to {total} are refused")
         for info in members:
             with archive.open(info) as member:
-                version = np.lib.format.read_magic(member)
-                read = {(1, 0): np.lib.format.read_array_header_1_0,
-                        (2, 0): np.lib.format.read_array_header_2_0}  # fmt: skip
-                if version not in read:
-                    raise ValueError(f"{info.filename} is of .npy version {version}")
-                try:
-                    shape, _, dtype = read[version](member)
-                except MemoryError:
-                    # Of Python's parser, which takes deep nesting so: NumPy reads 10 kB of header
-                    # at most. The headers of our own files are shorter than that takes.
-                    if member.tell() < _LONG_HEADER:
-                        raise
-                    raise ValueError(f"{info.filename} has too complex a header") from None
+                shape, _, dtype = _header(info.filename, member)
                 if dtype.hasobject:
                     raise ValueError(f"{info.filename} holds objects, which only pickle could read")
                 declared, there = math.prod(shape) * dtype.itemsize, info.file_size - member.tell()

@@ -7,12 +7,9 @@ Searches over `Blocks` write their scores and the state of the fits under way in
 fit with the best parameters, which follows, keeps these scores in its own checkpoints.
 """
 
-import contextlib
 import json
 import os
-import tempfile
 import time
-from collections.abc import Generator
 from typing import Any
 
 import numpy as np
@@ -75,8 +72,7 @@ def resume(estimator: Any, path: _archive.Path, X: Any, y: Any) -> None:
     ValueError if it is no whole checkpoint, or one of other data or parameters.
     """
     name = os.fspath(path)
-    with _room_for(X) as folder:
-        model, arrays = _model.with_arrays(path, folder)
+    model, arrays = _model.with_arrays(path, _room_for(X))
     if "checkpoint" not in arrays:
         raise ValueError(f"{name} is a model, but no checkpoint: there is nothing to go on from")
     _check_about(estimator, name, arrays["checkpoint"], X, y)
@@ -115,8 +111,7 @@ def resume_search(search: Any, path: _archive.Path, X: Any, y: Any) -> bool:
     """
     name = os.fspath(path)
     try:
-        with _room_for(X) as folder:
-            arrays = _archive.load_sealed(path, folder)
+        arrays = _archive.load_sealed(path, _room_for(X))
     except ValueError as error:
         raise ValueError(f"{name} is not a checkpoint: {error}") from None
     of_search, has_fit = _named("search.", arrays), "checkpoint" in arrays
@@ -130,15 +125,9 @@ def resume_search(search: Any, path: _archive.Path, X: Any, y: Any) -> bool:
     return has_fit
 
 
-@contextlib.contextmanager
-def _room_for(X: Any) -> Generator[str | None]:
+def _room_for(X: Any) -> str | None:
     """A folder for arrays that stay on disk, where they may have more numbers than memory holds."""
-    if not isinstance(X, Blocks) or fit_into_memory(X):
-        yield None
-        return
-    # Windows keeps files that are mapped.
-    with tempfile.TemporaryDirectory(dir=X.cache, ignore_cleanup_errors=True) as folder:
-        yield folder
+    return X.cache if isinstance(X, Blocks) and not fit_into_memory(X) else None
 
 
 def _named(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
