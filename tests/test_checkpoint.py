@@ -94,6 +94,19 @@ def test_a_killed_run_leaves_a_whole_model_and_goes_on_to_the_same_bits(data, rn
         np.testing.assert_array_equal(model.objective, whole.objective)
 
 
+def test_checkpoints_wait_for_what_begins_anew_and_then_less_again(tmp_path, monkeypatch):
+    clock = types.SimpleNamespace(monotonic=lambda: 0.0)
+    monkeypatch.setattr(_checkpoint, "time", clock)
+    checkpoints = _checkpoint.Checkpoints(tmp_path / "file", 3, np.ones((2, 1)), np.arange(2))
+    waits = []
+    for stands in [0, 0, 0, 0, *range(1, 30)]:
+        checkpoints.write(PegasosClassifier(), {}, stands)
+        waits.append(checkpoints._due)
+    assert waits[:4] == [3, 6, 12, 24]
+    assert (np.diff(waits[3:]) <= 0).all()
+    assert waits[-1] == 3
+
+
 def test_arrays_that_stay_on_disk_have_no_name(tmp_path, rng):
     """So that a kill leaves none of them."""
     arrays = {

@@ -24,6 +24,9 @@ from pegasos.solvers._joint import Joint
 # What may differ when a fit goes on; the rest decides the bits.
 _FREE = {"max_iter", "tol", "n_jobs", "verbose", "warm_start", "cache_size", "scores"}
 
+# After a checkpoint that found more, the next is due so much sooner, until it is as was asked for.
+_SOONER = 0.8
+
 
 class CheckpointDue(Exception):  # noqa: N818 not an error
     """Stops a fit for a moment."""
@@ -35,7 +38,8 @@ class Checkpoints:
     def __init__(self, path: _archive.Path, every: float, X: Any, y: Any) -> None:
         self.path, self.every = path, _validate.real("checkpoint_every", every, above=0)
         self._data = _fingerprint(X, y)
-        self._due = time.monotonic() + self.every
+        self._wait = self.every
+        self._due = time.monotonic() + self._wait
         self._stood: Any = None
         self._of_search: dict[str, Any] = {}
 
@@ -54,7 +58,9 @@ class Checkpoints:
         `stands` grows with every piece of work that is kept.
         """
         if stands == self._stood:  # what was stopped begins anew, and needs more time than this
-            self.every *= 2
+            self._wait *= 2
+        else:  # by little: what comes next may take as long
+            self._wait = max(self.every, _SOONER * self._wait)
         self._stood = stands
         about = {"data": self._data, "parameters": _parameters(owner)}
         arrays = arrays | {"checkpoint": np.array(json.dumps(about))}
@@ -62,7 +68,7 @@ class Checkpoints:
             self.keep(arrays)
             arrays = {}
         _archive.save(self.path, arrays | self._of_search)
-        self._due = time.monotonic() + self.every
+        self._due = time.monotonic() + self._wait
 
 
 def resume(estimator: Any, path: _archive.Path, X: Any, y: Any) -> None:
