@@ -793,7 +793,8 @@ def test_parquet_without_pyarrow_is_an_error_of_one_line(tmp_path, monkeypatch, 
     monkeypatch.setitem(sys.modules, "pyarrow", None)  # as if it were not installed
     (file := tmp_path / "a.parquet").write_bytes(b"PAR1")
     assert cli.main(["train", str(file), "-q", "-o", str(tmp_path / "m.npz")]) == 2
-    assert capsys.readouterr().err.startswith("pegasos: error: Parquet files need pyarrow: pip")
+    expected = 'pegasos: error: reading Parquet needs pyarrow: pip install "pegasos[parquet]"\n'
+    assert capsys.readouterr().err == expected
 
 
 def test_metrics_of_unknown_labels_are_not_made_up(tmp_path, table, capsys):

@@ -1,6 +1,6 @@
 """Linear machines on the rows of a Dask cluster, with a certificate over all rows.
 
-Needs ``pip install ".[dask]"``. See :doc:`/clusters` of the documentation. The algorithm is
+Needs the extra ``dask``. See :doc:`/clusters` of the documentation. The algorithm is
 in `pegasos.solvers._rounds`; here are its tasks, and estimators around local ones.
 """
 
@@ -16,15 +16,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar, Self
 
-import dask.array as da
-import distributed
 import numpy as np
-from dask.delayed import delayed
-from distributed.scheduler import KilledWorker
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from pegasos import _core
+from pegasos._extras import needed_by
 from pegasos.estimators import _parameters
 from pegasos.estimators._base import CommonMixin, one_at_a_time
 from pegasos.estimators._linear import PegasosClassifier
@@ -36,6 +33,12 @@ from pegasos.problems import _validate
 from pegasos.problems._losses import with_probabilities
 from pegasos.problems._settings import Settings
 from pegasos.solvers._rounds import Block, Blocks, Rounds, same
+
+with needed_by("pegasos.dask", "dask"):
+    import dask.array as da
+    import distributed
+    from dask.delayed import delayed
+    from distributed.scheduler import KilledWorker
 
 __all__ = ["DaskPegasosClassifier", "DaskPegasosRegressor"]
 

@@ -31,19 +31,22 @@ import functools
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto
-from skl2onnx import update_registered_converter
-from skl2onnx.algebra import onnx_ops
-from skl2onnx.common.data_types import (
-    BooleanTensorType,
-    DoubleTensorType,
-    Int64TensorType,
-    StringTensorType,
-)
 from sklearn.base import is_outlier_detector, is_regressor
 
 import pegasos
+from pegasos._extras import needed_by
 from pegasos.problems import _columns, _validate
+
+with needed_by("pegasos.onnx", "onnx"):
+    from onnx import TensorProto
+    from skl2onnx import update_registered_converter
+    from skl2onnx.algebra import onnx_ops
+    from skl2onnx.common.data_types import (
+        BooleanTensorType,
+        DoubleTensorType,
+        Int64TensorType,
+        StringTensorType,
+    )
 
 # Types of labels, by NumPy's kinds.
 _LABELS = {

@@ -22,6 +22,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from pegasos import kernels
+from pegasos._extras import needed_by
 from pegasos.estimators._classification import Classifier
 from pegasos.estimators._grid import standard_errors
 from pegasos.estimators._linear import LinearMachine
@@ -30,15 +31,13 @@ from pegasos.problems import _columns as _problems
 from pegasos.problems import _validate
 from pegasos.problems._losses import LOSSES
 
-try:
+with needed_by("pegasos.plotting", "plot"):
     import matplotlib.pyplot as plt
     from matplotlib.axes import Axes
     from matplotlib.collections import PolyCollection
     from matplotlib.colors import Colormap, ListedColormap
     from matplotlib.lines import Line2D
     from matplotlib.ticker import MaxNLocator
-except ImportError as error:
-    raise ImportError("pegasos.plotting needs matplotlib: pip install matplotlib") from error
 
 __all__ = [
     "ConvergenceDisplay",

@@ -67,8 +67,8 @@ class Blocks:
     source : str, path, list, tuple or callable
         A file, several, or a pattern such as ``"part-*.svm.gz"``. Endings tell the format: LIBSVM
         text, CSV (.csv, .tsv), both of them compressed (.gz, .bz2, .xz) or not, Parquet (.parquet;
-        needs ``pip install pyarrow``), .npy with the labels in a column, .npz with X and
-        y or with y beside the arrays of `scipy.sparse.save_npz`. A tuple (X, y) or (X, y,
+        needs the extra ``parquet``), .npy with the labels in a column, .npz with X and y or
+        with y beside the arrays of `scipy.sparse.save_npz`. A tuple (X, y) or (X, y,
         sample_weight) of arrays, `numpy.memmap` or .npy files. A function without parameters that
         returns a fresh iterator of (X, y) or (X, y, sample_weight), arrays or CSR matrices of some
         rows.

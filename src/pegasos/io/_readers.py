@@ -29,6 +29,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
+from pegasos._extras import needed_by
 from pegasos.io import _archive
 from pegasos.problems import _validate
 
@@ -702,10 +703,8 @@ class _Parquet:
     """A Parquet file; `expected` has the parameters of `_Columns`."""
 
     def __init__(self, path: _archive.Path, layout: Layout, **expected: Any) -> None:
-        try:
+        with needed_by("reading Parquet", "parquet"):
             from pyarrow import parquet, types
-        except ImportError:
-            raise ImportError("Parquet files need pyarrow: pip install pyarrow") from None
         self.path = os.fspath(path)
         with self._naming():
             schema = parquet.read_schema(path)
