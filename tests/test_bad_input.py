@@ -6,6 +6,7 @@ One table, grouped by what is called: the call, the exception, and what its mess
 import bz2
 import contextlib
 import gzip
+import importlib
 import io
 import json
 import pickle
@@ -477,7 +478,8 @@ SEARCHES = [
     ({"lams": [0.1, float("nan")]}, r"lams.*nan"),
     ({"lams": [1e-310]}, r"lam.*1e-310"),
     ({"lams": "all"}, r"lams.*all"),
-    ({"cv": 1}, r"cv|k-fold.*1"),
+    ({"cv": 1}, r"cv must be an integer >= 2, got 1"),
+    ({"cv": 2.5}, r"cv must be an integer >= 2, got 2.5"),
     ({"cv": 5}, r"n_splits=5|cv: fold"),
     ({"cv": "many"}, r"cv.*many"),
     ({"cv": [([0, 2], [1])]}, r"cv: fold 0 has 1 rows.*leaves 1 classes"),
@@ -1173,6 +1175,18 @@ def test_import_loads_neither_scipy_nor_scikit_learn():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout
     assert out.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("module", "extra", "missing"),
+    [("dask", "dask", "dask"), ("onnx", "onnx", "onnx"), ("plotting", "plot", "matplotlib")],
+)
+def test_what_needs_an_extra_names_it(module, extra, missing, monkeypatch):
+    monkeypatch.setitem(sys.modules, missing, None)  # as if it were not installed
+    monkeypatch.delitem(sys.modules, f"pegasos.{module}", raising=False)
+    needs = rf'pegasos.{module} needs {missing}: pip install "pegasos\[{extra}\]"'
+    with pytest.raises(ImportError, match=needs):
+        importlib.import_module(f"pegasos.{module}")
 
 
 def test_unknown_names_are_attribute_errors():

@@ -229,10 +229,15 @@ def checkpoint(tmp_path, written, ticks):
     ("options", "message"),
     [
         (["--lam", "0.5"], r"lam must be 0.001 to go on from .*c.npz, got 0.5"),
-        (["--solver", "auto"], r"solver must be 'pegasos' to go on from"),
+        (["--solver", "auto"], r"--solver must be pegasos to go on from .*c.npz, got auto\n"),
+        (["--tol", "0.1", "--project"], r"--project must be left out to go on from"),
+        (["--average", "all"], r"--average must be none to go on from .*c.npz, got all\n"),
+        (["--intercept", "none"], r"--intercept must be penalized or free to .*c.npz, got none\n"),
+        (["--intercept", "free"], r"--intercept must be penalized to .*c.npz, got free\n"),
+        (["--class-weight", "balanced"], r"--class-weight must be none to .*got balanced\n"),
         (["--seed", "1"], r"--seed must be 0 to go on from"),
         (["--float32"], r"is a checkpoint of a fit to other data"),
-        (["--kernel", "rbf"], r"must be None to go on from"),
+        (["--kernel", "rbf"], r"c.npz is a checkpoint of another kind of estimator"),
     ],
 )
 def test_a_checkpoint_of_another_fit_is_refused(checkpoint, capsys, options, message):

@@ -12,7 +12,7 @@ import stat
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any, TextIO
 
 import numpy as np
@@ -80,12 +80,16 @@ _GO_WITH = {
     "cache": "--memory", "Cs": "--cv",
 }  # fmt: skip
 
-#: Parameters whose option has another name, and those that may be None by an option.
+#: Parameters whose option has another name, and values that options have words for.
 _OTHER_NAMES = {
     "random_state": "seed", "n_jobs": "jobs", "gammas": "gamma", "epsilons": "epsilon",
     "fit_intercept": "intercept", "penalize_intercept": "intercept",
 }  # fmt: skip
-_MAY_BE_NONE = ("class_weight", "tol")
+_WORDS: dict[str, dict[str, Any]] = {
+    "average": {"none": False, "all": True}, "class_weight": {"none": None}, "tol": {"none": None},
+    "fit_intercept": {"none": False, "penalized or free": True},
+    "penalize_intercept": {"free": False, "penalized": True}, "project": {"given": True},
+}  # fmt: skip
 
 
 class _Options(_validate.Wording):
@@ -96,14 +100,18 @@ class _Options(_validate.Wording):
 
         if name not in (*PARAMETERS, "memory"):
             return super().parameter(name, *value)
-        if value and name in ("fit_intercept", "penalize_intercept"):
-            value = ("penalized" if name == "fit_intercept" else "free",)
-        words = [f"{v:.4g}" if isinstance(v, float) else str(v) for v in value]
-        return " ".join([f"--{_OTHER_NAMES.get(name, name).replace('_', '-')}", *words])
+        words = [f"{v:.4g}" if isinstance(v, float) else self.value(name, v) for v in value]
+        return " ".join(
+            [f"--{_OTHER_NAMES.get(name, name).replace('_', '-')}", *filter(None, words)]
+        )
 
-    def values(self, name: str, values: Iterable[Any]) -> list[str]:
-        told = [v for v in values if v is not None or name in _MAY_BE_NONE]
-        return ["none" if v is None else str(v) for v in told]
+    def value(self, name: str, value: Any) -> str | None:
+        for word, stands_for in _WORDS.get(name, {}).items():
+            if value is stands_for:
+                return word
+        if value is None or value is False:
+            return None
+        return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -338,11 +346,11 @@ def _separator(text: str) -> str:
 
 
 def _number_or(*words: str) -> Callable[[str], float | str | None]:
-    """What makes a number of a text, for argparse, or leaves one of the words; "none" is None."""
+    """What makes a number of a text, for argparse, or leaves one of the words."""
 
     def number(text: str) -> float | str | None:
         if text in words:
-            return None if text == "none" else text
+            return text
         try:
             return float(text)
         except ValueError:
@@ -385,10 +393,9 @@ def _machines(args: argparse.Namespace) -> tuple[Any, Any]:
     if "intercept" in given:
         given["fit_intercept"] = args.intercept != "none"
         given["penalize_intercept"] = args.intercept != "free"
-    if given.get("class_weight") == "none":
-        given["class_weight"] = None
-    if "average" in given:
-        given["average"] = {"none": False, "all": True, "suffix": "suffix"}[args.average]
+    for name in ("average", "class_weight", "tol"):
+        if given.get(name) in _WORDS[name]:
+            given[name] = _WORDS[name][given[name]]
     machine = _made(_class(args), given)
     if args.cv is None:
         return machine, None

@@ -204,12 +204,14 @@ def _numbers_of_steps(name: str, value: Any) -> None:
         raise ValueError(f"{name} must grow from one to the next, got {value!r}")
 
 
-def _is_cv(value: Any) -> bool:
+def _cv(name: str, value: Any) -> None:
     if isinstance(value, Real):
-        return isinstance(value, Integral) and int(value) >= 2
-    return value is None or (
-        not isinstance(value, (str, bytes)) and (hasattr(value, "split") or np.iterable(value))
-    )
+        integer(name, value, at_least=2)
+    elif isinstance(value, str | bytes) or not (hasattr(value, "split") or np.iterable(value)):
+        raise ValueError(
+            f"{name} must be a number of folds, a splitter, splits of the rows or None, "
+            f"got {value!r}"
+        )
 
 
 def _is_effort(value: Any) -> bool:
@@ -253,7 +255,7 @@ PARAMETERS: dict[str, Check] = {
     "epsilons": _unless_none(_each("a list of at least one epsilon", _epsilon)),
     "loss": partial(choice, allowed=LOSSES),
     "epsilon": _epsilon,
-    "cv": _that("a number of folds >= 2, a splitter, splits of the rows or None", _is_cv),
+    "cv": _unless_none(_cv),
     "scoring": _that("a function, None or one of sklearn.metrics.get_scorer_names()", _is_scoring),
     "refit": boolean,
     "one_standard_error": boolean,

@@ -148,11 +148,14 @@ def _check_about(owner: Any, name: str, about: Any, X: Any, y: Any) -> None:
         before, data = dict(told["parameters"]), told["data"]
     except (KeyError, RecursionError, TypeError, ValueError) as error:
         raise ValueError(f"{name} is not a checkpoint: {error!r}") from None
-    for parameter, value in _parameters(owner).items():
-        if before.get(parameter) != value:
+    now = _parameters(owner)
+    if now.keys() != before.keys():
+        raise ValueError(f"{name} is a checkpoint of another kind of estimator")
+    for parameter, value in now.items():
+        if before[parameter] != value:
+            was, given = (_validate.value_of(parameter, v) for v in (before[parameter], value))
             raise ValueError(
-                f"{_validate.parameter(parameter)} must be {before.get(parameter)!r} to go on from "
-                f"{name}, got {value!r}"
+                f"{_validate.parameter(parameter)} must be {was} to go on from {name}, got {given}"
             )
     if data != _fingerprint(X, y):
         raise ValueError(f"{name} is a checkpoint of a fit to other data")
@@ -160,8 +163,14 @@ def _check_about(owner: Any, name: str, about: Any, X: Any, y: Any) -> None:
 
 def _parameters(estimator: Any) -> dict[str, Any]:
     params = sorted(estimator.get_params().items())
-    plain = str | int | float | None
-    return {k: v if isinstance(v, plain) else repr(v) for k, v in params if k not in _FREE}
+    return {k: v if _is_plain(v) else repr(v) for k, v in params if k not in _FREE}
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether JSON brings it back."""
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    return isinstance(value, str | int | float | None)
 
 
 def _fingerprint(X: Any, y: Any) -> list[Any]:

@@ -28,9 +28,9 @@ class Wording:
         """A parameter, with a value or without: "tol=0.1"."""
         return "=".join([name, *(f"{v:.4g}" if isinstance(v, float) else repr(v) for v in value)])
 
-    def values(self, name: str, values: Iterable[Any]) -> list[str]:
-        """The allowed values of a parameter, as a message names them."""
-        return [repr(value) for value in values]
+    def value(self, name: str, value: Any) -> str | None:
+        """A value of a parameter; None: this interface cannot be given it."""
+        return repr(value)
 
 
 _PYTHON = Wording()
@@ -52,9 +52,20 @@ def parameter(name: str, *value: Any) -> str:
     return _wording.get(_PYTHON).parameter(name, *value)
 
 
+def value_of(name: str, value: Any) -> str:
+    """A value of a parameter in a message."""
+    return _wording.get(_PYTHON).value(name, value) or "left out"
+
+
+def _allowed(name: str, values: Iterable[Any]) -> list[str]:
+    """Those of the values of a parameter that users can give, in words."""
+    words = (_wording.get(_PYTHON).value(name, value) for value in values)
+    return [word for word in words if word is not None]
+
+
 def _or(name: str, besides: Sequence[Any]) -> str:
     """What is allowed besides a number, in words: None or strings."""
-    words = _wording.get(_PYTHON).values(name, besides)
+    words = _allowed(name, besides)
     return ", " * bool(words) + " ".join(f"or {word}" for word in words)
 
 
@@ -112,7 +123,7 @@ def integer(
     if is_integer and at_least <= int(value) <= at_most:
         return int(value)
     wanted = f"an integer >= {at_least}"
-    if is_integer:
+    if is_integer and int(value) > at_most:
         wanted += " and < 2**62" if at_most == 2**62 - 1 else f" and <= {at_most}"
     kind = ValueError if is_integer else TypeError
     raise kind(f"{parameter(name)} must be {wanted}{_or(name, besides)}, got {value!r}")
@@ -153,7 +164,7 @@ def choice(name: str, value: Any, allowed: Iterable[Any]) -> Any:
         kinds = (bool, np.bool_) if isinstance(option, bool) else type(option)
         if isinstance(value, kinds) and value == option:
             return option
-    options = ", ".join(_wording.get(_PYTHON).values(name, allowed))
+    options = ", ".join(_allowed(name, allowed))
     raise ValueError(f"{parameter(name)} must be one of {options}, got {value!r}")
 
 
