@@ -1035,6 +1035,9 @@ OPTIONS = [
     (["--seed", "-1"], r"--seed must be in"),
     (["--jobs", "0"], r"--jobs must be.*0"),
     (["--solver", "lbfgs"], r"argument --solver: invalid choice: 'lbfgs'"),
+    (["--cv", "1"], r"--cv must be an integer >= 2, got 1$"),
+    (["--n-features", "1"], r"rows\.csv has 2 features, but 1 are expected$"),
+    (["--n-features", "1", "--memory", "1M"], r"has 2 features, but --n-features is 1$"),
     (["--label", "7"], r"has 3 columns, there is no column 7"),
     (["--label", "-4"], r"has 3 columns, there is no column -4"),
     (["--format", "xls"], r"argument --format: invalid choice: 'xls'"),
@@ -1069,12 +1072,12 @@ for _options, _message in OPTIONS:
 refused(
     "pegasos train", "--n-features",
     command("train", "DATA", "-q", "--n-features", "1", file="a.svm", content=b"1 2:1\n-1 1:1\n"),
-    RefusedError, "n_features",
+    RefusedError, r"a\.svm has a feature number 2, counted from 1, but 1 features are expected",
 )  # fmt: skip
 for _words, _content, _message in (
     (["predict", "DATA", "DATA"], b"1,2\n", r"a\.csv is not a pegasos model"),
     (["predict", "MODEL", "nowhere.csv"], None, r"nowhere\.csv: No such file"),
-    (["predict", "MODEL", "DATA"], b"5,2,3,4\n", r"X has 3 features, but the model expects 2"),
+    (["predict", "MODEL", "DATA"], b"5,2,3,4\n", r"a\.csv has 3 features, but 2 are expected"),
     (["predict", "MODEL", "DATA"], b"1,nan\n2,3\n", r"row 1, feature 2 is nan"),
     (["predict", "MODEL", "DATA", "-o", "/nowhere/a"], b"1,2\n2,3\n", r"/nowhere/a"),
     (["predict", "MODEL"], None, r"arguments are required: DATA"),

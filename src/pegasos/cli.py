@@ -98,7 +98,7 @@ class _Options(_validate.Wording):
     def parameter(self, name: str, *value: Any) -> str:
         from pegasos.estimators._parameters import PARAMETERS
 
-        if name not in (*PARAMETERS, "memory"):
+        if name not in (*PARAMETERS, "memory", "n_features"):
             return super().parameter(name, *value)
         words = [f"{v:.4g}" if isinstance(v, float) else self.value(name, v) for v in value]
         return " ".join(
@@ -377,7 +377,7 @@ def _class(args: argparse.Namespace, ending: str = "") -> Any:
 
 def _machines(args: argparse.Namespace) -> tuple[Any, Any]:
     """The estimator that the options ask for, and the search over its kind, or None."""
-    given = {name: value for name, value in vars(args).items() if value is not None}
+    given: dict[str, Any] = {k: value for k, value in vars(args).items() if value is not None}
     of_loss = {"loss": _CLASSES if given.get("loss") in LOSSES else _TARGETS}
     for name, what in (_GO_WITH | of_loss).items():
         if name in given and args.task not in what and what[2:] not in given:
@@ -520,7 +520,7 @@ def _train(args: argparse.Namespace) -> int:
             n_features=X.shape[1], zero_based=zero_based, **_layout(args),
         )  # fmt: skip
     if args.task == "classification":
-        _warn_of_quantities(X.classes if y is None else np.unique(y), X.shape[0])
+        _check_classes(X.classes if y is None else np.unique(y), X.shape[0])
     kept = f", kept in {X.cache}" if isinstance(X, pegasos.Blocks) else ""
     say(f"{X.shape[0]} rows, {_counted(X.shape[1], 'feature')}{kept}")
     of_file: dict[str, Any] = {
@@ -558,18 +558,24 @@ def _train(args: argparse.Namespace) -> int:
             results = search.cv_results_
             points = zip(results["params"], results["mean_test_score"].tolist(), strict=True)
             told["search"] = [point | {"score": score} for point, score in points]
-        _print_json(_about(model, 0) | told)
+        _print_json(_about(model) | told)
     return 0
 
 
-def _warn_of_quantities(classes: Any, n_rows: int) -> None:
-    """Warn of labels that are more likely targets of regression."""
-    if classes is not None and classes.dtype.kind in "iuf" and _MANY < len(classes) > n_rows / 5:
+def _check_classes(classes: Any, n_rows: int) -> None:
+    """Refuse labels that are targets of regression, and warn of those that may be."""
+    if classes is None or classes.dtype.kind not in "iuf":
+        return
+    fractions = classes[np.abs(np.modf(classes)[0]) > 0]
+    if len(fractions):
+        raise ValueError(f"labels such as {fractions[0]:g} are quantities: say --task regression")
+    if _MANY < len(classes) > n_rows / 5:
         warnings.warn(
             f"there are {len(classes)} numbers as labels of {n_rows} rows, and each is a class: if "
             "they are quantities, say --task regression",
             stacklevel=2,
         )
+        warnings.filterwarnings("ignore", "The number of unique classes")  # says it as well
 
 
 def _measured(
@@ -626,8 +632,8 @@ def _certificate(objective: float, gap: float, name: str) -> str:
     return f"objective {objective:.6g}{bound}" + (f"  ({name})" if name else "")
 
 
-def _about(model: Any, n_weights: int) -> dict[str, Any]:
-    """What a model is, and so many of its largest weights."""
+def _about(model: Any) -> dict[str, Any]:
+    """What a model is."""
     names = [model._problem_name(k) for k in range(model._n_problems)]
     numbers = [model.objective, model.duality_gap, model.n_steps]
     if model.multi_class == "crammer_singer" and len(names) > 1:  # one objective for all classes
@@ -652,27 +658,27 @@ def _about(model: Any, n_weights: int) -> dict[str, Any]:
             )
         ],
     }  # fmt: skip
-    coef = getattr(model, "coef", np.empty((len(names), 0)))
-    features = model.feature_names
-    for problem, weights in zip(told["problems"], coef, strict=True):
-        largest = np.argsort(-np.abs(weights), kind="stable")[: max(n_weights, 0)]
-        problem["largest_weights"] = {
-            str(j if features is None else features[j]): float(weights[j]) for j in largest
-        }
     return {name: value for name, value in told.items() if value is not None}
 
 
 def _info(args: argparse.Namespace) -> int:
-    told = _about(pegasos.load(args.model), args.weights)
+    model = pegasos.load(args.model)
+    told = _about(model)
+    if isinstance(model, pegasos.LinearModel) and args.weights > 0:
+        names: Any = model.feature_names
+        names = range(model.n_features) if names is None else names
+        for problem, weights in zip(told["problems"], model.coef, strict=True):
+            largest = np.argsort(-np.abs(weights), kind="stable")[: args.weights]
+            problem["largest_weights"] = {str(names[j]): float(weights[j]) for j in largest}
     if args.json:
         _print_json(told)
         return 0
-    lines = [f"{name}: {value}" for name, value in told.items() if name != "problems"]
+    print(*(f"{name}: {value}" for name, value in told.items() if name != "problems"), sep="\n")
     for problem in told["problems"]:
-        largest = problem["largest_weights"].items()
-        lines.append(_certificate(problem["objective"], problem["gap"], problem["name"]))
-        lines += ["  " + ", ".join(f"{name} {w:.4g}" for name, w in largest)] * bool(largest)
-    print("\n".join(lines), flush=True)
+        print(_certificate(problem["objective"], problem["gap"], problem["name"]))
+        if largest := problem.get("largest_weights"):
+            print("  " + ", ".join(f"{name} {weight:.4g}" for name, weight in largest.items()))
+    sys.stdout.flush()
     return 0
 
 

@@ -737,7 +737,10 @@ class _Conversion:
             if self.n_features > wanted or (
                 self.source.counts_features and wanted != self.n_features
             ):
-                raise ValueError(f"n_features is {wanted}, but the source has {self.n_features}")
+                raise ValueError(
+                    f"the source has {self.n_features} features, but "
+                    f"{_validate.parameter('n_features')} is {wanted}"
+                )
             self.n_features = wanted
         self.index_bytes = 4 if self.n_features < 2**31 else 8
 

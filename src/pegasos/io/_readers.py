@@ -191,9 +191,11 @@ def read(
             + (": an array named y is missing" if format == "npz" else ", which are needed")
         )
     try:
-        _validate.rows(X, n_features=n_features)
+        _validate.rows(X)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name}: {_where_not_finite(X) or error}") from None
+    if n_features not in (None, X.shape[1]):
+        raise ValueError(f"{name} has {X.shape[1]} features, but {n_features} are expected")
     if targets and y is not None:
         try:
             text = next((label for label in y.ravel() if not _is_number(str(label))), None)
@@ -428,8 +430,8 @@ def _from_zero(
     n_there = int(highest) + bool(is_zero_based)
     if n_features is not None and n_there > n_features:
         raise ValueError(
-            f"{path} has a feature number {highest}, counted from {int(not is_zero_based)}, which "
-            f"is too large for n_features={n_features}"
+            f"{path} has a feature number {highest}, counted from {int(not is_zero_based)}, but "
+            f"{n_features} features are expected"
         )
     if not is_zero_based:
         X.indices -= 1
@@ -624,7 +626,7 @@ def _check_labels(columns: _Columns, y: np.ndarray, others: np.ndarray) -> None:
     if not columns.label:
         return
     classes = list(dict.fromkeys(y.tolist()))
-    is_number = y.dtype.kind == "f" and (y != y.round()).any()
+    is_number = y.dtype.kind == "f" and bool((y != y.round()).any())
     if not is_number and len(classes) > 1:
         return
     if (others == others.round()).all() and (others != others[0]).any():
@@ -632,6 +634,8 @@ def _check_labels(columns: _Columns, y: np.ndarray, others: np.ndarray) -> None:
             f"labels, in column {columns.label + 1}, are {', '.join(map(str, classes[:3]))}"
             f"{', ...' if len(classes) > 3 else ''}; "
             "if the first column has the labels, say --label 0"
+            + "; if these are quantities, --task regression"
+            * is_number
         )
 
 
