@@ -259,12 +259,17 @@ def change(
     *,
     written: tuple[tuple[Any, Any, Any], ...] = ...,
 ) -> None: ...
-def keep(
-    attributes: Any,
-    optional: Iterable[str],
-    work: Callable[[], dict[str, Any]],
-    so_far: Callable[[], dict[str, Any]],
-) -> None: ...
+
+@disjoint_base
+class Keeping:
+    def __init__(
+        self, attributes: Any, optional: Iterable[str], so_far: Callable[[], dict[str, Any]]
+    ) -> None: ...
+    def take(self, new: dict[str, Any]) -> None: ...
+    def __enter__(self) -> Callable[[dict[str, Any]], None]: ...
+    def __exit__(self, kind: object, *_: object) -> None: ...
+
+def whole(fit: _T) -> _T: ...
 
 @disjoint_base
 class Closing:

@@ -13,6 +13,7 @@ call does with them.
 """
 import _thread
 import contextvars
+import functools
 import re
 import threading
 
@@ -1812,16 +1813,50 @@ def change(dict attributes not None, dict new not None, optional=(), *, tuple wr
     attributes.update(new)
 
 
-def keep(dict attributes not None, optional, work, so_far):
-    """Change attributes to what ``work()`` returns; if Ctrl-C stops it, to ``so_far()``, if any."""
-    try:
-        new = work()
-    except KeyboardInterrupt:
-        new = to_the_end(so_far, [None])
-        if new:
-            change(attributes, new, optional)
-        raise
-    change(attributes, new, optional)
+cdef class Keeping:
+    """A block that changes attributes by what it is entered as, ``take(new)``.
+
+    If Ctrl-C stops it before that, they become what ``so_far()`` returns, if that is anything.
+    """
+    cdef dict attributes
+    cdef object optional, so_far
+    cdef bint is_over
+
+    def __init__(self, dict attributes not None, optional, so_far):
+        self.attributes, self.optional, self.so_far = attributes, optional, so_far
+
+    def take(self, dict new not None):
+        change(self.attributes, new, self.optional)
+        self.is_over = True
+
+    def __enter__(self):
+        return self.take
+
+    def __exit__(self, kind, *_):
+        if not self.is_over and kind is not None and issubclass(kind, KeyboardInterrupt):
+            new = to_the_end(self.so_far, [None])
+            if new:
+                change(self.attributes, new, self.optional)
+
+
+def whole(fit):
+    """Decorate `fit`: its plan is over once the caller has the model, and not before.
+
+    If it were over when the model is kept, a warm start would train a second time after a Ctrl-C
+    that came too late to stop the fit. So what is kept is a state that the next fit completes,
+    with nothing left to do, and beside it `_ended`, the state of the same model if the fit returns.
+    """
+    @functools.wraps(fit)
+    def call(estimator, *arguments, **options):
+        cdef dict kept = vars(estimator)
+        kept.pop("_ended", None)
+        fit(estimator, *arguments, **options)
+        ended = kept.pop("_ended", None)
+        if ended is not None:
+            kept["_state"] = ended
+        return estimator
+
+    return call
 
 
 cdef object _blocks_lock = threading.RLock()

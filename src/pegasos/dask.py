@@ -461,7 +461,8 @@ class _DaskMachine(CommonMixin, _OnCluster, BaseEstimator):
             watch = local._watch(X, y)
             data.rows = _core.Rows(about.row())
             try:
-                attributes = local._concluded(rounds, data, watch)
+                trained = local._train(rounds, data, watch, **local._plan())
+                attributes = local._concluded(rounds, data, *trained)
             finally:
                 _core.finish(functools.partial(local._write_checkpoint, rounds, data))
             local._take(attributes)

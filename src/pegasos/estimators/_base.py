@@ -105,35 +105,6 @@ def one_at_a_time(estimator: Any, method: str) -> Generator[None]:
         del this  # or a traceback would keep it
 
 
-def whole(fit: Any) -> Any:
-    """Decorate `fit`: its plan is over once the caller has the model, and not before.
-
-    If it were over when the model is kept, a warm start would train a second time after a Ctrl-C
-    that came too late to stop the fit. So what is kept is a state that the next fit completes,
-    with nothing left to do, and beside it `_ended`, the state of the same model if the fit returns.
-    """
-    fit = with_callbacks(fit)
-
-    @functools.wraps(fit)
-    def call(estimator: Any, *arguments: Any, **options: Any) -> Any:
-        kept, to_complete = estimator.__dict__, None
-        try:
-            kept.pop("_ended", None)
-            fit(estimator, *arguments, **options)
-            ended = kept.pop("_ended", None)
-            if ended is not None:
-                # The interpreter runs signal handlers after calls, and below there are none;
-                # debuggers, which look at every line, make some.
-                to_complete, estimator._state = estimator._state, ended
-            return estimator
-        except KeyboardInterrupt:
-            if to_complete is not None:
-                estimator._state = to_complete
-            raise
-
-    return call
-
-
 class CommonMixin:
     """What estimators and searches share, first of the bases of both.
 
@@ -227,7 +198,8 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
     _checkpoints: Any = None
     _of_file: Any = types.MappingProxyType({})
 
-    @whole
+    @_core.whole
+    @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Train on the rows of `X`.
 
@@ -267,12 +239,11 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
             schedule, data = self._prepare(X, y, sample_weight)
             watch = self._watch(data.X, None if data.is_elsewhere else data.y)
             before = self.__dict__.copy()
+            so_far = functools.partial(self._so_far, schedule, data)
             try:
-                _core.keep(
-                    vars(self), _OPTIONAL,
-                    functools.partial(self._concluded, schedule, data, watch),
-                    functools.partial(self._so_far, schedule, data),
-                )  # fmt: skip
+                with _core.Keeping(vars(self), _OPTIONAL, so_far) as take:
+                    certificate, is_over = self._train(schedule, data, watch, **self._plan())
+                    take(self._concluded(schedule, data, certificate, is_over))
             except KeyboardInterrupt:
                 _core.finish(functools.partial(self._write_checkpoint, schedule, data))
                 raise
@@ -484,17 +455,18 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
                 except CheckpointDue:
                     self._write_checkpoint(schedule, data)
 
-    def _concluded(self, schedule: Any, data: Data, watch: Watch) -> dict[str, Any]:
-        """Attributes of a fit, made by `_train`; warns if it stopped early. See `whole`.
+    def _concluded(
+        self, schedule: Any, data: Data, certificate: Any, is_over: bool
+    ) -> dict[str, Any]:
+        """Attributes of a fit that `_train` has made; warns if it stopped early. See `_core.whole`.
 
         Where there is no certificate, since no rows were asked for one, there is no warning.
         """
-        certificate, is_over = self._train(schedule, data, watch, **self._plan())
         if certificate is not None:
             rows = data.rows.sample() if isinstance(data.rows, Blocks) else data.rows
             _warnings.of_gap(
                 schedule, certificate, rows, **self._plan(), is_over=is_over, name=data.name_of,
-                stacklevel=6,
+                stacklevel=5,
             )  # fmt: skip
             self._warn(schedule, data, certificate)
         # The schedule stays as it is: what Ctrl-C lets be kept is a fit that was not concluded.

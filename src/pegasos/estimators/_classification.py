@@ -351,7 +351,7 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
             certificate = None  # of which binary problems would tell something
         _warnings.of_one_class(
             schedule, certificate, data.rows, codes=data.codes, weights=data.weights,
-            balancing=balancing, stacklevel=7, classes=data.classes, multi_class=data.scheme,
+            balancing=balancing, stacklevel=6, classes=data.classes, multi_class=data.scheme,
         )  # fmt: skip
 
     def _warn_of_one_value(self, data: Data) -> None:
@@ -365,7 +365,7 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
             warnings.warn(
                 f"no row of weight > 0 {which} label {k}, so that nothing tells which rows have it",
                 UserWarning,
-                stacklevel=7,
+                stacklevel=6,
             )
 
 
