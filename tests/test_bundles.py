@@ -1,7 +1,5 @@
 """Problems over sparse rows that go as bundles: the bits of separate ones, and replays in NumPy."""
 
-import contextlib
-
 import numpy as np
 import pytest
 from covering import covering
@@ -12,7 +10,7 @@ from pegasos import PegasosClassifier, _core
 from pegasos.problems import _rows, _validate
 from pegasos.problems._problem import Problem
 from pegasos.problems._settings import Settings
-from pegasos.solvers import _ascent, _pegasos
+from pegasos.solvers import _pegasos
 from pegasos.solvers._schedule import LINEAR, Schedule
 
 SPARSE = ("csr32", "csr64", "csr32-64")
@@ -113,8 +111,8 @@ def textbook(X, y, c, lam, order, feature, epochs, b=0.0, pegasos=False):
                 best = np.clip(best, 0, c[i])
                 w += (best - a[i]) * y[i] * Z[i] / (lam * m)
                 a[i] = best
-            if epoch == epochs - 1 and visit >= len(X) // 2:
-                mean += w / (len(X) - len(X) // 2)
+            if epoch == epochs - 1 and visit >= len(order[0]) // 2:
+                mean += w / (len(order[0]) - len(order[0]) // 2)
     return a, w, mean
 
 
@@ -125,27 +123,19 @@ def textbook(X, y, c, lam, order, feature, epochs, b=0.0, pegasos=False):
 def test_a_sweep_is_the_textbook_s(rng, layout, dtype, feature, n_problems, weighted, pegasos):
     X, _ = make_rows(rng, n=40)
     rows = rows_of(X, layout, dtype)
-    n, d, epochs, seed = len(X), X.shape[1], 3, 11
+    n, d, epochs, seed, lam = len(X), X.shape[1], 3, 11, 0.03
     labels = rng.integers(-1, 2, size=(n_problems, n)).astype(np.int8)
-    lams = rng.uniform(1e-3, 0.1, n_problems)
     c = rng.uniform(0.2, 3, n) if weighted else np.ones(n)
-    norms = rows.squared_norms()
-    ascents = _ascent.blank_ascents(n_problems, 0)
-    ascents["scale"] = 1 / (lams * [(c * (y != 0)).sum() for y in labels])
-    ascents["intercept_scaling"] = feature
-    if pegasos:
-        ascents["pegasos_mass"] = 1 / (lams * ascents["scale"])
-    inside = np.arange(n)
-    order, draws = _ascent.order_of(inside, seed, 0), np.empty(n * epochs, np.int64)
-    _ascent.order_of(inside, seed, 0).draw(draws)
-    ascents["factor"] = rng.uniform(0.5, 2, n_problems)
-    lanes = _pegasos.lanes(rows)
-    assert lanes * np.dtype(dtype).itemsize == _core.BUNDLE_BYTES
-    a, w, sums = (np.zeros((m, lanes), t) for m, t in ((n, "f8"), (d, dtype), (d + 1, dtype)))
-    _core.bundle_run(
-        rows, order, inside, ascents, False, _pegasos.interleaved(labels, lanes),
-        c if weighted else None, norms, a, w, sums, epochs, _core.Watch(),
-    )  # fmt: skip
+    path = path_of(rows, labels, c if weighted else None, seed, **penalised(feature))
+    if not pegasos:
+        path.problems["pegasos_mass"] = 0
+    path.problems["factor"] = rng.uniform(0.5, 2, n_problems)
+    inside = np.flatnonzero(labels.any(axis=0))
+    draws = np.empty(len(inside) * epochs, np.int64)
+    permutation = _core.SAMPLINGS["permutation"]
+    _core.Order(seed, np.empty(len(inside), np.int64), permutation, 0).draw(draws)
+    path.run(lam, epochs, _core.Watch())
+    a, w, sums, ascents = path.a, path.v, path.means, path.problems
     w[:, :n_problems] *= ascents["factor"].astype(dtype)
     sums[:d, :n_problems] *= ascents["factor"].astype(dtype)
     near = {"rtol": 1e-9, "atol": 1e-10} if dtype == np.float64 else {"rtol": 1e-4, "atol": 1e-4}
@@ -154,8 +144,8 @@ def test_a_sweep_is_the_textbook_s(rng, layout, dtype, feature, n_problems, weig
             X,
             labels[k],
             c,
-            lams[k],
-            draws.reshape(epochs, n),
+            lam,
+            inside[draws].reshape(epochs, -1),
             feature,
             epochs,
             pegasos=pegasos,
@@ -170,21 +160,18 @@ def test_a_sweep_is_the_textbook_s(rng, layout, dtype, feature, n_problems, weig
     assert not sums[:, n_problems:].any()
 
 
-def begun(X, labels, layout, dtype, free):
-    """The arguments of `_core.bundle_run` for problems before their first epoch."""
-    rows = rows_of(X, layout, dtype)
-    (k, n), lam, lanes = labels.shape, 0.01, _pegasos.lanes(rows)
-    problem = Problem(rows, labels, None, Settings(lam, penalize_intercept=not free))
-    norms = rows.squared_norms()
-    features = _ascent.features_of(problem, norms)
-    inside, n_inside = np.flatnonzero(labels.any(axis=0)), np.count_nonzero(labels, axis=1)
-    ascents = _ascent.blank_ascents(k, 0)
-    ascents["scale"], ascents["intercept_scaling"] = 1 / (lam * n_inside), features
-    ascents["pegasos_mass"] = n_inside
-    shapes = [(n, lanes, "f8"), (X.shape[1], lanes, dtype), (X.shape[1] + 1, lanes, dtype)]
-    a, v, sums = (np.zeros(shape, kind) for *shape, kind in shapes)
-    signs, order = _pegasos.interleaved(labels, lanes), _ascent.order_of(inside, 5, 0)
-    return rows, order, inside, ascents, free, signs, None, norms, a, v, sums, 3
+def penalised(feature):
+    return {"intercept_scaling": feature} if feature else {"fit_intercept": False}
+
+
+def path_of(rows, labels, weights, seed, loss="hinge", **settings):
+    """A path of λ of problems over these rows."""
+    settings = Settings(1.0, loss=loss, **settings)
+    problem = Problem(rows, labels, weights, settings)
+    return _core.LamPath(
+        rows, problem.targets, problem.masses, diagonal=settings.loss.diagonal, seed=seed,
+        intercept_scaling=settings.constant_feature, free_intercept=settings.free_intercept,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("layout", [*SPARSE, "dense"])
@@ -195,21 +182,23 @@ def test_a_bundle_has_the_same_bits_wherever_it_is_stopped(rng, layout, dtype, f
 
     X, _ = make_rows(rng, n=700)
     labels = rng.choice([-1, 0, 1], p=[0.5, 0.1, 0.4], size=(5, 700)).astype(np.int8)
-    ends = []
+    rows, ends = rows_of(X, layout, dtype), []
     for every in (1e12, 1, 3e5):
-        arguments = begun(X, labels, layout, dtype, free)
-        n_stops, status = -1, None
-        while status is None:
-            n_stops += 1
-            with contextlib.suppress(InterruptedError):
-                status = _core.bundle_run(*arguments, _core.Watch(stop, every=every))
-        assert status == _core.DONE
+        path, n_stops = path_of(rows, labels, None, 5, penalize_intercept=not free), 0
+        for lam, last_epoch in ((0.05, 2), (0.01, 4)):
+            is_over = False
+            while not is_over:
+                try:
+                    path.run(lam, last_epoch, _core.Watch(stop, every=every))
+                    is_over = True
+                except InterruptedError:
+                    n_stops += 1
         assert n_stops > 6 if every == 1 else n_stops == 0 or every < 1e12
-        ends.append(arguments)
-    assert ends[0][3]["intercept"].any() == free  # its reference moves
+        ends.append((path.problems, path.a, path.v, path.means, *path.model()))
+    assert ends[0][0]["intercept"].any() == free  # its reference moves
     for end in ends[1:]:
-        for which in (3, 8, 9, 10):
-            assert end[which].tobytes() == ends[0][which].tobytes()
+        for array, same in zip(end, ends[0], strict=True):
+            assert array.tobytes() == same.tobytes()
 
 
 def fit_of(estimator):
@@ -217,32 +206,32 @@ def fit_of(estimator):
     return Schedule.restore(LINEAR, estimator._settings(estimator.lam_), estimator._state).solver
 
 
-@pytest.mark.parametrize("diagonal", [0, 0.5])
-def test_another_lam_keeps_the_best_multiple_of_the_dual_point(rng, diagonal):
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("folded", [False, True])
+def test_another_lam_keeps_the_best_multiple_of_the_dual_point(rng, loss, folded):
     """Of the multiples between a and the one that keeps w; D by its definition."""
     n, d, k, before, lam = 30, 7, 5, 1.0, 0.2
-    X, labels = rng.normal(size=(n, d)), rng.choice([-1, 1], size=(k, n))
-    a = rng.uniform(0, 1, size=(k, n)) * np.geomspace(1e-3, 1, k)[:, None]
+    X, labels = rng.normal(size=(n, d)), rng.choice([-1, 1], size=(k, n)).astype(np.int8)
+    path = path_of(_core.Rows(X), labels, None, 0, loss, fit_intercept=False)
+    diagonal = 0 if loss == "hinge" else 0.5
 
     def dual(a, lam):
         w = (a * labels) @ X / (lam * n)
         linear = (a - diagonal * a**2 / 2).sum(axis=1)
         return linear / n - lam / 2 * (w**2).sum(axis=1)
 
-    diagonal = np.full(n, diagonal)
-    factors = np.linspace(lam / before, 1, 1001)
-    best = np.max([dual(factor * a, lam) for factor in factors], axis=0)
-    ascents = _ascent.blank_ascents(k, 0)
-    ascents["factor"] = factor = 0.7 * _ascent._LARGEST_FACTOR ** np.linspace(-1, 1, k)
-    w = (a * labels) @ X / (before * n)
-    ascents["squared_norm"] = (w**2).sum(axis=1)
-    after, w = (_pegasos.interleaved(array, 8) for array in (a, w / factor[:, None]))
-    _ascent.change_lam(ascents, after, w, np.full(k, n), lam, before, diagonal)
-    after, w = after[:, :k].T, (w[:, :k] * ascents["factor"]).T
-    np.testing.assert_allclose(ascents["squared_norm"], (w**2).sum(axis=1))
+    if folded:  # as after many λ
+        path.problems["factor"] = 1e6
+    path.run(before, 2, _core.Watch())
+    a = path.a[:, :k].T.copy()
+    path.run(lam, 2, _core.Watch())  # no epoch more
+    after, w = path.a[:, :k].T, (path.v[:, :k] * path.problems["factor"]).T
+    best = np.max([dual(r * a, lam) for r in np.linspace(lam / before, 1, 1001)], axis=0)
+    np.testing.assert_allclose(path.problems["squared_norm"], (w**2).sum(axis=1))
     np.testing.assert_allclose(dual(after, lam), best, rtol=1e-5)
-    np.testing.assert_allclose(w, (after * labels) @ X / (lam * n), rtol=1e-12)
-    np.testing.assert_allclose(ascents["scale"], 1 / (lam * n))
+    np.testing.assert_allclose(w, (after * labels) @ X / (lam * n), rtol=1e-9)
+    np.testing.assert_allclose(path.problems["scale"], 1 / (lam * n))
+    assert (path.problems["factor"] == 1).all() == folded
 
 
 @pytest.mark.parametrize("free", [False, True])

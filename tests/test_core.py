@@ -51,8 +51,8 @@ def columns(layout, dtype, room=N, **more):
 
 def calls(layout, dtype):
     """A good call of every function of the core: its name, and its arguments."""
-    rows, lanes = make_rows(layout, dtype), _core.BUNDLE_BYTES // np.dtype(dtype).itemsize
-    labels, draws, one = np.ones((K, N), np.int8), np.arange(N), np.ones(N)
+    rows, labels = make_rows(layout, dtype), np.ones((K, N), np.int8)
+    draws, one = np.arange(N), np.ones(N)
     targets = _core.Targets(labels, one)
     yield "Targets", [labels, one]
     pending = np.zeros((K, 1), np.int64)
@@ -81,13 +81,9 @@ def calls(layout, dtype):
     yield "Targets.dual_values", [
         targets, np.ones((K, N)), np.ones(K), np.ones(K), np.full(K, 0.1),
     ]  # fmt: skip
-    signs = np.zeros((N, lanes), np.int8)
-    signs[:, :K] = 1
-    yield "bundle_run", [
-        rows, _core.Order(0, draws.copy(), SAMPLING, 0), draws, ascents(K), False,
-        signs, one, one, np.zeros((N, lanes)), values(dtype, D, lanes), values(dtype, D + 1, lanes),
-        3, _core.Watch(),
-    ]  # fmt: skip
+    yield "LamPath", [rows, targets, np.ones(K)]
+    path = _core.LamPath(rows, targets, np.ones(K), **KEYWORDS["LamPath"])
+    yield "LamPath.run", [path, 0.1, 3, _core.Watch()]
     yield "load_run", [
         rows, targets, 1, one, draws.copy(), np.zeros(N), np.zeros(D), ascents(1), 2, _core.Watch(),
     ]  # fmt: skip
@@ -136,17 +132,18 @@ MAY_BE_LONGER = {
     ("decision_function", 4, 0), ("Rows.combine", 1, 0),
     ("Rows", 0, 0), ("Rows", 1, 0), ("Rows", 2, 0), ("fit", 6, 1), ("fit", 8, 0),
     ("kernel_fit", 10, 0), ("Targets", 0, 0), ("Columns", 1, 0), ("Columns.keep", 1, 0),
-    ("Order", 1, 0), ("Rows.part", 1, 0), ("bundle_run", 3, 0),
+    ("Order", 1, 0), ("Rows.part", 1, 0),
 }  # fmt: skip
 MAY_BE_SHORTER = {
     ("decision_function", 4, 0), ("Rows.combine", 1, 0), ("fit", 8, 0), ("Rows", 2, 0),
     ("Order", 1, 0), ("Columns", 1, 0), ("Columns.keep", 1, 0),
-    ("kernel_fit", 10, 0), ("Targets", 0, 0), ("Rows.part", 1, 0), ("bundle_run", 3, 0),
+    ("kernel_fit", 10, 0), ("Targets", 0, 0), ("Rows.part", 1, 0),
 }  # fmt: skip
 
 
 INTERCEPT = {"intercept_scaling": 1.0, "free_intercept": False}
 KEYWORDS = {
+    "LamPath": INTERCEPT | {"diagonal": 0.0, "seed": 0},
     "Fits.are_valid": INTERCEPT | {"loss": 0},
     "certify": INTERCEPT | {"lams": np.full(K, 0.1)},
     "solve": INTERCEPT | {"lams": np.full(K, 0.1), "tol": 1e-3, "seed": 0, "solver": _core.AUTO},
@@ -346,7 +343,7 @@ def test_a_group_of_problems_has_the_scores_that_it_has_alone(layout, dtype, is_
 
 @pytest.mark.parametrize("wrong", [-1, N, 2**62, -(2**63)])
 def test_indices_out_of_range_are_refused(layout, dtype, wrong):
-    indices = {"fit": [8], "decision_function": [4], "bundle_run": [2], "Rows.part": [1],
+    indices = {"fit": [8], "decision_function": [4], "Rows.part": [1],
                "Columns": [2], "Columns.keep": [1], "Columns.among": [1, 2], "Columns.add": [1],
                "Columns.certify": [10], "kernel_fit": [10]}  # fmt: skip
     for name, good in calls(layout, dtype):
@@ -412,9 +409,16 @@ def test_memory_of_another_fit_is_refused(layout, dtype):
         assert not call("Fits.are_valid", [edited, np.dtype(dtype).itemsize])
 
 
-def test_a_bundle_with_an_order_of_other_rows_is_refused(layout, dtype):
-    good = dict(calls(layout, dtype))["bundle_run"]
-    refused("bundle_run", [*good[:2], good[2][:-1], *good[3:]])
+def test_a_bundle_has_labels_of_no_more_problems_than_it_has_room_for(layout, dtype):
+    rows, lanes = make_rows(layout, dtype), _core.BUNDLE_BYTES // np.dtype(dtype).itemsize
+    for k in (lanes, lanes + 1):
+        arguments = [rows, _core.Targets(np.ones((k, N), np.int8)), np.ones(k)]
+        (call if k == lanes else refused)("LamPath", arguments)
+    huber = _core.Targets(np.ones((K, N), np.int8), None, (6, 0.1), np.ones((K, N)))
+    refused("LamPath", [rows, huber, np.ones(K)])
+    path = call("LamPath", [rows, _core.Targets(np.ones((K, N), np.int8)), np.ones(K)])
+    for lam, last_epoch in ((0.0, 1), (np.nan, 1), (np.inf, 1), (0.1, -1), (0.1, 2**62 // N)):
+        refused("LamPath.run", [path, lam, last_epoch, _core.Watch()])
 
 
 def test_memory_of_another_kernel_machine_is_refused(dtype):

@@ -12,6 +12,8 @@ LOSSES: Final[dict[str, int]]
 SAMPLINGS: Final[dict[str, int]]
 PROBLEM: Final[np.dtype[np.void]]
 
+def aligned_zeros(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]: ...
+
 @disjoint_base
 class Watch:
     def __init__(
@@ -140,22 +142,28 @@ def load_run(
     n_epochs: int,
     watch: Watch,
 ) -> int: ...
-def bundle_run(
-    rows: Rows,
-    order: Order,
-    inside: NDArray[np.int64],
-    problems: NDArray[np.void],
-    free_intercept: bool,
-    labels: NDArray[np.int8],
-    bounds: NDArray[np.float64] | None,
-    norms: NDArray[np.float64],
-    a: NDArray[np.float64],
-    v: NDArray[np.floating],
-    sums: NDArray[np.floating],
-    last_epoch: int,
-    watch: Watch,
-    loss: int | tuple[int, float] | tuple[int, float, float] = ...,
-) -> int: ...
+
+@disjoint_base
+class LamPath:
+    problems: NDArray[np.void]
+    a: NDArray[np.float64]
+    v: NDArray[np.floating]
+    means: NDArray[np.floating]
+    def __init__(
+        self,
+        rows: Rows,
+        targets: Targets,
+        masses: NDArray[np.float64],
+        *,
+        diagonal: float,
+        intercept_scaling: float,
+        free_intercept: bool,
+        seed: int,
+    ) -> None: ...
+    def run(self, lam: float, last_epoch: int, watch: Watch) -> None: ...
+    def model(
+        self,
+    ) -> tuple[NDArray[np.floating], NDArray[np.float64], NDArray[np.float64]]: ...
 
 LINEAR: Final[int]
 POLYNOMIAL: Final[int]

@@ -14,6 +14,7 @@ call does with them.
 import _thread
 import contextvars
 import functools
+import math
 import re
 import threading
 
@@ -385,6 +386,14 @@ cdef int require_indices(const int64_t[::1] indices, int64_t start, int64_t stop
 cdef int require_aligned(const void *address, size_t bytes, str what) except -1:
     """Raise a ValueError if numbers of so many bytes do not lie where the processor wants them."""
     return require(<size_t>address % bytes == 0, what)
+
+
+def aligned_zeros(shape, dtype):
+    """Zeros that begin on a line of cache: vector loads that straddle two lines cost a fifth more."""
+    size = np.dtype(dtype).itemsize * math.prod(shape)
+    cdef uint8_t[::1] raw = np.zeros(size + PEGASOS_BUNDLE_BYTES, np.uint8)
+    cdef size_t skip = -<size_t> &raw[0] % PEGASOS_BUNDLE_BYTES
+    return np.asarray(raw)[skip:skip + size].view(dtype).reshape(shape)
 
 
 cdef pegasos_loss loss_of(loss) except *:
@@ -878,8 +887,7 @@ def fit(Rows rows not None, pegasos_linear[::1] problems not None, Targets targe
     """
     cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, k, status
     cdef int64_t n_problems = problems.shape[0], lanes = PEGASOS_BUNDLE_BYTES // rows.c.value_bytes
-    cdef void *room = NULL
-    cdef value_t *bundle = NULL
+    cdef value_t[:, ::1] bundle
     cdef pegasos_linear_set set
     cdef pegasos_draws source
     require(rows.c.value_bytes == sizeof(value_t), "weights must have the type of the rows")
@@ -901,37 +909,32 @@ def fit(Rows rows not None, pegasos_linear[::1] problems not None, Targets targe
     set.weights = &weights[0, 0]
     set.sums = NULL if sums is None else &sums[0, 0]
     watch = watch or Watch()
-    if bundled:  # on a line of cache: vector loads that straddle two lines cost a fifth more
-        room = calloc(<size_t> ((1 + (sums is not None)) * d + 1), PEGASOS_BUNDLE_BYTES)
-        if room == NULL:
-            raise MemoryError(f"there is no room for a bundle of {d} features")
-        bundle = <value_t *> ((<size_t> room + PEGASOS_BUNDLE_BYTES - 1) // PEGASOS_BUNDLE_BYTES
-                              * PEGASOS_BUNDLE_BYTES)
-        interleave(weights, bundle, lanes, False)
-        set.weights = bundle
+    if bundled:
+        bundle = aligned_zeros(((1 + (sums is not None)) * d, lanes), f"f{rows.c.value_bytes}")
+        interleave(weights, bundle[:d], False)
+        set.weights = &bundle[0, 0]
         if sums is not None:
-            interleave(sums, bundle + d * lanes, lanes, False)
-            set.sums = bundle + d * lanes
+            interleave(sums, bundle[d:], False)
+            set.sums = &bundle[d, 0]
     with nogil:
         status = pegasos_linear_train(&rows.c, &set, &source, &watch.c)
     if bundled:
-        interleave(weights, bundle, lanes, True)
+        interleave(weights, bundle[:d], True)
         if sums is not None:
-            interleave(sums, bundle + d * lanes, lanes, True)
-        free(room)
+            interleave(sums, bundle[d:], True)
     watch.answer(status)
 
 
-cdef void interleave(value_t[:, ::1] array, value_t *bundle, int64_t lanes, bint back) noexcept:
+cdef void interleave(value_t[:, ::1] array, value_t[:, ::1] bundle, bint back) noexcept:
     """Copy an array of shape (n_problems, n_features) to a bundle, or `back`."""
     cdef int64_t k, j
     with nogil:
         for k in range(array.shape[0]):
             for j in range(array.shape[1]):
                 if back:
-                    array[k, j] = bundle[j * lanes + k]
+                    array[k, j] = bundle[j, k]
                 else:
-                    bundle[j * lanes + k] = array[k, j]
+                    bundle[j, k] = array[k, j]
 
 
 def model(const pegasos_linear[::1] problems not None, const value_t[:, ::1] weights not None,
@@ -1109,6 +1112,8 @@ cdef pegasos_dual _blank_dual
 DUAL_STATE = np.asarray(<pegasos_dual[:1]> &_blank_dual).dtype
 #: What runs return.
 DONE, OVERFLOW = PEGASOS_DONE, PEGASOS_OVERFLOW
+# From where on a bundle's factor is folded into its vectors, whose numbers get small beside it.
+cdef double LARGEST_FACTOR = 1e6
 
 
 def free_feature(double mean_norm, double nu=0):
@@ -1135,46 +1140,115 @@ def load_run(Rows rows not None, Targets targets not None, int64_t k,
     return watch.answer(status)
 
 
-def bundle_run(Rows rows not None, Order order not None, const int64_t[::1] inside not None,
-               pegasos_dual[::1] problems not None, bint free_intercept,
-               const int8_t[:, ::1] labels not None, const double[::1] bounds,
-               const double[::1] norms not None, double[:, ::1] a not None,
-               value_t[:, ::1] v not None, value_t[:, ::1] sums not None, int64_t last_epoch,
-               Watch watch not None, loss=PEGASOS_HINGE):
-    """Run the epochs of a bundle; returns a status. See ``pegasos_bundle_run``."""
-    cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, status
-    cdef int64_t lanes = PEGASOS_BUNDLE_BYTES // rows.c.value_bytes
-    cdef pegasos_bundle bundle
-    require(rows.c.value_bytes == sizeof(value_t), "v must have the type of the rows")
-    require(1 <= problems.shape[0] <= lanes, "a bundle has room for no more problems")
-    memset(&bundle, 0, sizeof(bundle))
-    bundle.targets.loss = loss_of(loss)
-    require(bundle.targets.loss.kind <= PEGASOS_LOG_LOSS, "a bundle has labels")
-    require(labels.shape[0] == n == a.shape[0] and labels.shape[1] == lanes == a.shape[1],
-            "labels and a must have shape (n_rows, lanes)")
-    require(bounds is None or bounds.shape[0] == n, "bounds must have n_rows entries")
-    require(norms.shape[0] == n, "norms must have n_rows entries")
-    require(v.shape[0] == d == sums.shape[0] - 1 and v.shape[1] == lanes == sums.shape[1],
-            "v must have shape (n_features, lanes), and sums one more row")
-    require(order.permutation is not None and order.c.n_rows == inside.shape[0],
-            "the order must be of the rows inside")
-    require_indices(inside, 0, n, "inside must be in [0, n_rows)")
-    bundle.n_problems = problems.shape[0]
-    bundle.last_epoch = last_epoch
-    bundle.free_intercept = free_intercept
-    bundle.problems = &problems[0]
-    bundle.targets.n, bundle.targets.labels = n, &labels[0, 0]
-    bundle.targets.weights = NULL if bounds is None else &bounds[0]
-    bundle.norms = &norms[0]
-    bundle.a = &a[0, 0]
-    bundle.v = &v[0, 0]
-    bundle.sums = &sums[0, 0]
-    bundle.inside = &inside[0]
-    bundle.order = &order.c
-    bundle.permutation = &order.permutation[0]
-    with nogil:
-        status = pegasos_bundle_run(&rows.c, &bundle, &watch.c)
-    return watch.answer(status)
+cdef class LamPath:
+    """A bundle of problems on the way along a path of λ, from large ones to small ones.
+
+    A λ begins where the last one ended, the first with an epoch of Pegasos. `diagonal` is that of
+    the loss, which takes labels. See ``pegasos_bundle``.
+    """
+    cdef pegasos_bundle c
+    cdef Rows rows
+    cdef Order order
+    cdef tuple memory
+    cdef object masses, diagonal
+    cdef double lam
+    cdef readonly object problems
+    """Of the layout `DUAL_STATE`."""
+
+    cdef readonly object a, v, means
+    """Interleaved, of n_rows, n_features and n_features + 1 rows: see ``pegasos_bundle``."""
+
+    def __init__(self, Rows rows not None, Targets targets not None,
+                 const double[::1] masses not None, *, double diagonal, double intercept_scaling,
+                 bint free_intercept, uint64_t seed):
+        cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, n_problems = targets.n_problems, k
+        cdef int64_t lanes = PEGASOS_BUNDLE_BYTES // rows.c.value_bytes
+        cdef pegasos_dual[::1] problems
+        cdef const double[::1] norms = rows.squared_norms()
+        cdef const int64_t[::1] inside
+        cdef const int8_t[:, ::1] of_lanes
+        cdef double[:, ::1] a
+        cdef uint8_t[::1] v, means
+        targets.require_masses(masses)
+        require(targets.c.n == n and n_problems <= lanes and targets.c.values == NULL,
+                "targets must be labels of n_rows, of as many problems as a bundle has room for")
+        labels, weights = np.asarray(targets.arrays[0]), targets.arrays[1]
+        self.rows, self.masses = rows, np.array(masses)
+        self.diagonal = diagonal / np.maximum(np.ones(n) if weights is None else weights, 1e-300)
+        self.problems = np.zeros(n_problems, DUAL_STATE)
+        self.problems["factor"], self.problems["pegasos_mass"] = 1, masses
+        self.problems["generator"] = np.random.SeedSequence([seed, 1]).generate_state(
+            n_problems, np.uint64)
+        self.problems["intercept_scaling"] = intercept_scaling
+        for k in range(n_problems if free_intercept else 0):
+            of_k = np.asarray(norms)[labels[k] != 0]
+            mean = of_k.mean() if len(of_k) else 0
+            self.problems["intercept_scaling"][k] = pegasos_free_feature(mean, 0)
+        signs, self.a = np.zeros((n, lanes), np.int8), aligned_zeros((n, lanes), np.float64)
+        signs[:, :n_problems] = labels.T
+        self.v, self.means = (aligned_zeros((d + more, lanes), f"f{rows.c.value_bytes}")
+                              for more in (0, 1))
+        some = np.flatnonzero(labels.any(axis=0))
+        self.memory = targets, norms, signs, some
+        problems, inside, of_lanes, a = self.problems, some, signs, self.a
+        v, means = self.v.view(np.uint8).ravel(), self.means.view(np.uint8).ravel()
+        self.c.n_problems, self.c.free_intercept = n_problems, free_intercept
+        self.c.problems, self.c.targets, self.c.targets.labels = (
+            &problems[0], targets.c, &of_lanes[0, 0])
+        self.c.norms, self.c.a, self.c.v, self.c.sums = &norms[0], &a[0, 0], &v[0], &means[0]
+        if len(some):  # of two classes, a fold may have no row
+            self.order = Order(seed, np.empty(len(some), np.int64), PEGASOS_PERMUTATION, 0)
+            self.c.inside, self.c.order = &inside[0], &self.order.c
+            self.c.permutation = &self.order.permutation[0]
+
+    def run(self, double lam, int64_t last_epoch, Watch watch not None):
+        """Go on at `lam`, at most that of the call before, to the end of an epoch of this number.
+
+        A run that was stopped goes on when it is called again.
+        """
+        cdef int status
+        require(0 < lam and lam - lam == 0, "lam must be finite and > 0")
+        require(0 <= last_epoch < LARGEST // self.rows.c.n_rows,
+                "last_epoch must be in [0, 2**62/n_rows)")
+        if self.lam == 0:
+            self.problems["scale"] = 1 / (lam * self.masses)
+        elif lam != self.lam:
+            self.change_lam(lam)
+        self.lam, self.c.last_epoch = lam, last_epoch
+        if self.order is None:
+            return
+        with nogil:
+            status = pegasos_bundle_run(&self.rows.c, &self.c, &watch.c)
+        watch.answer(status)
+
+    cdef int change_lam(self, double lam) except -1:
+        """Take the multiple of the dual point whose dual value is best.
+
+        With q = before/lam, w(a) becomes q w. Of the points r a, that of the best dual value is
+        taken, where 1/q <= r <= 1: at r = 1/q, w stays as it is, as it does for small λ once no row
+        is at its bound; at r = 1, a does. D(r a) = r A - r^2 B, with A = sum_i a_i/m and B = lam/2
+        |q w|^2 + sum_i h_i a_i^2/(2m), h_i of the diagonal, is highest at A/(2 B).
+        """
+        problems, k, q = self.problems, self.c.n_problems, self.lam / lam
+        twice_b, r = lam * q**2 * problems["squared_norm"], np.ones(self.a.shape[1])
+        twice_b += (self.diagonal[:, None] * self.a * self.a).sum(axis=0)[:k] / self.masses
+        np.divide(self.a.sum(axis=0)[:k] / self.masses, twice_b, out=r[:k], where=twice_b > 0)
+        np.clip(r, 1 / q, 1, out=r)
+        self.a *= r
+        problems["scale"] = 1 / (lam * self.masses)
+        problems["squared_norm"] *= (q * r[:k]) ** 2
+        for of_w in ("constant_weight", "factor"):
+            problems[of_w] *= q * r[:k]
+        if problems["factor"].max() > LARGEST_FACTOR:
+            self.v[:, :k] *= problems["factor"].astype(self.v.dtype)
+            problems["factor"] = 1
+        return 0
+
+    def model(self):
+        """Means of w over the last half epoch, the factors to multiply them by, and intercepts."""
+        d, k = self.rows.c.n_features, self.c.n_problems
+        constant = self.problems["intercept_scaling"] * self.means[d, :k]
+        return self.means[:d].T, self.problems["factor"], self.problems["intercept"] + constant
 
 
 # ---- Kernel problems ---------------------------------------------------------------------------

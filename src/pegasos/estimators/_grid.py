@@ -22,7 +22,7 @@ from pegasos.estimators import _folds
 from pegasos.problems import _rows, _validate
 from pegasos.problems._problem import Problem
 from pegasos.problems._settings import Settings
-from pegasos.solvers import _ascent, _pegasos, _state
+from pegasos.solvers import _pegasos, _state
 from pegasos.solvers._joint import Joint
 from pegasos.solvers._schedule import LINEAR, Schedule
 
@@ -305,9 +305,9 @@ class Training:
         """
         machines, folds, grid, lams = self.machines, self.folds, self.grid, self.lams
         rows, settings = machines.rows, self.points[int(np.argmin(lams))]
-        size, norms = _pegasos.lanes(rows), rows.squared_norms()
+        size = _pegasos.lanes(rows)
         overflow = _validate.overflow(np.dtype(f"f{rows.value_bytes}"), settings.lam)
-        if not np.isfinite(norms).all():
+        if not np.isfinite(rows.squared_norms()).all():
             raise overflow
         found: collections.deque[tuple[Any, ...]] = collections.deque()
         spent: collections.deque[tuple[Any, float]] = collections.deque()
@@ -318,18 +318,22 @@ class Training:
             fold, column = np.array(members).T
             labels, weights, _ = folds.problems(fold, column)
             problem = Problem(rows, labels, weights, settings)
-            path = _ascent.LamPath(problem, norms, self.seed)
-            for place in order:
+            path = _core.LamPath(
+                rows, problem.targets, problem.masses, diagonal=settings.loss.diagonal,
+                intercept_scaling=settings.constant_feature,
+                free_intercept=settings.free_intercept, seed=self.seed,
+            )  # fmt: skip
+            for number, place in enumerate(order, 1):
                 where, began = (*machines.where, place), time.perf_counter()
-                path.run(float(lams[place]), epochs, tell)
+                path.run(float(lams[place]), number * epochs, _core.Watch(tell))
                 coef, factor, intercept = path.model()
                 for k in np.unique(fold):
-                    number, here = folds.numbers[k], np.flatnonzero(fold == k)
-                    scores = machines.scores([number], coef, np.zeros(size))[0][:, here]
+                    of_fold, here = folds.numbers[k], np.flatnonzero(fold == k)
+                    scores = machines.scores([of_fold], coef, np.zeros(size))[0][:, here]
                     scores = factor[here] * scores + intercept[here]
                     if not np.isfinite(scores).all():
                         raise overflow
-                    found.append((where, number, column[here], scores))
+                    found.append((where, of_fold, column[here], scores))
                 spent.append((where, time.perf_counter() - began))
 
         def take() -> None:  # in the thread that called: scorers of users' may not want others

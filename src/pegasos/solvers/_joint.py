@@ -16,7 +16,6 @@ from pegasos import _core, _threads
 from pegasos.problems import _rows, _validate
 from pegasos.problems._certificate import Certificate
 from pegasos.problems._settings import Settings
-from pegasos.solvers._pegasos import aligned_zeros
 from pegasos.solvers._schedule import _LEAST_GAP, _MOST_EPOCHS, GAP, LINEAR
 
 # With a tolerance, Pegasos checks the gap after so many epochs, then whenever they have doubled.
@@ -63,7 +62,7 @@ class Joint:
         if len(self.memory):
             return
         try:
-            self.memory = aligned_zeros((self.kept(n),), np.uint8)
+            self.memory = _core.aligned_zeros((self.kept(n),), np.uint8)
         except (MemoryError, ValueError):
             raise MemoryError(
                 f"a problem over {n} rows of {self.n_features} features and {K} classes is more "
@@ -228,7 +227,7 @@ class Joint:
         now = self.standing_of(self.memory)
         if now["is_checked"] or not now["n_steps"]:
             return self.memory
-        memory = aligned_zeros(self.memory.shape, np.uint8)
+        memory = _core.aligned_zeros(self.memory.shape, np.uint8)
         memory[:] = self.memory
         self.standing_of(memory)["is_due"] = 1
         last = "last_step" if self.is_pegasos else "last_epoch"
@@ -330,7 +329,7 @@ class Joint:
         # Where no fit has begun, the core takes all of it to be 0.
         if self.standing_of(memory.copy())["n_rows"] != self.n_rows and memory.any():
             raise ValueError("state.memory is not that of a fit to as many rows")
-        self.memory = aligned_zeros((kept,), np.uint8)
+        self.memory = _core.aligned_zeros((kept,), np.uint8)
         self.memory[:], self.base, self.is_pegasos = (
             state["memory"],
             state["base"],

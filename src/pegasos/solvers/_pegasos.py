@@ -7,7 +7,6 @@ need be, and gets the bits of an uninterrupted run.
 import copy
 import dataclasses
 import functools
-import math
 import warnings
 from collections.abc import Callable
 from typing import Any, Self
@@ -19,7 +18,6 @@ from pegasos.problems import _validate
 from pegasos.problems._problem import Problem
 from pegasos.problems._settings import Settings
 
-_CACHE_LINE = 64
 # Weights of the problems that share dense rows.
 _SHARED_NUMBERS = 2**15
 # Steps are counted from a delay that must be a whole number in float64.
@@ -28,15 +26,6 @@ _MOST_DELAY = 2**53
 MOST_GROWTH, _MOST_STEPS = 2**20, 2**50
 # A bundle over sparse rows costs about as much as so many problems one by one.
 _LEAST_BUNDLE = 3
-
-
-def aligned_zeros(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """Zeros that begin on a cache line: vector loads that straddle two lines cost a fifth more."""
-    dtype = np.dtype(dtype)
-    size = math.prod(shape) * dtype.itemsize
-    raw = np.zeros(size + _CACHE_LINE, dtype=np.uint8)
-    skip = -raw.ctypes.data % _CACHE_LINE
-    return raw[skip : skip + size].view(dtype).reshape(shape)
 
 
 def lanes(rows: _core.Rows) -> int:
@@ -48,13 +37,6 @@ def in_bundles(rows: _core.Rows, settings: Settings) -> bool:
     """Whether problems go as bundles, if they are enough: over sparse rows, if steps are simple."""
     simple = settings.batch_size == 1 and not settings.project and not settings.loss.has_targets
     return bool(rows.is_sparse and simple)
-
-
-def interleaved(array: np.ndarray, lanes: int) -> np.ndarray:
-    """Copy an array of shape (n_problems, n) to one of (n, lanes); lanes to spare hold zeros."""
-    copy = aligned_zeros((array.shape[1], lanes), array.dtype)
-    copy[:, : len(array)] = array.T
-    return copy
 
 
 def next_draw(problems: np.ndarray) -> int:
@@ -124,7 +106,7 @@ class Pegasos:
         problems["ball"] = settings.loss.ball if settings.project else 0
         problems["q"] = 1
         try:
-            weights = aligned_zeros(self.shape, self.dtype)
+            weights = _core.aligned_zeros(self.shape, self.dtype)
         except (MemoryError, ValueError):
             raise MemoryError(
                 f"{self.shape[1]} weights for each of {n_problems} problems are more than memory "
@@ -138,7 +120,7 @@ class Pegasos:
                 f"{_validate.parameter('batch_size', settings.batch_size)} is more rows than "
                 "memory has room for"
             ) from None
-        sums = aligned_zeros(self.shape, self.dtype) if settings.average else None
+        sums = _core.aligned_zeros(self.shape, self.dtype) if settings.average else None
         finished, base = np.zeros((2, n_problems), np.int64)
         return {
             "weights": weights, "sums": sums, "earlier": None, "pending": pending,
@@ -177,7 +159,7 @@ class Pegasos:
         for name in self._ARRAYS:
             array = getattr(self, name)
             if array is not None:
-                setattr(new, name, aligned_zeros(array.shape, array.dtype))
+                setattr(new, name, _core.aligned_zeros(array.shape, array.dtype))
                 getattr(new, name)[...] = array
         return new
 
@@ -195,7 +177,7 @@ class Pegasos:
     def set_averaging(self, is_wanted: bool) -> None:
         """Let later plans average the iterates, as the settings say or over a suffix, or not."""
         if is_wanted and self.sums is None:
-            self.sums = aligned_zeros(self.weights.shape, self.weights.dtype)
+            self.sums = _core.aligned_zeros(self.weights.shape, self.weights.dtype)
         elif not is_wanted and self.sums is not None:
             restarted = self._restarted(slice(None), 0)
             _core.change(vars(self), {"sums": None, "earlier": None}, written=restarted)
