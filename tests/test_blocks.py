@@ -740,6 +740,21 @@ def test_a_load_foretells_the_gap(blocks, loss):
         np.testing.assert_allclose(schedule._foretold(), gaps, rtol=1e-6)
 
 
+def test_problems_whose_gap_is_small_enough_are_left_alone(blocks):
+    schedule, _ = PegasosClassifier(lam=1e-3, solver="sdca", random_state=0)._prepare(
+        blocks, None, None
+    )
+    gaps = schedule.train(blocks, tol=None, max_iter=1).relative_gap
+    tol = np.median(gaps)
+    is_done, a, w = gaps <= tol, schedule.a.copy(), schedule.w.copy()
+    assert 0 < is_done.sum() < len(gaps)
+    found = schedule.train(blocks, tol=tol, max_iter=50).relative_gap
+    assert (found <= tol).all()
+    assert (found[is_done] == gaps[is_done]).all()
+    assert ((schedule.a == a).all(axis=1) == is_done).all()
+    assert ((schedule.w == w).all(axis=1) == is_done).all()
+
+
 def test_a_damaged_state_of_dual_ascent_is_refused(blocks):
     clf = PegasosClassifier(lam=1e-2, solver="sdca", random_state=0)
     schedule, fresh = (clf._prepare(blocks, None, None)[0] for _ in range(2))
