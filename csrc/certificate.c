@@ -84,18 +84,37 @@ static double best_of_hinges(int64_t count, const place *places, double weight, 
     return n_ends > 0 ? sum_of_ends / (double)n_ends : 0;
 }
 
-/* The slope in b of sum_i c_i l(u_i), and its derivative. `scores` may be NULL: all 0. */
-static double slope_in_intercept(const pegasos_targets *t, loss_form l, const double *scores,
-                                 double b, double *curvature)
+/* The slope in b of sum_i c_i l(u_i), and its derivative; `scores` may be NULL: all 0. Rows are read
+ * before they become SIMD, in loops that have no branches. */
+CLONES_WIDE static double slope_in_intercept(const pegasos_targets *t, const double *scores,
+                                             double b, double *curvature)
 {
-    double slope = 0;
+    enum { ROWS = 256, LANES = LOSS_LANES };
+    const loss_form l = loss_of(t->loss);
+    double slopes[LANES] = {0}, curvatures[LANES] = {0}, slope = 0, y[ROWS], c[ROWS], u[ROWS];
+    for (int64_t first = 0; first < t->n; first += ROWS) {
+        const int64_t count = t->n - first < ROWS ? t->n - first : ROWS;
+        for (int64_t i = 0; i < ROWS; i++)
+            y[i] = i < count ? t->labels[first + i] : 0;
+        for (int64_t i = 0; i < ROWS; i++)
+            c[i] = t->weights && y[i] != 0 ? t->weights[first + i] : 1;
+        for (int64_t i = 0; i < ROWS; i++) /* rows outside may have any score */
+            u[i] = y[i] != 0 ? value_at(t, first + i) - (scores ? y[i] * scores[first + i] : 0) : 0;
+        for (int64_t i = 0; i < count; i += LANES) {
+            double p[LANES], bend[LANES];
+            for (int k = 0; k < LANES; k++)
+                u[i + k] -= y[i + k] * b;
+            loss_slopes(l, u + i, p, bend);
+            for (int k = 0; k < LANES; k++)
+                slopes[k] += c[i + k] * y[i + k] * p[k];
+            for (int k = 0; k < LANES; k++)
+                curvatures[k] += c[i + k] * (y[i + k] * y[i + k]) * bend[k];
+        }
+    }
     *curvature = 0;
-    for (int64_t i = 0; i < t->n; i++) {
-        const double c = weight_at(t, i), f = scores ? scores[i] : 0, u = error_at(t, i, f + b);
-        if (c == 0)
-            continue;
-        slope -= c * t->labels[i] * loss_derivative(l, u);
-        *curvature += c * loss_second_derivative(l, u);
+    for (int k = 0; k < LANES; k++) {
+        slope -= slopes[k];
+        *curvature += curvatures[k];
     }
     return slope;
 }
@@ -112,8 +131,8 @@ static double best_by_slopes(const pegasos_targets *t, const double *scores, dou
     double low = penalty > 0 ? 0 : INFINITY, high = penalty > 0 ? 0 : -INFINITY;
     for (int64_t i = 0; i < t->n; i++) { /* u_i = 0 where b = y_i z_i - f_i */
         const double at = t->labels[i] * value_at(t, i) - (scores ? scores[i] : 0);
-        low = t->labels[i] != 0 ? fmin(low, at) : low;
-        high = t->labels[i] != 0 ? fmax(high, at) : high;
+        low = t->labels[i] != 0 && at < low ? at : low;
+        high = t->labels[i] != 0 && at > high ? at : high;
     }
     if (!(isfinite(low) && isfinite(high)))
         return low == INFINITY && high == -INFINITY ? 0 : NAN; /* no rows, or an overflow */
@@ -128,7 +147,7 @@ static double best_by_slopes(const pegasos_targets *t, const double *scores, dou
     enum { STEPS = 200 };
     for (int k = 0; k < STEPS && high - low > rounding; k++) {
         double curvature;
-        const double slope = slope_in_intercept(t, l, scores, b, &curvature) + penalty * b;
+        const double slope = slope_in_intercept(t, scores, b, &curvature) + penalty * b;
         if (slope == 0)
             break;
         *(slope < 0 ? &low : &high) = b;

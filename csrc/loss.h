@@ -216,6 +216,37 @@ static INLINE double loss_derivative(loss_form l, double u)
     return clamp(v / l.width, l.least, l.most);
 }
 
+/* l'(u) of some errors side by side, and l''(u) where l is smooth; else 0. */
+enum { LOSS_LANES = 8 };
+static INLINE void loss_slopes(loss_form l, const double *u, double *slope, double *bend)
+{
+    const double dead = l.dead, least = l.least, most = l.most, per_width = 1 / l.width;
+    for (int k = 0; k < LOSS_LANES; k++)
+        bend[k] = 0;
+    if (!loss_is_quadratic(l)) {
+        for (int k = 0; k < LOSS_LANES; k++)
+            slope[k] = loss_derivative(l, u[k]);
+        for (int k = 0; k < LOSS_LANES; k++)
+            bend[k] = slope[k] * (1 - slope[k]);
+    } else if (!loss_is_smooth(l)) {
+        for (int k = 0; k < LOSS_LANES; k++)
+            slope[k] = u[k] > dead ? most : u[k] < -dead ? least : 0;
+    } else {
+        for (int k = 0; k < LOSS_LANES; k++)
+            slope[k] = u[k] > dead ? u[k] - dead : u[k] < -dead ? u[k] + dead : 0;
+        for (int k = 0; k < LOSS_LANES; k++)
+            slope[k] *= per_width;
+        for (int k = 0; k < LOSS_LANES; k++)
+            bend[k] = (least < slope[k]) & (slope[k] < most) & ((dead == 0) | (slope[k] != 0))
+                          ? per_width
+                          : 0;
+        for (int k = 0; k < LOSS_LANES; k++)
+            slope[k] = slope[k] > least ? slope[k] : least;
+        for (int k = 0; k < LOSS_LANES; k++)
+            slope[k] = slope[k] < most ? slope[k] : most;
+    }
+}
+
 /* ---- Its dual variables ---------------------------------------------------------------------- */
 
 /* The bounds of a dual variable. */
@@ -356,12 +387,6 @@ static INLINE double loss_bend(loss_form l, double slope, double c, double width
         return c > 0 ? slope * (1 - slope / c) : 0;
     const bool is_within = loss_least(l, c) < slope && slope < loss_most(l, c);
     return is_within && (l.dead == 0 || slope != 0) ? c / width : 0;
-}
-
-/* l''(u), where l is smooth; else 0. */
-static INLINE double loss_second_derivative(loss_form l, double u)
-{
-    return loss_is_smooth(l) ? loss_bend(l, loss_derivative(l, u), 1, l.width) : 0;
 }
 
 /* The width of a smooth loss; any for the log loss. */
