@@ -288,7 +288,12 @@ static void prefer_zero(fit *f)
 {
     state *s = f->s;
     const pegasos_progress now = progress_of_state(s);
+    const double norm = f->problem->lam / 2 * squared_norm_of(f->coef, f->rows->n_features);
     double b;
+    /* P is strongly convex: it is above P* by norm or more at w = 0 if w is the optimum, and if it
+     * is not, w is no farther from it than the gap allows. */
+    if (norm > 4 * (now.relative_gap * now.objective + rounding_of(s->loss)))
+        return;
     const double constant = pegasos_constant_model(f->problem, &f->targets, s->mass, &b);
     const double primal = s->n_inside > 0 ? constant : 0;
     if (!isfinite(now.objective) || primal > now.objective + rounding_of(s->loss))
