@@ -38,7 +38,6 @@
 #include "passes.h"
 #include "symmetric.h"
 
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -61,10 +60,8 @@ enum {
 static const double NARROWER = 0.6;
 /* A line search ends where the slope is this part of that at its start. */
 static const double FLAT = 0.01;
-/* Beside lam: what Newton's matrix has for a free intercept, and what its rounding may be. */
-static const double FREE = 1e-4, ROUNDING = 0.1;
-/* Numbers of single precision lie well within its range. */
-static const double TINY = 1e-30;
+/* What Newton's matrix has for a free intercept, beside lam. */
+static const double FREE = 1e-4;
 /* Beside the trace: what makes a matrix regular again; then a hundred times as much. */
 static const double RIDGE = 1e-10;
 /* How exact conjugate gradients are. */
@@ -562,18 +559,14 @@ static bool multiply(const run *r, const iteration *s, const symmetric *m)
  *
  *     p = (r - A^T x)/lam,    (lam + A A^T) x = A r.
  *
- * Along directions in which nothing but lam holds the matrix up (features that add up to a
- * constant), errors must stay small beside it: single precision will do for a large lam alone.
- *
  * A matrix that rounding has made singular is made again, in double precision, and then with a
  * little more on its diagonal.
  */
 static bool solve_by_matrix(const run *r, iteration *s)
 {
     const pegasos_newton *p = r->p;
-    const bool is_single = r->x->blas && r->x->norms
-                           && FLT_EPSILON * s->sums[TRACE] <= ROUNDING * p->lam && p->lam > TINY
-                           && s->sums[TRACE] < 1 / TINY;
+    const bool is_single =
+        r->x->norms && symmetric_may_be_single(r->x->blas, s->sums[TRACE], p->lam);
     const bool are_few = r->x->blas && 2 * s->n_band <= r->size && !p->free_intercept;
     const double last = diagonal(r, s, r->d), intercept = p->feature * r->right[r->d];
     const pegasos_progress now = progress_of(p);

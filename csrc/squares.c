@@ -24,6 +24,8 @@
 enum { ROWS_PER_BLOCK = 1024, ROWS = 128, FEW_OUTPUTS = 16, MANY_OUTPUTS = 128 };
 /* Passes over the rows: that of the matrix. */
 enum { PASSES = 1 };
+/* The least tol for which single precision is tried. */
+static const double LEAST_SINGLE = 1e-4;
 
 static int64_t stride_of(int64_t n_features, int64_t n_outputs)
 {
@@ -73,15 +75,15 @@ static void multiply_some(const block_pass *pass, int64_t block, int64_t first, 
     const squares *const x = pass->context;
     const fit *const f = x->f;
     const int64_t stride = x->m.stride, d = f->rows->n_features;
-    double *const scaled = x->scaled + block * ROWS * stride;
     const symmetric m = symmetric_of_block(&x->m, block);
+    char *const scaled = (char *)(x->scaled + block * ROWS * stride);
     for (int64_t k = 0; k < count; k++) {
-        double *const row = scaled + k * stride;
+        char *const row = scaled + k * stride * m.bytes;
         const double root = sqrt(weight_of(f, first + k) / f->s->mass);
-        pegasos_scale_row(f->rows, first + k, root, stride, sizeof(double), row);
-        row[d] = x->feature * root;
+        pegasos_scale_row(f->rows, first + k, root, stride, m.bytes, row);
+        set_to(row, m.bytes, d, x->feature * root);
         for (int64_t l = 0; l < x->n_problems; l++)
-            row[d + 1 + l] = root * f[l].targets.values[first + k];
+            set_to(row, m.bytes, d + 1 + l, root * f[l].targets.values[first + k]);
     }
     symmetric_add_outer(&m, count, scaled, first == first_of_block(pass, block));
 }
@@ -94,8 +96,7 @@ static bool multiply(const squares *x, pegasos_watch *watch)
                   n_blocks = blocks_of(n, x->f->rows->n_features);
     const double cost = (double)stride * (1 + (double)stride / 2 / PRODUCTS_PER_NUMBER);
     const block_pass pass = {multiply_some, x, n, n_blocks, ROWS, cost};
-    double *const numbers = x->m.numbers;
-    memset(numbers, 0, (size_t)(n_blocks * stride * stride) * sizeof(double));
+    memset(x->m.numbers, 0, (size_t)(n_blocks * stride * stride) * sizeof(double));
     if (!go_over_blocks(&pass, x->f->options->threads, watch, &now))
         return false;
     symmetric_add_up(&x->m, n_blocks);
@@ -115,6 +116,22 @@ static bool are_alike(const fit *f, int64_t n_problems)
            && pegasos_fit_first_solver(f) == PEGASOS_NEWTON;
 }
 
+/* Whether single precision will do, for targets as well, which may be large. What it leaves,
+ * Newton's method mends: to a fine gap, that takes longer than double precision. */
+static bool is_single(const fit *f, int64_t n_problems, double feature)
+{
+    double trace = 0;
+    if (!(f->options->tol >= LEAST_SINGLE))
+        return false;
+    for (int64_t i = 0; i < f->rows->n_rows; i++) {
+        double size = f->norms[i] + feature * feature;
+        for (int64_t l = 0; l < n_problems; l++)
+            size += f[l].targets.values[i] * f[l].targets.values[i];
+        trace += weight_of(f, i) / f->s->mass * size;
+    }
+    return symmetric_may_be_single(f->options->blas, trace, f->problem->lam);
+}
+
 /* Lets fits begin at the optimum, up to rounding; where numbers overflow, as they do otherwise. */
 static int solve_some(fit *f, int64_t n_problems, double *room)
 {
@@ -132,6 +149,8 @@ static int solve_some(fit *f, int64_t n_problems, double *room)
     }
     if (f->s->n_inside == 0)
         return PEGASOS_DONE;
+    if (is_single(f, n_problems, all.feature))
+        all.m.bytes = 4;
     if (!multiply(&all, &f->watch))
         return PEGASOS_STOPPED;
     all.m.size = d + 1;
@@ -141,7 +160,8 @@ static int solve_some(fit *f, int64_t n_problems, double *room)
     if (status != SYMMETRIC_FACTORED)
         return status == SYMMETRIC_STOPPED ? PEGASOS_STOPPED : PEGASOS_DONE;
     for (int64_t l = 0; l < n_problems; l++) {
-        memcpy(x, (double *)all.m.numbers + (d + 1 + l) * stride, (size_t)(d + 1) * sizeof(double));
+        for (int64_t j = 0; j <= d; j++)
+            x[j] = get(all.m.numbers, all.m.bytes, (d + 1 + l) * stride + j);
         symmetric_solve(&all.m, x, other);
         for (int64_t j = 0; j <= d; j++)
             if (!isfinite(x[j]))

@@ -9,6 +9,7 @@
 #include "rows.h"
 #include "watch.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -53,6 +54,12 @@ CLONES_WIDE static void factorise_row(int64_t i, int64_t stride, double *restric
     for (int64_t j = 0; j < i; j++)
         row[j] = (row[j] - dot(row, lower + j * stride, j)) / lower[j * stride + j];
     *pivot = row[i] - dot(row, row, i);
+}
+
+bool symmetric_may_be_single(const pegasos_blas *blas, double trace, double lam)
+{
+    const double rounding = 0.1, tiny = 1e-30;
+    return blas && FLT_EPSILON * trace <= rounding * lam && lam > tiny && trace < 1 / tiny;
 }
 
 static void add_by_blas(const symmetric *m, char *form, int64_t count, const void *z, bool is_first)

@@ -22,6 +22,11 @@ typedef struct symmetric {
     const pegasos_blas *blas;
 } symmetric;
 
+/* Whether numbers of 4 bytes will do for a matrix of such a trace, to whose diagonal lam is added.
+ * Along directions in which nothing but lam holds the matrix up (features that add up to a
+ * constant), rounding must stay small beside it; and numbers lie well within the range. */
+bool symmetric_may_be_single(const pegasos_blas *blas, double trace, double lam);
+
 /* out = root x_i, and zeros up to `stride`; numbers of 4 or 8 bytes (newton.c). */
 void pegasos_scale_row(const pegasos_rows *rows, int64_t i, double root, int64_t stride,
                        int64_t bytes, void *out);
