@@ -22,6 +22,12 @@ def problems(**fields):
     return state
 
 
+def pegasos(dtype, width=D, **fields):
+    """Arrays of `_core.Pegasos`."""
+    arrays = [values(dtype, K, width), values(dtype, K, width), np.zeros((K, N))]
+    return [problems(**fields), *arrays, np.zeros((K, 1), np.int64), np.zeros((K, 1))]
+
+
 def ascents(k):
     state = np.zeros(k, _core.DUAL_STATE)
     state["scale"] = state["factor"] = 1
@@ -55,14 +61,10 @@ def calls(layout, dtype):
     draws, one = np.arange(N), np.ones(N)
     targets = _core.Targets(labels, one)
     yield "Targets", [labels, one]
-    pending = np.zeros((K, 1), np.int64)
-    yield "fit", [
-        rows, problems(), targets, values(dtype, K, D), values(dtype, K, D),
-        np.zeros((K, N)), pending, 0, draws,
-    ]  # fmt: skip
-    yield "model", [
-        problems(n_steps=3), values(dtype, K, D), values(dtype, K, D), np.zeros((K, D)), np.zeros(K),
-    ]  # fmt: skip
+    watch = _core.Watch()
+    yield "Pegasos", pegasos(dtype)
+    yield "Pegasos.run", [_core.Pegasos(*pegasos(dtype)), rows, targets, 0, draws, watch]
+    yield "Pegasos.model", [_core.Pegasos(*pegasos(dtype))]
     yield "decision_function", [rows, values(dtype, K, D), np.ones(K)]
     yield "decision_function", [
         rows, values(np.float64, D, K), np.ones(K), True, np.array([3, 0, 5]),
@@ -92,16 +94,15 @@ def calls(layout, dtype):
     yield "Fits.begin_at", [_core.Fits(K, N, 0), np.ones((K, N))]
     yield "solve", [rows, targets, 0, one, _core.Fits(K, N, D), np.full(K, 5)]
     # Kernels.
-    yield "kernel_fit", [
-        columns(layout, dtype), problems(), targets, np.zeros((K, N)), np.zeros((K, N)),
-        np.zeros((K, N)), pending, np.zeros((K, N)), np.zeros((K, N)), 0, draws, np.zeros((K, 1)),
-        _core.Watch(),
+    yield "Pegasos.run_kernel", [
+        _core.Pegasos(*pegasos(np.float64, N)), columns(layout, dtype), targets, np.zeros((K, N)),
+        np.zeros((K, N)), 0, draws, watch,
     ]  # fmt: skip
     yield "kernel_solve", [
         columns(layout, dtype), lambda _: np.eye(N), targets, 0, one, _core.Fits(K, N, 0), np.full(K, 5),
         np.arange(K, dtype=np.uint64),
     ]  # fmt: skip
-    x, watch = points(layout, dtype), _core.Watch()
+    x = points(layout, dtype)
     yield "kernel_values", [x, x, values(dtype, N, N), watch]
     yield "Columns", [x, values(dtype, 3, N), np.full(N, -1)]
     few = columns(layout, dtype, 3)
@@ -121,23 +122,21 @@ def calls(layout, dtype):
     yield "Rows.part", [rows, np.array([N - 1, 0]), np.full(D, -1)]
     for how in ({"is_thin": True}, {"is_thick": True}):
         yield "kernel_values", [x, points(layout, dtype, **how), values(dtype, N, N), watch]
-    yield "fit", [
-        rows, problems(), _core.Targets(labels), values(dtype, K, D), None, None, pending, 0, draws, True,
-    ]  # fmt: skip
+    yield "Pegasos.run", [_core.Pegasos(*pegasos(dtype)), rows, targets, 0, draws, watch, True]
 
 
 # Other lengths that are no mistake: of index arrays and lists of rows the first entries count, and
 # fewer rows, draws, columns or problems may be asked for.
 MAY_BE_LONGER = {
     ("decision_function", 4, 0), ("Rows.combine", 1, 0),
-    ("Rows", 0, 0), ("Rows", 1, 0), ("Rows", 2, 0), ("fit", 6, 1), ("fit", 8, 0),
-    ("kernel_fit", 10, 0), ("Targets", 0, 0), ("Columns", 1, 0), ("Columns.keep", 1, 0),
+    ("Rows", 0, 0), ("Rows", 1, 0), ("Rows", 2, 0), ("Pegasos", 3, 1),
+    ("Pegasos.run", 4, 0), ("Pegasos.run_kernel", 6, 0), ("Targets", 0, 0), ("Columns", 1, 0), ("Columns.keep", 1, 0),
     ("Order", 1, 0), ("Rows.part", 1, 0),
 }  # fmt: skip
 MAY_BE_SHORTER = {
-    ("decision_function", 4, 0), ("Rows.combine", 1, 0), ("fit", 8, 0), ("Rows", 2, 0),
+    ("decision_function", 4, 0), ("Rows.combine", 1, 0), ("Pegasos", 3, 1), ("Rows", 2, 0),
     ("Order", 1, 0), ("Columns", 1, 0), ("Columns.keep", 1, 0),
-    ("kernel_fit", 10, 0), ("Targets", 0, 0), ("Rows.part", 1, 0),
+    ("Pegasos.run", 4, 0), ("Pegasos.run_kernel", 6, 0), ("Targets", 0, 0), ("Rows.part", 1, 0),
 }  # fmt: skip
 
 
@@ -343,9 +342,9 @@ def test_a_group_of_problems_has_the_scores_that_it_has_alone(layout, dtype, is_
 
 @pytest.mark.parametrize("wrong", [-1, N, 2**62, -(2**63)])
 def test_indices_out_of_range_are_refused(layout, dtype, wrong):
-    indices = {"fit": [8], "decision_function": [4], "Rows.part": [1],
+    indices = {"Pegasos.run": [4], "decision_function": [4], "Rows.part": [1],
                "Columns": [2], "Columns.keep": [1], "Columns.among": [1, 2], "Columns.add": [1],
-               "Columns.certify": [10], "kernel_fit": [10]}  # fmt: skip
+               "Columns.certify": [10], "Pegasos.run_kernel": [6]}  # fmt: skip
     for name, good in calls(layout, dtype):
         for k in indices.get(name, []):
             if k >= len(good) or good[k] is None or (wrong == -1 and name == "Columns"):
@@ -354,6 +353,18 @@ def test_indices_out_of_range_are_refused(layout, dtype, wrong):
             arguments[k] = good[k].copy()
             arguments[k][-1] = wrong
             refused(name, arguments)
+
+
+def users_of_pegasos(layout, dtype):
+    """Methods of `_core.Pegasos`, and their other arguments."""
+    for name, (_, *more) in calls(layout, dtype):
+        if name.startswith("Pegasos."):
+            yield name, more
+
+
+def arrays_for(method, dtype, **fields):
+    is_kernel = method == "Pegasos.run_kernel"
+    return pegasos(np.float64, N, **fields) if is_kernel else pegasos(dtype, **fields)
 
 
 @pytest.mark.parametrize(
@@ -365,20 +376,38 @@ def test_indices_out_of_range_are_refused(layout, dtype, wrong):
     ],
 )  # fmt: skip
 def test_problems_in_no_state_that_can_be_are_refused(layout, dtype, fields):
-    for name, good in calls(layout, dtype):
-        if name in ("fit", "kernel_fit"):
-            refused(name, [good[0], problems(**fields), *good[2:]])
-        elif name == "model" and "n_drawn" not in fields:
-            refused(name, [problems(**fields), *good[1:]])
+    for name, more in users_of_pegasos(layout, dtype):
+        if name != "Pegasos.model" or "n_drawn" not in fields:
+            refused(name, [_core.Pegasos(*arrays_for(name, dtype, **fields)), *more])
 
 
 @pytest.mark.parametrize("fields", [{"average_from": 1}, {"rate_sum": 1.0}, {"n_averaged": 1}])
 def test_an_average_needs_sums(layout, dtype, fields):
-    for name, good in calls(layout, dtype):
-        if name in ("fit", "kernel_fit"):
-            refused(name, [good[0], problems(n_steps=2, **fields), *good[2:4], None, *good[5:]])
-        elif name == "model":
-            refused(name, [problems(n_steps=2, **fields), good[1], None, *good[3:]])
+    for name, more in users_of_pegasos(layout, dtype):
+        arrays = arrays_for(name, dtype, n_steps=2, **fields)
+        arrays[2] = None
+        refused(name, [_core.Pegasos(*arrays), *more])
+
+
+def test_problems_of_other_rows_are_refused(layout, dtype):
+    """Weights of another type or of other features, counts of other rows, nothing to write to."""
+    other = np.float64 if dtype == np.float32 else np.float32
+    for name, more in users_of_pegasos(layout, dtype):
+        if name == "Pegasos.model":
+            continue
+        good = arrays_for(name, dtype)
+        width = good[1].shape[1]
+        of_float = np.float32 if name == "Pegasos.run_kernel" else other
+        for first, wrong in (
+            (1, [values(of_float, K, width)] * 2), (1, [values(good[1].dtype, K, width - 1)] * 2),
+            (3, [np.zeros((K, N - 1))]), (3, [np.zeros((K, N + 1))]),
+        ):  # fmt: skip
+            arrays = [*good[:first], *wrong, *good[first + len(wrong) :]]
+            refused(name, [_core.Pegasos(*arrays), *more])
+    for k in (1, 2):
+        arrays = pegasos(dtype)
+        arrays[k].flags.writeable = False
+        refused("Pegasos", arrays)
 
 
 @pytest.mark.parametrize(
@@ -482,10 +511,11 @@ def test_columns_that_cannot_be_written_are_refused(layout, dtype):
 
 
 def test_pending_rows_are_looked_at(layout, dtype):
-    rows, _, targets, v, _, _, _, _, draws = dict(calls("dense", dtype))["fit"][:9]
-    waiting = np.full((K, 3), N)
-    state = problems(n_pending=1, n_drawn=2)
-    refused("fit", [rows, state, targets, v, None, None, waiting, 0, draws])
+    for name, more in users_of_pegasos(layout, dtype):
+        arrays = arrays_for(name, dtype, n_pending=1, n_drawn=2)
+        arrays[4:] = np.full((K, 3), N), np.zeros((K, 3))
+        if name != "Pegasos.model":
+            refused(name, [_core.Pegasos(*arrays), *more])
 
 
 @pytest.mark.parametrize("wrong", [[0, 3, 2, 6, 7, 8, 10], [-1, 2, 3, 4, 5, 6, 10], [0] * 6 + [31]])
@@ -561,27 +591,23 @@ def test_powers_take_as_many_products_as_the_degree_has_digits(dtype, degree):
 
 def test_fits_go_by_an_order_to_their_last_steps(layout, dtype):
     """As by its draws; an order of other rows, or one that stands elsewhere, is refused."""
-    good = next(arguments for name, arguments in calls(layout, dtype) if name == "fit")
+    rows, targets = dict(calls(layout, dtype))["Pegasos.run"][1:3]
     n_steps, draws = 3 * N + 2, np.empty(3 * N + 2, np.int64)
     _core.Order(7, np.zeros(N, np.int64), SAMPLING, 0).draw(draws)
 
-    def fitted(*more):
-        arguments = [np.copy(a) if isinstance(a, np.ndarray) else a for a in good]
-        arguments[1] = problems(last_step=n_steps)
-        arguments[8] = more[0]
-        _core.fit(*arguments, False, None, *more[1:])
-        return arguments
+    def fitted(draws, watch):
+        arrays = pegasos(dtype, last_step=n_steps)
+        _core.Pegasos(*arrays).run(rows, targets, 0, draws, watch)
+        return arrays
 
     def order(next_draw=0, n=N):
         return _core.Order(7, np.zeros(n, np.int64), SAMPLING, next_draw)
 
-    by_draws = fitted(draws)
-    assert (by_draws[1]["n_steps"] == n_steps).all()
+    by_draws = fitted(draws, _core.Watch())
+    assert (by_draws[0]["n_steps"] == n_steps).all()
     for more in ((order(), _core.Watch()), (draws, _core.Watch(every=1))):
-        for one, other in zip(by_draws[1:7], fitted(*more)[1:7], strict=True):
-            if isinstance(one, _core.Targets):
-                continue
+        for one, other in zip(by_draws, fitted(*more), strict=True):
             np.testing.assert_array_equal(one, other)
     for wrong in (order(1), order(n=N + 1)):
         with pytest.raises(ValueError, match="order"):
-            fitted(wrong)
+            fitted(wrong, _core.Watch())

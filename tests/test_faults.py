@@ -233,6 +233,8 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
         problems["q"] = 1
         weights, pending = np.zeros((2, 6)), np.zeros((2, 1), np.int64)
         coef, intercept = np.zeros((2, 6)), np.zeros(2)
+        arrays = problems, weights, None, None, pending
+        pegasos = _core.Pegasos(*arrays)
         rows, sparse = _core.Rows(x), _core.Rows(ones, indices, indptr, 6)
         points = _core.Points(rows, kind=_core.LINEAR)
         columns = _core.Columns(points, x.copy(), np.full(6, -1))
@@ -243,12 +245,11 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
         calls = [
             (_core.Rows, x), (_core.Rows, ones, indices, indptr, 6),
             (_core.Targets, labels, ones),
-            (_core.kernel_fit, columns, problems, targets, weights, None, None, pending,
-            weights.copy(), weights.copy(), 0, draws, None, _core.Watch()),
+            (_core.Pegasos, *arrays), (pegasos.run_kernel, columns, targets, weights.copy(),
+            weights.copy(), 0, draws, _core.Watch()),
             (lambda *a: _core.Order(*a).draw(np.empty(6, np.int64)), 1, draws.copy(), 0, 0),
-            (_core.fit, rows, problems, targets, weights, None, None, pending, 0, draws),
-            (_core.fit, sparse, problems, _core.Targets(labels), weights, weights, labels * 1,
-            pending, 0, draws), (_core.model, problems, weights, None, coef, intercept),
+            (pegasos.run, rows, targets, 0, draws, _core.Watch()),
+            (pegasos.run, sparse, targets, 0, draws, _core.Watch(), True), (pegasos.model,),
             (_core.decision_function, rows, coef, intercept), (sparse.combine, coef),
             (sparse.squared_norms, 2),
             *((functools.partial(solve, solver=solver), rows, targets, 0, ones, fits, draws[:2])
@@ -262,7 +263,6 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
             fits, draws[:2]),
             (_core.share, [functools.partial(done.__setitem__, k) for k in range(4)], 3),
         ]
-        calls[6] = calls[6][:6] + (np.zeros((2, 6), np.int64),) + calls[6][7:]
 
         def attempt(call, start, count):
             try:

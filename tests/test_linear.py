@@ -282,10 +282,7 @@ def test_cutting_the_draws_anywhere_changes_nothing(rng, layout, dtype):
         first = 0
         for piece in np.split(draws, pieces):
             if len(piece):
-                _core.fit(
-                    rows, session.problems, _core.Targets(labels), session.weights, session.sums,
-                    session.counts, session.pending, first, piece,
-                )  # fmt: skip
+                session._in_core().run(rows, _core.Targets(labels), first, piece, _core.Watch())
             first += len(piece)
         return session
 

@@ -122,13 +122,11 @@ def test_pegasos_steps_along_the_slope(
     sums = np.zeros_like(weights) if average else None
     pending, slopes = np.zeros((1, batch_size), np.int64), np.zeros((1, batch_size))
     draws, rows = rng.integers(0, len(y), 50 * batch_size), rows_of(X, layout, dtype)
+    pegasos = _core.Pegasos(problems, weights, sums, counts, pending, slopes)
     for first, end in [(0, 23), (23, len(draws))]:  # cut within a step
-        _core.fit(
-            rows, problems, core_targets(loss, y, z, c), weights, sums, counts, pending, first,
-            draws[first:end], False, slopes,
-        )  # fmt: skip
-    coef, b = np.empty((1, X.shape[1])), np.empty(1)
-    _core.model(problems, weights, sums, coef, b)
+        targets = core_targets(loss, y, z, c)
+        pegasos.run(rows, targets, first, draws[first:end], _core.Watch())
+    coef, b = pegasos.model()
     w, expected, sums_of_slopes = textbook(
         loss, X, y, z, c, draws, delay, batch_size, ball, average, intercept
     )
@@ -155,25 +153,20 @@ def test_a_bundle_takes_the_steps_of_its_problems(rng, dtype, loss):
         problems, counts = problems_of(3, **settings), np.zeros(labels.shape)
         weights, sums = np.zeros((2, 3, X.shape[1]), dtype)
         pending, slopes = np.zeros((3, 1), np.int64), None if bundled else np.zeros((3, 1))
-        _core.fit(
-            rows, problems, core_targets(loss, labels, None), weights, sums, counts, pending, 0,
-            draws, bundled, slopes,
-        )  # fmt: skip
-        coef, b = np.empty((3, X.shape[1])), np.empty(3)
-        _core.model(problems, weights, sums, coef, b)
-        models.append((coef, b, counts))
+        pegasos = _core.Pegasos(problems, weights, sums, counts, pending, slopes)
+        pegasos.run(rows, core_targets(loss, labels, None), 0, draws, _core.Watch(), bundled)
+        models.append((*pegasos.model(), counts))
     for alone, together in zip(*models, strict=True):
         np.testing.assert_allclose(together, alone, rtol=1e-4, atol=1e-4)
 
 
 def test_a_loss_that_needs_slopes_is_refused_without(rng):
     X, y = make_rows(rng)
-    arguments = [
-        rows_of(X, "dense", np.float64), problems_of(1), core_targets("log_loss", y, None),
-        np.zeros((1, X.shape[1])), None, None, np.zeros((1, 1), np.int64), 0, np.zeros(1, np.int64),
-    ]  # fmt: skip
+    weights, pending = np.zeros((1, X.shape[1])), np.zeros((1, 1), np.int64)
+    pegasos = _core.Pegasos(problems_of(1), weights, None, None, pending)
+    rows, targets = rows_of(X, "dense", np.float64), core_targets("log_loss", y, None)
     with pytest.raises(ValueError, match="slopes"):
-        _core.fit(*arguments)
+        pegasos.run(rows, targets, 0, np.zeros(1, np.int64), _core.Watch())
 
 
 @pytest.mark.parametrize("intercept", ["none", "penalized", "free"])
@@ -494,29 +487,15 @@ def test_kernels_without_a_minimum_are_refused(rng, loss, solver):
 
 @pytest.mark.parametrize("kind", [PegasosClassifier, KernelPegasosClassifier])
 @covering(loss=SMOOTH, solver=("pegasos", "sdca", "auto"))
-def test_threads_and_interruptions_change_no_bits(rng, kind, loss, solver, monkeypatch):
+def test_threads_and_interruptions_change_no_bits(rng, kind, loss, solver):
     X, _ = make_rows(rng, n=150)
     y = classes_of(X, "multi-class", rng)
     options = {"loss": loss, "solver": solver, "tol": None, "max_iter": 7}
     fit = functools.partial(kind, lam=0.02, random_state=0, **options)
     whole, shared = fit().fit(X, y), fit(n_jobs=2).fit(X, y)
     longer = fit(warm_start=True, max_iter=7)
-    calls = []
-
-    def cut(real):
-        def interrupted(*arguments):
-            result = real(*arguments)
-            calls.append(real)
-            if len(calls) == 4:
-                raise KeyboardInterrupt
-            return result
-
-        return interrupted
-
-    monkeypatch.setattr(_core, "fit", cut(_core.fit))
     with interrupted(after=4):
         longer.fit(X, y)
-    monkeypatch.undo()
     longer.fit(X, y)
     for other in (longer, shared):
         # Of a kernel machine that Pegasos trains and that is cut, sums are added up in other

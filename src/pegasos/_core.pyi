@@ -82,27 +82,38 @@ class Targets:
         scaled: bool = ...,
     ) -> NDArray[np.float64]: ...
 
-def fit(
-    rows: Rows,
-    problems: NDArray[np.void],
-    targets: Targets,
-    weights: NDArray[np.floating],
-    sums: NDArray[np.floating] | None,
-    counts: NDArray[np.float64] | None,
-    pending: NDArray[np.int64],
-    first: int,
-    draws: NDArray[np.int64] | Order,
-    bundled: bool = ...,
-    slopes: NDArray[np.float64] | None = ...,
-    watch: Watch | None = ...,
-) -> None: ...
-def model(
-    problems: NDArray[np.void],
-    weights: NDArray[np.floating],
-    sums: NDArray[np.floating] | None,
-    coef: NDArray[np.floating],
-    intercept: NDArray[np.float64],
-) -> None: ...
+@disjoint_base
+class Pegasos:
+    def __init__(
+        self,
+        problems: NDArray[np.void],
+        weights: NDArray[np.floating],
+        sums: NDArray[np.floating] | None,
+        counts: NDArray[np.float64] | None,
+        pending: NDArray[np.int64],
+        slopes: NDArray[np.float64] | None = ...,
+    ) -> None: ...
+    def run(
+        self,
+        rows: Rows,
+        targets: Targets,
+        first: int,
+        draws: NDArray[np.int64] | Order,
+        watch: Watch,
+        bundled: bool = ...,
+    ) -> None: ...
+    def run_kernel(
+        self,
+        columns: Columns,
+        targets: Targets,
+        scores: NDArray[np.float64],
+        unpushed: NDArray[np.float64],
+        first: int,
+        draws: NDArray[np.int64] | Order,
+        watch: Watch,
+    ) -> None: ...
+    def model(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
+
 def decision_function(
     rows: Rows,
     coef: NDArray[np.floating],
@@ -378,22 +389,6 @@ class Factor: ...
 @disjoint_base
 class Work: ...
 
-def kernel_fit(
-    columns: Columns,
-    problems: NDArray[np.void],
-    targets: Targets,
-    weights: NDArray[np.float64],
-    sums: NDArray[np.float64] | None,
-    counts: NDArray[np.float64] | None,
-    pending: NDArray[np.int64],
-    scores: NDArray[np.float64],
-    unpushed: NDArray[np.float64],
-    first: int,
-    draws: Order | NDArray[np.int64],
-    slopes: NDArray[np.float64] | None,
-    watch: Watch,
-    n_threads: int = ...,
-) -> None: ...
 def kernel_solve(
     columns: Columns,
     factor: Callable[[Callable[[], None] | None], NDArray[np.float64]],

@@ -390,10 +390,11 @@ cdef int require_aligned(const void *address, size_t bytes, str what) except -1:
 
 def aligned_zeros(shape, dtype):
     """Zeros that begin on a line of cache: vector loads that straddle two lines cost a fifth more."""
-    size = np.dtype(dtype).itemsize * math.prod(shape)
-    cdef uint8_t[::1] raw = np.zeros(size + PEGASOS_BUNDLE_BYTES, np.uint8)
-    cdef size_t skip = -<size_t> &raw[0] % PEGASOS_BUNDLE_BYTES
-    return np.asarray(raw)[skip:skip + size].view(dtype).reshape(shape)
+    cdef int64_t size = np.dtype(dtype).itemsize * math.prod(shape)
+    raw = np.zeros(size + PEGASOS_BUNDLE_BYTES, np.uint8)
+    cdef uint8_t[::1] bytes = raw
+    cdef int64_t skip = -<size_t> &bytes[0] % PEGASOS_BUNDLE_BYTES
+    return raw[skip:skip + size].view(dtype).reshape(shape)
 
 
 cdef pegasos_loss loss_of(loss) except *:
@@ -811,42 +812,6 @@ cdef class Targets:
 # ---- Linear problems ---------------------------------------------------------------------------
 
 
-cdef int require_set(const pegasos_linear[::1] problems, int64_t n, Targets targets,
-                     bint has_sums, const double[:, ::1] counts, const int64_t[:, ::1] pending,
-                     const double[:, ::1] slopes, bint needs_slopes) except -1:
-    """Raise a ValueError unless these are problems over n rows and their arrays."""
-    cdef int64_t n_problems = problems.shape[0], k
-    require(pending.shape[0] == n_problems and pending.shape[1] >= 1,
-            "pending must have shape (n_problems, batch_size)")
-    require_problems(problems, pending.shape[1], has_sums)
-    require(targets.n_problems == n_problems and targets.c.n == n,
-            "targets must be of n_problems and n_rows")
-    require(counts is None or (counts.shape[0] == n_problems and counts.shape[1] == n),
-            "counts must have shape (n_problems, n_rows)")
-    require(slopes is None or (slopes.shape[0] == n_problems
-                               and slopes.shape[1] == pending.shape[1]),
-            "slopes must have the shape of pending")
-    require(not needs_slopes or slopes is not None or targets.c.loss.kind == PEGASOS_HINGE,
-            "this loss needs slopes")
-    for k in range(n_problems):
-        require_indices(pending[k, :problems[k].n_pending], 0, n, "pending must be in [0, n_rows)")
-    return 0
-
-
-cdef pegasos_linear_set set_of(pegasos_linear[::1] problems, Targets targets,
-                               double[:, ::1] counts, int64_t[:, ::1] pending,
-                               double[:, ::1] slopes):
-    """Problems without weights and sums."""
-    cdef pegasos_linear_set set
-    memset(&set, 0, sizeof(set))
-    set.n_problems, set.batch_size = problems.shape[0], pending.shape[1]
-    set.problems, set.targets, set.pending = &problems[0], targets.c, &pending[0, 0]
-    set.epsilons = targets.epsilons
-    set.counts = NULL if counts is None else &counts[0, 0]
-    set.slopes = NULL if slopes is None else &slopes[0, 0]
-    return set
-
-
 cdef pegasos_draws draws_of(draws, int64_t first, int64_t n,
                             const pegasos_linear[::1] problems) except *:
     """Draws number `first` and so on of an `Order`, which stands there, or a list."""
@@ -872,86 +837,157 @@ cdef pegasos_draws draws_of(draws, int64_t first, int64_t n,
     return source
 
 
-def fit(Rows rows not None, pegasos_linear[::1] problems not None, Targets targets not None,
-        value_t[:, ::1] weights not None, value_t[:, ::1] sums, double[:, ::1] counts,
-        int64_t[:, ::1] pending not None, int64_t first, draws not None, bint bundled=False,
-        double[:, ::1] slopes=None, Watch watch=None):
-    """Run the problems over draws number `first`, `first` + 1, ...; see ``pegasos_linear_train``.
+cdef class Pegasos:
+    """Problems and where Pegasos stands on them; see ``pegasos_linear_set``.
 
-    All problems go to their last steps, or to the end of `draws`, an array or an `Order` that
-    stands at `first`.
-
-    `sums` and `counts` may be None, and `slopes`, of the shape of `pending`, with
-    the hinge or a bundle. `problems`, `weights`, `sums`, `counts`, `pending` and `slopes` are
-    updated in place, however the run ends. A bundle has its weights interleaved meanwhile.
+    `weights` and `sums`, which may be None, have a row for each problem: of features or, of kernel
+    machines, of as many rows, and float64. `counts`, of rows, may be None, and `slopes`, of the
+    shape of `pending`, with the hinge or a bundle. A run updates them all in place, however it
+    ends.
     """
-    cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, k, status
-    cdef int64_t n_problems = problems.shape[0], lanes = PEGASOS_BUNDLE_BYTES // rows.c.value_bytes
-    cdef value_t[:, ::1] bundle
-    cdef pegasos_linear_set set
-    cdef pegasos_draws source
-    require(rows.c.value_bytes == sizeof(value_t), "weights must have the type of the rows")
-    require_set(problems, n, targets, sums is not None, counts, pending, slopes, not bundled)
-    if bundled:
-        require(rows.c.index_bytes > 0 and n_problems <= lanes and pending.shape[1] == 1,
-                "a bundle is of CSR rows, and of one draw a step")
-        for k in range(n_problems):
-            require(problems[k].ball == 0, "a bundle does not project")
-        require(targets.c.values == NULL, "a bundle has labels")
-    require(weights.shape[0] == n_problems and weights.shape[1] == d,
-            "weights must have shape (n_problems, n_features)")
-    require(sums is None or (sums.shape[0] == weights.shape[0]
-                             and sums.shape[1] == weights.shape[1]),
-            "sums must have the shape of weights")
-    source = draws_of(draws, first, n, problems)
-    set = set_of(problems, targets, counts, pending, slopes)
-    set.bundled = bundled
-    set.weights = &weights[0, 0]
-    set.sums = NULL if sums is None else &sums[0, 0]
-    watch = watch or Watch()
-    if bundled:
-        bundle = aligned_zeros(((1 + (sums is not None)) * d, lanes), f"f{rows.c.value_bytes}")
-        interleave(weights, bundle[:d], False)
-        set.weights = &bundle[0, 0]
-        if sums is not None:
-            interleave(sums, bundle[d:], False)
-            set.sums = &bundle[d, 0]
-    with nogil:
-        status = pegasos_linear_train(&rows.c, &set, &source, &watch.c)
-    if bundled:
-        interleave(weights, bundle[:d], True)
-        if sums is not None:
-            interleave(sums, bundle[d:], True)
-    watch.answer(status)
+    cdef pegasos_linear_set c
+    cdef pegasos_linear[::1] problems
+    cdef int64_t[:, ::1] pending
+    cdef int64_t value_bytes, width, n_counted
+    cdef tuple arrays
 
+    def __init__(self, pegasos_linear[::1] problems not None, weights not None, sums,
+                 double[:, ::1] counts, int64_t[:, ::1] pending not None,
+                 double[:, ::1] slopes=None):
+        cdef int64_t n_problems = problems.shape[0]
+        cdef list views = [memoryview(weights)] + ([] if sums is None else [memoryview(sums)])
+        self.c.weights = <void *> numbers_of(views[0], 2, "fd", "weights")
+        self.value_bytes, (n_rows, self.width) = views[0].itemsize, views[0].shape
+        require(n_rows == n_problems >= 1 and self.width >= 1,
+                "weights must have one row for each problem")
+        if sums is not None:
+            self.c.sums = <void *> numbers_of(views[1], 2, views[0].format, "sums")
+            require(views[1].shape == views[0].shape, "sums must have the shape of weights")
+        require(not any(view.readonly for view in views), "weights and sums must be writeable")
+        require(pending.shape[0] == n_problems and pending.shape[1] >= 1,
+                "pending must have shape (n_problems, batch_size)")
+        require(counts is None or counts.shape[0] == n_problems,
+                "counts must have shape (n_problems, n_rows)")
+        require(slopes is None or (slopes.shape[0] == n_problems
+                                   and slopes.shape[1] == pending.shape[1]),
+                "slopes must have the shape of pending")
+        self.problems, self.pending, self.arrays = problems, pending, (*views, counts, slopes)
+        self.n_counted = 0 if counts is None else counts.shape[1]
+        self.c.n_problems, self.c.batch_size = n_problems, pending.shape[1]
+        self.c.problems, self.c.pending = &problems[0], &pending[0, 0]
+        self.c.counts = NULL if counts is None else &counts[0, 0]
+        self.c.slopes = NULL if slopes is None else &slopes[0, 0]
 
-cdef void interleave(value_t[:, ::1] array, value_t[:, ::1] bundle, bint back) noexcept:
-    """Copy an array of shape (n_problems, n_features) to a bundle, or `back`."""
-    cdef int64_t k, j
-    with nogil:
-        for k in range(array.shape[0]):
-            for j in range(array.shape[1]):
-                if back:
-                    array[k, j] = bundle[j, k]
+    cdef pegasos_linear_set over(self, int64_t n, Targets targets, bint bundled) except *:
+        """The set over n rows; a ValueError unless that can go on."""
+        cdef pegasos_linear_set set = self.c
+        cdef int64_t k
+        require_problems(self.problems, set.batch_size, set.sums != NULL)
+        require(targets.n_problems == set.n_problems and targets.c.n == n,
+                "targets must be of n_problems and n_rows")
+        require(set.counts == NULL or self.n_counted == n,
+                "counts must have shape (n_problems, n_rows)")
+        require(bundled or set.slopes != NULL or targets.c.loss.kind == PEGASOS_HINGE,
+                "this loss needs slopes")
+        for k in range(set.n_problems):
+            require_indices(self.pending[k, :self.problems[k].n_pending], 0, n,
+                            "pending must be in [0, n_rows)")
+        set.targets, set.epsilons, set.bundled = targets.c, targets.epsilons, bundled
+        return set
+
+    def run(self, Rows rows not None, Targets targets not None, int64_t first, draws not None,
+            Watch watch not None, bint bundled=False):
+        """Go on over draws number `first`, `first` + 1, ...; see ``pegasos_linear_train``.
+
+        All problems go to their last steps, or to the end of `draws`, an array or an `Order` that
+        stands at `first`. A bundle has its weights interleaved meanwhile.
+        """
+        cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, k, bytes = rows.c.value_bytes
+        cdef int status
+        cdef uint8_t[::1] room
+        cdef pegasos_linear_set set = self.over(n, targets, bundled)
+        cdef pegasos_draws source = draws_of(draws, first, n, self.problems)
+        require(self.value_bytes == bytes and self.width == d,
+                "weights must have n_features columns, and the type of the rows")
+        if bundled:
+            require(rows.c.index_bytes > 0 and set.n_problems <= PEGASOS_BUNDLE_BYTES // bytes
+                    and set.batch_size == 1, "a bundle is of CSR rows, and of one draw a step")
+            for k in range(set.n_problems):
+                require(self.problems[k].ball == 0, "a bundle does not project")
+            require(targets.c.values == NULL, "a bundle has labels")
+            room = aligned_zeros(((1 + (set.sums != NULL)) * d * PEGASOS_BUNDLE_BYTES,), np.uint8)
+            set.weights = &room[0]
+            if set.sums != NULL:
+                set.sums = &room[d * PEGASOS_BUNDLE_BYTES]
+            self.interleave(&set, False)
+        with nogil:
+            status = pegasos_linear_train(&rows.c, &set, &source, &watch.c)
+        if bundled:
+            self.interleave(&set, True)
+        watch.answer(status)
+
+    cdef void interleave(self, const pegasos_linear_set *bundle, bint back) noexcept:
+        """Copy weights and sums to a bundle, or `back`."""
+        self.copy(self.c.weights, bundle.weights, back)
+        if self.c.sums != NULL:
+            self.copy(self.c.sums, bundle.sums, back)
+
+    cdef void copy(self, void *rows, void *bundle, bint back) noexcept:
+        cdef int64_t k, j, d = self.width, lanes = PEGASOS_BUNDLE_BYTES // self.value_bytes
+        for k in range(self.c.n_problems):
+            for j in range(d):
+                if self.value_bytes == 4 and back:
+                    (<float *> rows)[k * d + j] = (<float *> bundle)[j * lanes + k]
+                elif self.value_bytes == 4:
+                    (<float *> bundle)[j * lanes + k] = (<float *> rows)[k * d + j]
+                elif back:
+                    (<double *> rows)[k * d + j] = (<double *> bundle)[j * lanes + k]
                 else:
-                    bundle[j, k] = array[k, j]
+                    (<double *> bundle)[j * lanes + k] = (<double *> rows)[k * d + j]
 
+    def run_kernel(self, Columns columns not None, Targets targets not None,
+                   double[:, ::1] scores not None, double[:, ::1] unpushed not None,
+                   int64_t first, draws not None, Watch watch not None):
+        """Go on with kernel problems over draws, as `run` does; see ``pegasos_kernel_train``.
 
-def model(const pegasos_linear[::1] problems not None, const value_t[:, ::1] weights not None,
-          const value_t[:, ::1] sums, double[:, ::1] coef not None,
-          double[::1] intercept not None):
-    """Write coefficients and intercept of every problem: its last iterate, or its average."""
-    cdef int64_t k, n_problems = problems.shape[0], d = weights.shape[1]
-    require_problems(problems, 0, sums is not None)
-    require(weights.shape[0] == n_problems and d >= 1, "weights must have one row for each problem")
-    require(sums is None or (sums.shape[0] == n_problems and sums.shape[1] == d),
-            "sums must have the shape of weights")
-    require(coef.shape[0] == n_problems and coef.shape[1] == d,
-            "coef must have the shape of weights")
-    require(intercept.shape[0] == n_problems, "intercept must have one entry for each problem")
-    for k in range(n_problems):
-        pegasos_linear_model(&problems[k], d, sizeof(value_t), &weights[k, 0],
-                             NULL if sums is None else &sums[k, 0], &coef[k, 0], &intercept[k])
+        `scores` and `unpushed` have shape (n_problems, n_rows).
+        """
+        cdef int64_t n = columns.c.n_rows
+        cdef int status
+        cdef pegasos_linear_set set = self.over(n, targets, False)
+        cdef pegasos_draws drawn = draws_of(draws, first, n, self.problems)
+        cdef Work work
+        cdef void *room
+        require(columns.c.place != NULL and self.value_bytes == 8 and self.width == n,
+                "weights must have n_rows columns, of float64, and columns places")
+        require(scores.shape[0] == unpushed.shape[0] == set.n_problems
+                and scores.shape[1] == unpushed.shape[1] == n,
+                "scores and unpushed must have shape (n_problems, n_rows)")
+        work = Work.of(columns.x, columns.z, watch, 1, columns)
+        room = malloc(<size_t> pegasos_kernel_train_work(&work.columns, &set))
+        if room == NULL:
+            work.end(PEGASOS_DONE)
+            raise MemoryError(f"Pegasos has no room for {set.n_problems} problems of {n} rows")
+        with nogil:
+            status = pegasos_kernel_train(&work.columns, &set, &scores[0, 0], &unpushed[0, 0],
+                                          &drawn, room, &watch.c)
+            free(room)
+        work.end(status)
+
+    def model(self):
+        """Coefficients and intercepts of every problem: its last iterate, or its average."""
+        cdef int64_t k, bytes = self.width * self.value_bytes
+        coef, intercept = np.empty((self.c.n_problems, self.width)), np.empty(self.c.n_problems)
+        cdef double[:, ::1] of_coef = coef
+        cdef double[::1] of_intercept = intercept
+        require_problems(self.problems, 0, self.c.sums != NULL)
+        for k in range(self.c.n_problems):
+            pegasos_linear_model(&self.problems[k], self.width, self.value_bytes,
+                                 <const uint8_t *> self.c.weights + k * bytes,
+                                 NULL if self.c.sums == NULL
+                                 else <const uint8_t *> self.c.sums + k * bytes,
+                                 &of_coef[k, 0], &of_intercept[k])
+        return coef, intercept
 
 
 # ---- Passes over rows --------------------------------------------------------------------------
@@ -1731,43 +1767,6 @@ cdef class Factor:
 cdef int write_factor(void *context, pegasos_factor *factor) noexcept nogil:
     with gil:
         return (<Factor> context).factorise(factor)
-
-
-def kernel_fit(Columns columns not None, pegasos_linear[::1] problems not None,
-               Targets targets not None, double[:, ::1] weights not None, double[:, ::1] sums,
-               double[:, ::1] counts, int64_t[:, ::1] pending not None,
-               double[:, ::1] scores not None, double[:, ::1] unpushed not None, int64_t first,
-               draws not None, double[:, ::1] slopes, Watch watch not None, int64_t n_threads=1):
-    """Run kernel problems over draws, as `fit` does linear ones; see ``pegasos_kernel_train``.
-
-    `weights`, `sums`, `counts`, `scores` and `unpushed` have shape (n_problems, n_rows).
-    """
-    cdef int64_t n = targets.c.n, n_problems = problems.shape[0]
-    cdef int status
-    cdef pegasos_linear_set set
-    cdef pegasos_draws drawn
-    cdef Work work
-    cdef void *room
-    require(n == columns.c.n_rows and columns.c.place != NULL, "targets must be of n_rows")
-    require_set(problems, n, targets, sums is not None, counts, pending, slopes, True)
-    require(weights.shape[0] == scores.shape[0] == unpushed.shape[0] == n_problems
-            and weights.shape[1] == scores.shape[1] == unpushed.shape[1] == n
-            and (sums is None or (sums.shape[0] == n_problems and sums.shape[1] == n)),
-            "weights, sums, scores and unpushed must have shape (n_problems, n_rows)")
-    drawn = draws_of(draws, first, n, problems)
-    set = set_of(problems, targets, counts, pending, slopes)
-    set.weights = &weights[0, 0]
-    set.sums = NULL if sums is None else &sums[0, 0]
-    work = Work.of(columns.x, columns.z, watch, n_threads, columns)
-    room = malloc(<size_t> pegasos_kernel_train_work(&work.columns, &set))
-    if room == NULL:
-        work.end(PEGASOS_DONE)
-        raise MemoryError(f"Pegasos has no room for {n_problems} problems of {n} rows")
-    with nogil:
-        status = pegasos_kernel_train(&work.columns, &set, &scores[0, 0], &unpushed[0, 0], &drawn,
-                                      room, &watch.c)
-        free(room)
-    work.end(status)
 
 
 # ---- Newton's method ---------------------------------------------------------------------------

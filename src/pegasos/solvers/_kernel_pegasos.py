@@ -86,12 +86,10 @@ class KernelPegasos(Pegasos):
         if first < 0:
             return
         draws = self._order_from(first) if order is None else order[first:]
-
         with blas.one_thread():
-            _core.kernel_fit(
-                cache.core, self.problems, self.problem(cache).targets,
-                self.weights, self.sums, self.counts, self.pending, self.scores, self.unpushed,
-                first, draws, self.slopes, _core.Watch(on_progress),
+            self._in_core().run_kernel(
+                cache.core, self.problem(cache).targets, self.scores, self.unpushed, first, draws,
+                _core.Watch(on_progress),
             )  # fmt: skip
 
     def planned_draws(self, most: Any) -> np.ndarray | None:

@@ -372,12 +372,10 @@ class Pegasos:
 
     def _end_sum(self, part: slice) -> None:
         """Let the sum of a problem be the earlier one of its suffix average, and begin the next."""
-        d = self.weights.shape[1]
-        mean, intercept = np.empty((1, d)), np.empty(1)
         with np.errstate(all="ignore"):
-            _core.model(self.problems[part], self.weights[part], self.sums[part], mean, intercept)
+            mean, intercept = self._in_core(part).model()
         if self.earlier is None:
-            self.earlier = np.zeros((len(self.problems), d + 2))
+            self.earlier = np.zeros((len(self.problems), self.weights.shape[1] + 2))
         earlier = *mean[0], intercept[0], self.problems["n_averaged"][part][0]
         restarted = self._restarted(part, self.problems["n_steps"][part] + 1)
         _core.change({}, {}, written=((self.earlier, part, earlier), *restarted))
@@ -507,20 +505,19 @@ class Pegasos:
             first = next_draw(problems)
             if first < 0:
                 return
-            counts, slopes, sums = (
-                None if array is None else array[part]
-                for array in (self.counts, self.slopes, self.sums)
-            )
-            _core.fit(
-                rows, problems, self.problem(rows).some(part).targets, self.weights[part], sums,
-                counts, self.pending[part], first,
-                self._order_from(first) if order is None else order[first:],
-                rows.is_sparse and together > 1 and len(problems) >= _LEAST_BUNDLE, slopes,
-                _core.Watch(tell),
-            )  # fmt: skip
+            draws = self._order_from(first) if order is None else order[first:]
+            bundled = rows.is_sparse and together > 1 and len(problems) >= _LEAST_BUNDLE
+            targets = self.problem(rows).some(part).targets
+            self._in_core(part).run(rows, targets, first, draws, _core.Watch(tell), bundled)
 
         jobs = [functools.partial(run, slice(group[0], group[-1] + 1)) for group in groups]
         _core.share(jobs, n_threads, on_progress)
+
+    def _in_core(self, part: slice = slice(None)) -> _core.Pegasos:
+        """Some of the problems, as the core goes on with them."""
+        arrays = self.problems, self.weights, self.sums, self.counts, self.pending, self.slopes
+        some: list[Any] = [None if array is None else array[part] for array in arrays]
+        return _core.Pegasos(*some)
 
     def _together(self, rows: _core.Rows) -> int:
         """How many problems go over blocks of rows together.
@@ -543,10 +540,8 @@ class Pegasos:
 
     def model(self) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients (n_problems, n_features) and intercepts, in float64."""
-        coef = np.empty(self.weights.shape)
-        intercept = np.empty(len(self.problems))
         with np.errstate(all="ignore"):
-            _core.model(self.problems, self.weights, self.sums, coef, intercept)
+            coef, intercept = self._in_core().model()
             if self.earlier is not None:
                 n_earlier = self.earlier[:, -1]
                 share = n_earlier / np.maximum(n_earlier + self.problems["n_averaged"], 1)
