@@ -245,6 +245,22 @@ def test_a_checkpoint_of_another_fit_is_refused(checkpoint, capsys, options, mes
     assert pytest.importorskip("re").search(message, capsys.readouterr().err)
 
 
+@pytest.mark.parametrize("options", [["--solver", "pegasos"], ["--multi-class", "crammer_singer"]])
+def test_a_checkpoint_of_another_layout_is_refused(tmp_path, rng, capsys, ticks, options):
+    """Also where it has as many bytes, which would be read as other numbers."""
+    train = [*small(tmp_path, rng), *options, "--tol", "none", "--max-iter", "300"]
+    file = str(tmp_path / "c.npz")
+    assert cli.main([*train, "--checkpoint", file, "--checkpoint-every", "1"]) == 0
+    arrays = dict(np.load(file))
+    about = json.loads(str(arrays["checkpoint"]))
+    for layout in (None, about["layout"] + 1):
+        arrays["checkpoint"] = np.array(json.dumps(about | {"layout": layout}))
+        np.savez(file, **_archive.sealed(arrays))
+        assert cli.main([*train, "--resume", file]) == 2
+        assert "c.npz is a checkpoint of another version of pegasos" in capsys.readouterr().err
+    assert pegasos.load(file).classes.tolist() == [0, 1, 2]
+
+
 def field(name, value):
     def change(problems):
         problems[name] = value

@@ -62,7 +62,11 @@ class Checkpoints:
         else:  # by little: what comes next may take as long
             self._wait = max(self.every, _SOONER * self._wait)
         self._stood = stands
-        about = {"data": self._data, "parameters": _parameters(owner)}
+        about = {
+            "data": self._data,
+            "parameters": _parameters(owner),
+            "layout": _state.layout(),
+        }
         arrays = arrays | {"checkpoint": np.array(json.dumps(about))}
         if hasattr(owner, "cv"):
             self.keep(arrays)
@@ -148,6 +152,10 @@ def _check_about(owner: Any, name: str, about: Any, X: Any, y: Any) -> None:
         before, data = dict(told["parameters"]), told["data"]
     except (KeyError, RecursionError, TypeError, ValueError) as error:
         raise ValueError(f"{name} is not a checkpoint: {error!r}") from None
+    if told.get("layout") != _state.layout():
+        raise ValueError(
+            f"{name} is a checkpoint of another version of pegasos, from which no fit can go on"
+        )
     now = _parameters(owner)
     if now.keys() != before.keys():
         raise ValueError(f"{name} is a checkpoint of another kind of estimator")

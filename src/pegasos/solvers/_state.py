@@ -4,6 +4,7 @@ A state is a dictionary of arrays (`Schedule.state`). Its numbers become sizes, 
 divisors and numbers of steps, so that a wrong one could end in a crash, or never.
 """
 
+import zlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +20,17 @@ from pegasos.solvers._schedule import SOLVERS, Schedule
 _LARGEST, _MOST_ROWS = 2**62, 2**40
 # Settings of a problem, which the estimator's parameters say as well.
 _SETTINGS = ("lam", "intercept_scaling", "free_intercept")
+
+
+def layout() -> int:
+    """A checksum of how the memory of fits is laid out, which versions may change.
+
+    Of structs that NumPy knows, names, types and places of fields count; of others, their sizes.
+    """
+    known = [dtype.descr for dtype in (_core.PROBLEM, _core.DUAL_STATE, _core.JOINT_STATE)]
+    n_bytes = _core.Fits.n_bytes
+    sizes = n_bytes(1, 1), n_bytes(1, 0), _core.Joint.n_bytes(1, 1, 2, True)
+    return zlib.crc32(repr((known, sizes)).encode())
 
 
 def rows_of(state: dict[str, np.ndarray]) -> tuple[int, np.dtype]:
