@@ -812,8 +812,29 @@ def test_rounds_take_as_many_problems_at_once_as_fit_into_memory(tmp_path, rng, 
         objectives.append(clf.objective_)
     np.testing.assert_allclose(objectives[1:], [objectives[0]] * 2, rtol=1e-3)
     blocks.memory = 40_000
-    with pytest.raises(ValueError, match="second derivatives take a 4th of memory"):
+    with pytest.raises(ValueError, match="no room for what it keeps of each problem"):
         clf.fit(blocks)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_many_features_have_pairs_in_place_of_matrices(tmp_path, rng, layout, monkeypatch):
+    monkeypatch.setattr(_rounds, "MOST_FEATURES", 0)
+    X, y, weights = make(rng, layout, weighted=True)
+    blocks = Blocks(source_of(X, y, weights), cache=tmp_path, memory=MEMORY)
+    options = {"loss": "squared_hinge", "random_state": 0, "warm_start": True}
+    whole, clf = (PegasosClassifier(C=10, **options) for _ in range(2))
+    assert whole._prepare(blocks, None, None)[0].n_pairs >= 5
+    clf._checkpoints = Seldom()
+    whole.fit(blocks), clf.fit(blocks)
+    assert clf.coef_.tobytes() == whole.coef_.tobytes()
+    np.testing.assert_allclose(clf.objective_, objectives(clf, *blocks.in_memory())[0], rtol=1e-10)
+    exact = PegasosClassifier(C=10, **options, tol=1e-6).fit(*blocks.in_memory())
+    assert clf.dual_objective_ <= exact.objective_ * (1 + 1e-12)
+    assert clf.duality_gap_ <= 1e-3 * clf.objective_
+    # λ is large, or the hinge has corners on sparse rows.
+    for other in ({"C": 1e-3, **options}, {"C": 10, **options, "loss": "hinge"}):
+        name = PegasosClassifier(**other)._prepare(blocks, None, None)[0].name
+        assert name == ("newton" if layout == "dense" and other["loss"] == "hinge" else "sdca")
 
 
 def test_dual_variables_may_be_on_disk(tmp_path, rng):

@@ -1,7 +1,7 @@
 """Linear problems over rows that are larger than memory.
 
-Where features are few, by the rounds of Newton's method (`pegasos.solvers._rounds`), each of which
-is a pass over the rows. Else by dual ascent on what is loaded: `schedule` decides.
+By the rounds of Newton's method or L-BFGS (`pegasos.solvers._rounds`), each of which is a pass over
+the rows, or by dual ascent on what is loaded: `schedule` decides.
 
 Micro-blocks are visited in random order, several at a time: a load. Beside a load, rows near the
 margin stay in memory from one load to the next (Chang and Roth: Selective block minimization for
@@ -40,12 +40,17 @@ _EPOCHS = 3
 _VECTORS, _BYTES_OF_PROBLEM, _BYTES_OF_ROW = 10, 40, 96
 # Vectors of a problem of rounds, half of them dual points, and bytes of its label and target.
 _VECTORS_OF_ROUNDS, _BYTES_OF_TARGET = 60, 10
+# Vectors of a pair of L-BFGS, while a checkpoint is written, and pairs that it takes at least.
+_VECTORS_OF_PAIR, _LEAST_PAIRS = 4, 5
 # What a fit in memory takes for a row beside its numbers: state, norms, room.
 _BYTES_IN_MEMORY = 160
 # Matrices that a pass of rounds has of each problem, with those of sums.
 _MATRICES = 8
 # Such a part of the memory is for these matrices, and for numbers of all rows: more are on disk.
 _SHARE = 4
+# Rounds of L-BFGS are for so many times as many rows as features, where a row could move its own
+# score by so much.
+_MANY_ROWS, _FAR = 10, 30
 # A gap is checked, which is a pass of its own, if some rows say that it is at most so many times
 # what is asked for; and whatever they say, after so many passes, twice as many, and so on.
 _HOPEFUL, _PASSES_BEFORE_CHECK = 1.1, 32
@@ -369,7 +374,8 @@ class BlockSchedule(Passes):
         is_twice = np.zeros(len(numbers), bool)
         is_twice[:n_kept] = np.isin(self.loads.blocks_of(self.kept), blocks)
         targets, _, _, a = self._of_rows(room, twice=is_twice)
-        w, dual, problems = (np.array(of[which]) for of in (self.w, self.dual, self.problems))
+        arrays: tuple[Any, ...] = self.w, self.dual, self.problems, self.sums
+        w, dual, problems, sums = (array[which].copy() for array in arrays)
         before = _parts_of(targets, a)
         norms = np.ascontiguousarray(room.norms)
 
@@ -391,10 +397,8 @@ class BlockSchedule(Passes):
             share = 1 if is_last else 1 / len(loads)
             dual["intercept"] += share * (intercept - dual["intercept"])
         problems["part"] += parts
-        sums = np.column_stack([w, intercept]) / len(loads)
-        if self.n_loads:
-            sums += self.sums[which]
-        new = ((self.w, w), (self.dual, dual), (self.problems, problems), (self.sums, sums))
+        sums = sums * (self.n_loads > 0) + np.column_stack([w, intercept]) / len(loads)
+        new = zip(arrays, (w, dual, problems, sums), strict=True)
         duals = zip(self._duals(), a[:, inside], strict=True)
         _core.change(
             vars(self),
@@ -534,8 +538,8 @@ class BlockSchedule(Passes):
     def _check(self, on_progress: Callable[[], None] | None) -> None:
         """Find the gap over all rows; a transaction. w is summed anew."""
         models, bound, part, w, constant = self._pass(on_progress)
-        of, which = (self.problems, self.coef, self.dual), self.active
-        p, best, dual = (np.array(array[which]) for array in of)
+        arrays: tuple[Any, ...] = self.problems, self.coef, self.dual, self.w
+        p, best, dual = (array[self.active].copy() for array in arrays[:3])
         for coef, intercept, objective in models:
             better = objective < p["objective"]
             best[better] = coef[better]
@@ -544,8 +548,8 @@ class BlockSchedule(Passes):
         p["bound"], p["part"] = np.fmax(p["bound"], bound), part
         dual["constant_weight"] = constant
         dual["squared_norm"] = (w * w).sum(axis=1) + constant**2
-        new = zip((*of, self.w), (p, best, dual, w), strict=True)
-        written = tuple((array, which, values) for array, values in new)
+        new = zip(arrays, (p, best, dual, w), strict=True)
+        written = tuple((array, self.active, values) for array, values in new)
         _core.change(vars(self), {"checked_at": self.n_passes}, written=written)
 
     def _pass(self, on_progress: Callable[[], None] | None) -> tuple[Any, ...]:
@@ -702,39 +706,52 @@ def schedule(
     solver: str, settings: Settings, blocks: Blocks, targets: Targets, masses: np.ndarray,
     n_inside: np.ndarray, seed: int,
 ) -> Passes:  # fmt: skip
-    """The schedule of a fit: `Rounds` where features are few, else `BlockSchedule`.
+    """The schedule of a fit: `Rounds` or `BlockSchedule`.
 
-    Rounds take less time for up to some hundred features. But where a loss has corners, and λ is so
-    large that no row moves its own score by more than about 1, dual ascent needs a pass or two
-    only. One class has a term in its objective that rounds lack.
+    Rounds with matrices of second derivatives take less time for up to some hundred features. But
+    where a loss has corners, and λ is so large that no row moves its own score by more than about
+    1, dual ascent needs a pass or two only. Rounds of L-BFGS take less time where λ is small and
+    rows are many times as many as features; but not with corners on sparse rows. One class has a
+    term in its objective that rounds lack.
     """
-    n_problems, n_features = len(masses), blocks.shape[1]
-    n_at_once = 0 if settings.loss.nu else min(n_problems, _most_at_once(blocks))
-    if solver == "newton" and not n_at_once:
-        raise ValueError(
-            "Blocks that are larger than memory need solver='auto' or 'sdca' for one class, and "
-            f"where matrices of second derivatives take a {_SHARE}th of memory or have more than "
-            f"{_rounds.MOST_FEATURES} features: {_validate.parameter('solver', solver)} has "
-            f"{n_features} features here, "
-            f"and memory={blocks.memory} bytes"
-        )
-    moves_little = settings.lams_of(n_problems) * masses >= blocks.mean_squared_norm
-    is_easy = settings.loss.curvature == 0 and bool(moves_little.all())
-    if not n_at_once or solver == "sdca" or (solver == "auto" and is_easy):
+    n_problems, (n_rows, d) = len(masses), blocks.shape
+    squared_norm, least = blocks.mean_squared_norm, (settings.lams_of(n_problems) * masses).min()
+    n_at_once, n_pairs = _at_once(blocks, n_problems)
+    has_corners = settings.loss.curvature == 0
+    is_fast = squared_norm > least or not has_corners
+    if n_pairs:
+        is_far = squared_norm > _FAR * least and n_rows >= _MANY_ROWS * d
+        is_fast = is_far and not (has_corners and blocks.is_sparse)
+    if settings.loss.nu or solver == "sdca" or not (n_at_once and (is_fast or solver == "newton")):
+        if solver == "newton":
+            raise ValueError(
+                "Blocks that are larger than memory need solver='auto' or 'sdca' for one class and "
+                "where Newton's method has no room for what it keeps of each problem: "
+                f"{_validate.parameter('solver', solver)} has {n_problems} problem(s) of {d} "
+                f"features here, and memory={blocks.memory} bytes"
+            )
         return BlockSchedule(settings, blocks, targets, masses, n_inside, seed)
-    size = n_features + 1
-    n_fixed = n_at_once * _MATRICES * size**2 + n_problems * _VECTORS_OF_ROUNDS * size
+    n_fixed = n_problems * (_VECTORS_OF_ROUNDS + _VECTORS_OF_PAIR * n_pairs) * (d + 1)
+    n_fixed += 0 if n_pairs else n_at_once * _MATRICES * (d + 1) ** 2
     of_row = _BYTES_OF_PROBLEM * n_at_once + _BYTES_OF_TARGET * n_problems
     loads = _Loads(blocks, _planned(blocks, n_problems, n_fixed, of_row))
     in_order = _OnDisk(loads, targets, settings, n_at_once)
-    return _rounds.Rounds(settings, in_order, blocks, masses, n_inside, seed)
+    return _rounds.Rounds(settings, in_order, blocks, masses, n_inside, seed, n_pairs)
 
 
-def _most_at_once(blocks: Blocks) -> int:
-    """The most problems of a pass of rounds, by their matrices and by what a block has of them."""
-    share, d = blocks.memory // _SHARE, blocks.shape[1]
-    most = min(share // (8 * _MATRICES * (d + 1) ** 2), _rounds.most_with_matrix(d))
-    return min(most, max(1, share // (2 * _BYTES_OF_PROBLEM * blocks.largest(1)[0])))
+def _at_once(blocks: Blocks, n_problems: int) -> tuple[int, int]:
+    """The problems of a pass of rounds, and pairs of L-BFGS of each, or 0: they have matrices.
+
+    No problems: there is no room for the vectors of all.
+    """
+    share, size = blocks.memory // _SHARE, blocks.shape[1] + 1
+    most = max(1, share // (2 * _BYTES_OF_PROBLEM * blocks.largest(1)[0]))
+    with_matrix = min(share // (8 * _MATRICES * size**2), _rounds.most_with_matrix(size - 1))
+    if with_matrix:
+        return min(n_problems, most, with_matrix), 0
+    room = blocks.memory // 2 // (8 * n_problems * size) - _VECTORS_OF_ROUNDS
+    n_pairs = min(_rounds.MOST_PAIRS, room // _VECTORS_OF_PAIR)
+    return min(n_problems, most) * (n_pairs >= _LEAST_PAIRS), n_pairs
 
 
 def _planned(blocks: Blocks, n_problems: int, n_numbers: int, bytes_of_row: int) -> int:

@@ -51,7 +51,7 @@ _FAN = 8
 # Newton's matrix has at most so many features, and those of all problems so many numbers.
 MOST_FEATURES, _MOST_NUMBERS = 500, 2**22
 # Pairs of L-BFGS, of which all problems keep so many numbers.
-_PAIRS, _NUMBERS_OF_PAIRS = 30, 2**25
+MOST_PAIRS, _NUMBERS_OF_PAIRS = 30, 2**25
 # Dual points that are kept; pairs of shares that change at most, and the gain that is too little.
 _CUTS, _MIXES, _MIXED = 20, 1000, 1e-6
 # The first width (targets spread by about 1), by how much it falls, and its least value. A Huber
@@ -298,8 +298,9 @@ def _matrices(block: Block, bends: np.ndarray) -> np.ndarray:
 
 
 def _diagonals(block: Block, bends: np.ndarray) -> np.ndarray:
-    diagonals = np.zeros((len(bends), block.X.shape[1] + 1))
-    for part in block.pieces():
+    (n, d), X = block.X.shape, block.X
+    diagonals = np.zeros((len(bends), d + 1))
+    for part in block.pieces(1 + (X.nnz // n if _validate.is_sparse(X) else d)):
         squares = block.squares(part)
         if squares is not None:
             diagonals[:, :-1] += squares.combine(np.ascontiguousarray(bends[:, part]))
@@ -659,6 +660,11 @@ def most_with_matrix(n_features: int) -> int:
     return _MOST_NUMBERS // (n_features + 1) ** 2 if n_features <= MOST_FEATURES else 0
 
 
+def most_pairs(n_problems: int, n_features: int) -> int:
+    """Pairs of L-BFGS that each of so many problems keeps."""
+    return min(MOST_PAIRS, max(3, _NUMBERS_OF_PAIRS // (2 * n_problems * (n_features + 1))))
+
+
 class Rounds(Passes):
     """The rounds of a fit: each is one pass, or one for every `Blocks.n_at_once` problems.
 
@@ -668,6 +674,9 @@ class Rounds(Passes):
     blocks : Blocks
     about, masses, n_inside, seed
         As of `Passes`.
+    n_pairs : int, optional
+        Pairs of L-BFGS of each problem; 0: Newton's method has matrices of second derivatives.
+        None: matrices, if there are not too many numbers in them.
 
     Attributes
     ----------
@@ -688,14 +697,16 @@ class Rounds(Passes):
         masses: np.ndarray,
         n_inside: np.ndarray,
         seed: int,
+        n_pairs: int | None = None,
     ) -> None:
         super().__init__(settings, about, masses, n_inside, seed)
-        self.blocks, n_problems, size = blocks, len(masses), about.shape[1] + 1
-        self.problems = self._begun(np.zeros((n_problems, size)))
+        self.blocks, n_problems, d = blocks, len(masses), about.shape[1]
+        self.problems = self._begun(np.zeros((n_problems, d + 1)))
         self.moves, self.n_moved = list[tuple[int, np.ndarray, float]](), 0
-        self.with_matrix = (blocks.n_at_once or n_problems) <= most_with_matrix(size - 1)
-        n_pairs = min(_PAIRS, max(3, _NUMBERS_OF_PAIRS // (2 * n_problems * size)))
-        self.n_pairs = 0 if self.with_matrix else n_pairs
+        if n_pairs is None:
+            is_small = n_problems <= most_with_matrix(d)
+            n_pairs = 0 if is_small else most_pairs(n_problems, d)
+        self.n_pairs, self.with_matrix = n_pairs, n_pairs == 0
 
     def _begun(self, points: np.ndarray) -> list[Problem]:
         """Problems that begin at these points, of shape (n_problems, n_features + 1)."""
