@@ -310,8 +310,8 @@ def _add_run_options(add: Callable[..., Any]) -> None:
     add("--n-features", type=int, metavar="D", help="columns of X, where the file cannot tell")
     add("--float32", action="store_true", help="store and train in single precision")
     add("--memory", metavar="SIZE",
-        help="train on rows that are larger than memory, and keep at most so much of them there, "
-             "such as 2G: they are first written to --cache, in random order")  # fmt: skip
+        help="train on rows that are larger than memory, with at most SIZE, such as 2G, of them in "
+             "memory: they are first written to --cache, in random order")  # fmt: skip
     add("--cache", metavar="FOLDER",
         help="with --memory: where the rows are, for later runs, too (default DATA.blocks)"
         )  # fmt: skip

@@ -334,9 +334,8 @@ class PegasosClassifier(Classifier, LinearMachine, Labels, Penalized):
     coef_ : ndarray of shape (n_problems, n_features)
         Weights. There is one problem for two classes. For more, there is one for each class ("ovr")
         or column of y, or for each pair of classes (0, 1), (0, 2), ..., (1, 2), ... ("ovo"); the
-        later class of a pair has the positive scores.
-        With "crammer_singer", there is one for each class, and of two classes the difference of
-        theirs.
+        later class of a pair has the positive scores. With "crammer_singer", there is one for each
+        class; for two classes, it is the difference of their weights.
     intercept_ : ndarray of shape (n_problems,)
     weight_norm_ : ndarray of shape (n_problems,)
         ‖w‖ of each problem, without the intercept; see `margins`.
@@ -352,9 +351,9 @@ class PegasosClassifier(Classifier, LinearMachine, Labels, Penalized):
         "squared_error" make none before Newton's method. If Pegasos goes on from the model of
         another solver, the number includes steps that this model stands for; see `partial_fit`.
     objective_ : ndarray of shape (n_problems,)
-        P(w) of this model on the training data; of shape (1,) with "crammer_singer".
-        After an interrupted fit and after `partial_fit`,
-        there is no `objective_`, `dual_objective_` or `duality_gap_`.
+        P(w) of this model on the training data; of shape (1,) with "crammer_singer". After an
+        interrupted fit and after `partial_fit`, there is no `objective_`, `dual_objective_` or
+        `duality_gap_`.
     dual_objective_ : ndarray of shape (n_problems,)
         A lower bound on P: no model has an objective below it. It is the value of a dual point.
     duality_gap_ : ndarray of shape (n_problems,)

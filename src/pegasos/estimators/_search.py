@@ -543,12 +543,11 @@ class PegasosClassifierCV(_OfClassifiers, _Linear, Labels, Search):
     Parameters
     ----------
     Cs : int or list of float, default=None
-        The C to try, as in `PegasosClassifier`. A number means: so many from 1e-4 to 10, evenly on
-        a log scale. None stands for ``Cs=10``, unless `lams` is given. Each C stands for one λ,
-        that of all rows: machines of a fold have the same λ, though a fold has fewer rows.
+        The C to try, as in `PegasosClassifier`, or how many: an int stands for that number of C
+        from 1e-4 to 10, evenly on a log scale. None stands for ``Cs=10``, unless `lams` is given.
+        Each C stands for one λ, that of all rows, though a fold has fewer rows.
     lams : int or list of float, default=None
-        The λ to try, in place of `Cs`. A number means: the λ of so many automatic C, in six
-        digits.
+        The λ to try, in place of `Cs`, or how many: those of the automatic C, in six digits.
     cv : int, cross-validation generator or iterable, default=5
         As in scikit-learn: an int means stratified folds. If a fold names a training row several
         times (oversampling, bootstrap), the row has as many times its weight.
@@ -606,8 +605,8 @@ class PegasosClassifierCV(_OfClassifiers, _Linear, Labels, Search):
     class_weight : dict or "balanced", default=None
         As in `PegasosClassifier`. "balanced" counts the classes of the training rows of each fold,
         as in `sklearn.model_selection.GridSearchCV`. Where the weights differ by 1 % at most from
-        those of all rows, as they do in stratified folds of many rows, these are taken. They are
-        also taken with `Blocks`, of which folds are random.
+        those of all rows, as they do in stratified folds of many rows, each fold has those of all
+        rows. Folds of `Blocks`, which are random, always have them.
     verbose : int, default=0
         1: show progress on standard error.
 
@@ -711,8 +710,7 @@ class PegasosRegressorCV(_OfRegressors, _Linear, Targets, Search):
     ----------
     Cs, lams : int or list of float, default=None
         As in `PegasosClassifierCV`. But with the loss "epsilon_insensitive", whose best C grows
-        with y, a number means: from 1e-4 to 10 times a power of two near the standard deviation of
-        y.
+        with y, the automatic C are multiplied by a power of two near the standard deviation of y.
     epsilons : list of float, default=None
         The epsilon of the loss to try, in the units of y; None stands for 0.1 alone.
         ``loss="squared_error"`` has none: then one of them is tried, and changes nothing.
@@ -726,7 +724,7 @@ class PegasosRegressorCV(_OfRegressors, _Linear, Targets, Search):
         epochs, all machines use Pegasos with an average. "auto" is a gap of 0.05. But once a λ of
         a linear machine scores worse than a larger one by more than a standard error, smaller ones
         make 16 epochs at most. They take longest, and mostly score worse still. Rows of kernel
-        machines may be in single precision, as there.
+        machines may be in single precision, as in `PegasosClassifierCV`.
     refit, one_standard_error, n_steps, verbose
         As in `PegasosClassifierCV`.
     loss, solver, tol, max_iter, batch_size, sampling, project, average, fit_intercept
