@@ -1,30 +1,6 @@
 """Export to ONNX by skl2onnx (extra ``onnx``): call `register`, then ``skl2onnx.to_onnx``.
 
-The graph computes in double precision whatever the type of its input, so that decisions are those
-of the estimator, but for scores so near to 0 or to one another that rounding decides. The output
-of regression is ``variable`` of shape (n_samples, n_outputs), as skl2onnx has it of other
-regressors. Those of classifiers are ``label``, which `predict` returns (zeros and ones, if
-rows may have several labels), and
-
-- ``probabilities``, which `predict_proba` returns, with ``loss="log_loss"`` or "modified_huber";
-- ``scores``, which `decision_function` returns, with the other losses;
-- ``scores``, with a column for each class, if the option ``raw_scores`` is True: of two classes
-  the columns are -f(x) and f(x).
-
-There are no maps from classes to probabilities, whatever the option ``zipmap`` says.
-
-The outputs of one class are ``label``, -1 or 1, and ``scores``, both of shape (n_samples, 1), as
-skl2onnx has them of other outlier detectors.
-
-A `CalibratedClassifierCV` around an estimator is exported with ``method="sigmoid"``. Its graph goes
-on in the type of its input. skl2onnx has two limitations here, with any classifier:
-
-- With ``method="isotonic"``, its graph takes the probability of the nearest threshold, where
-  scikit-learn interpolates between two thresholds. Probabilities may differ by some tenths.
-- Of a pipeline inside a `CalibratedClassifierCV`, it does not ask for raw scores, so that
-  probabilities are wrong. Put the scaler outside,
-  ``make_pipeline(StandardScaler(), CalibratedClassifierCV(PegasosClassifier()))``, or ask:
-  ``to_onnx(..., options={PegasosClassifier: {"raw_scores": True}})``.
+"Export to ONNX" in the reference tells of the outputs, and of the limitations of skl2onnx.
 """
 
 import functools
