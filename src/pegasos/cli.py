@@ -157,14 +157,14 @@ def _add_train_options(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "-o", "--output", default="model.npz", metavar="FILE", help="the model (default model.npz)"
     )
-    # What is not given is not there: estimators have their own defaults.
-    parameter = functools.partial(sub.add_argument, default=argparse.SUPPRESS)
-    _add_regularisation_options(sub)
-    _add_machine_options(parameter)
-    _add_kernel_options(parameter)
-    _add_run_options(sub.add_argument)
-    sub.add_argument("--json", action="store_true",
-                     help="the report as one JSON object on standard output")  # fmt: skip
+    _add_regularisation_options(sub.add_argument_group("regularisation"))
+    for title, add_options in (
+        ("loss and solver", _add_machine_options), ("kernel", _add_kernel_options),
+    ):  # fmt: skip
+        # What is not given is not there: estimators have their own defaults.
+        add_argument = sub.add_argument_group(title).add_argument
+        add_options(functools.partial(add_argument, default=argparse.SUPPRESS))
+    _add_run_options(sub.add_argument_group("run").add_argument)
 
 
 def _add_predict_options(sub: argparse.ArgumentParser) -> None:
@@ -208,47 +208,48 @@ def _add_demo_options(sub: argparse.ArgumentParser) -> None:
 
 def _add_data_options(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("data", metavar="DATA", help="file with the rows")
-    sub.add_argument("--format", choices=_FORMATS, help="format of DATA")
-    sub.add_argument(
+    add = sub.add_argument_group("reading DATA").add_argument
+    add("--format", choices=_FORMATS, help="format of DATA")
+    add(
         "--label", type=_column, default=-1, metavar="COLUMN", dest="label_column",
         help="of a table: column of the label, its name or its number from 0; negative from the "
         "end (default -1, the last); none: there is no label",
     )  # fmt: skip
-    sub.add_argument(
+    add(
         "--drop", type=_column, action="append", default=[], metavar="COLUMN",
         help="of a table: a column to leave out, its name or its number; may be repeated",
     )  # fmt: skip
-    sub.add_argument(
+    add(
         "--separator", type=_separator, metavar="CHARACTER",
         help="CSV: what is between fields, such as ';' or tab (default: comma, semicolon or tab, "
         "as in the first line)",
     )  # fmt: skip
-    sub.add_argument(
+    add(
         "--header", choices=("auto", "yes", "no"), default="auto",
         help="CSV: whether the first line is one (default auto: if it has no numbers, or columns "
         "are chosen by name)",
     )  # fmt: skip
-    sub.add_argument(
+    add(
         "--zero-based", choices=("auto", "yes", "no"), default="auto",
         help="LIBSVM: whether features are counted from 0 (default auto: if there is a feature "
         "0; a model remembers)",
     )  # fmt: skip
 
 
-def _add_regularisation_options(sub: argparse.ArgumentParser) -> None:
+def _add_regularisation_options(group: Any) -> None:
     one = functools.partial(
-        sub.add_mutually_exclusive_group().add_argument, default=argparse.SUPPRESS, type=float
+        group.add_mutually_exclusive_group().add_argument, default=argparse.SUPPRESS, type=float
     )
     one("--C", metavar="C", help="weight of the losses; larger fits closer (default 1)")
     one("--lam", metavar="L", help="regularisation lambda = 1/(C n) in place of C")
     one("--nu", metavar="NU", help="with --task one-class, in place of C: at most this fraction of "
         "the rows are outliers (default 0.5)")  # fmt: skip
-    sub.add_argument(
+    group.add_argument(
         "--cv", type=int, metavar="FOLDS",
         help="choose C by cross-validation with this number of folds, and with a kernel gamma "
              "as well unless --gamma is given",
     )  # fmt: skip
-    sub.add_argument(
+    group.add_argument(
         "--Cs", type=_count_or_list, metavar="K",
         help="with --cv: the C to try, such as 0.1,1,10, or how many from 1e-4 to 10 (default 10; "
         "for epsilon_insensitive, times about the standard deviation of the label)",
@@ -257,34 +258,34 @@ def _add_regularisation_options(sub: argparse.ArgumentParser) -> None:
 
 def _add_machine_options(add: Callable[..., Any]) -> None:
     add("--loss", choices=(*LOSSES, *TARGET_LOSSES),
-        help="of a row. Classes, with u = 1 - y f(x): max(0, u) (hinge, the default), its square, "
-             "or one of two that have probabilities: the square, but 4u - 4 beyond 2; "
-             "log(1 + e^(u-1)). Regression, with u = y - f(x): max(0, |u| - epsilon) "
-             "(epsilon_insensitive, the default), its square, huber, or u^2/2")  # fmt: skip
+        help="of classes: hinge (default), squared_hinge, or one that has probabilities, "
+             "modified_huber or log_loss. Of regression: epsilon_insensitive (default), its "
+             "square, huber or squared_error")  # fmt: skip
     add("--epsilon", type=float, metavar="E",
         help="of the loss of regression, in the units of the label (default 0.1)")  # fmt: skip
     add("--class-weight", choices=("none", "balanced"),
-        help="balanced: rows of rare classes weigh more, so that all classes weigh the same"
-        )  # fmt: skip
+        help="balanced: all classes have equal weight, however rare they are")  # fmt: skip
     add("--solver", choices=("auto", "pegasos", "sdca", "newton"),
-        help="pegasos, or a solver that goes to the optimum (default auto: one that suits)"
-        )  # fmt: skip
+        help="pegasos is the published algorithm; sdca suits many features, newton few (default "
+             "auto: the data decide)")  # fmt: skip
     add("--tol", type=_number_or("auto", "none"), metavar="G",
-        help="stop at this relative duality gap (default auto: 1e-3, or what rounding leaves "
-             "of few numbers; none: at --max-iter)")  # fmt: skip
+        help="stop at this relative duality gap (default auto: 1e-3, and less for small data; "
+             "none: stop at --max-iter)")  # fmt: skip
     add("--max-iter", type=int, metavar="E",
-        help="passes over the data, at most, but for Newton's last iteration (default 1000)"
+        help="most passes over the data (default 1000), but Newton's method ends its iteration"
         )  # fmt: skip
     add("--n-steps", type=int, metavar="T", help="exact number of steps, in place of --max-iter")
     add("--batch-size", type=int, metavar="K", help="rows per step (default 1)")
     add("--sampling", choices=("permutation", "cyclic", "uniform"),
-        help="new permutation every epoch (default), one kept, or with replacement")  # fmt: skip
-    add("--project", action="store_true", help="project on a ball that holds the optimum")
+        help="a new permutation of the rows in every pass (default), one permutation, or draws "
+             "with replacement")  # fmt: skip
+    add("--project", action="store_true",
+        help="after each step, project on a ball that holds the optimum")  # fmt: skip
     add("--average", choices=("none", "all", "suffix"),
         help="output the last iterate (default), the average of all, or of the last half"
         )  # fmt: skip
     add("--intercept", choices=("none", "penalized", "free"),
-        help="b: none, weight of a constant feature (default), or not penalised")  # fmt: skip
+        help="none, penalised like a weight (default), or free")  # fmt: skip
     add("--multi-class", choices=("ovr", "ovo", "crammer_singer"),
         help="one-vs-rest (default), one-vs-one, or one joint problem of all classes (without a "
         "kernel)")  # fmt: skip
@@ -307,7 +308,7 @@ def _add_run_options(add: Callable[..., Any]) -> None:
         help="standardise features: subtract the mean and divide by the standard deviation of all "
              "rows of DATA; sparse rows are divided only. The model keeps both. With --memory, "
              "scaled rows are written to --cache as well")  # fmt: skip
-    add("--n-features", type=int, metavar="D", help="columns of X, where the file cannot tell")
+    add("--n-features", type=int, metavar="D", help="number of features, if DATA does not tell")
     add("--float32", action="store_true", help="store and train in single precision")
     add("--memory", metavar="SIZE",
         help="train on rows that are larger than memory, with at most SIZE, such as 2G, of them in "
@@ -331,6 +332,7 @@ def _add_run_options(add: Callable[..., Any]) -> None:
     add("--validation", metavar="FILE",
         help="tell how good the model is on the rows of FILE, in the format of DATA")  # fmt: skip
     add("-q", "--quiet", action="store_true", help="no progress, no report")
+    add("--json", action="store_true", help="the report as one JSON object on standard output")
 
 
 def _column(text: str) -> int | str | None:
