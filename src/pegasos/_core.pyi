@@ -186,7 +186,6 @@ OTHER: Final[int]
 @disjoint_base
 class Points:
     rows: Rows
-    by_blas: bool
     def __init__(
         self,
         rows: Rows,

@@ -1346,9 +1346,7 @@ cdef class Points:
     cdef Rows wide
     cdef object norms, inverted, write, data, error, which
     cdef PyThread_type_lock lock
-    cdef bint is_thin, far_in_double
-    cdef readonly bint by_blas
-    """Whether BLAS multiplies these rows with others."""
+    cdef bint is_thin, far_in_double, by_blas  # the last: BLAS multiplies these rows with others
 
     def __cinit__(self):
         self.lock = new_lock(False)
@@ -1472,6 +1470,7 @@ cdef class Work:
     cdef tuple memory
     cdef Points exact
     cdef Work inner
+    cdef Block alone
 
     @staticmethod
     cdef Work of(Points x, Points z, Watch watch, int64_t n_threads, Columns columns=None,
@@ -1500,6 +1499,8 @@ cdef class Work:
                     "points must have the same kernel, features, type and layout")
             require(z.c.kernel.kind != PEGASOS_GAUSSIAN or x.c.by_differences or z.c.by_differences
                     or (x.c.norms != NULL and z.c.norms != NULL), "points must have norms")
+            if z.by_blas and outer is None:
+                work.alone = one_thread_of_blas()
             work.c.blas = blas() if z.by_blas and z.c.write == NULL else NULL
             work.source.x, work.source.z, work.source.workers = &x.c, &z.c, &work.c
             scratch = z.scratch(x, work.c.n_threads)
@@ -1538,6 +1539,8 @@ cdef class Work:
         """Let the threads end; raises what stopped this."""
         if self.pool is not None:
             self.pool.close()
+        if self.alone is not None:
+            self.alone.close()
         cdef Work work = self
         while work is not None:
             if work.z is not None and work.z.error is not None:
@@ -1738,6 +1741,7 @@ cdef class Factor:
     cdef object source, memory
     cdef Watch watch
     cdef int64_t n
+    cdef Block alone  # open from then on
 
     cdef int factorise(self, pegasos_factor *factor) noexcept:
         """Tell a factor of the matrix, which lasts as long as this, or until the next one."""
@@ -1746,6 +1750,7 @@ cdef class Factor:
         cdef uint8_t[::1] memory, room
         cdef Rows of_core
         try:
+            self.alone = self.alone or one_thread_of_blas()
             rows = self.source(self.watch.tell)
             require(rows.shape[0] == self.n, "a factor must have n_rows rows")
             factor.rows.n_features = rows.shape[1]
@@ -1984,6 +1989,14 @@ cdef class Block:
 
     def __dealloc__(self):
         self.close()
+
+
+cdef Block one_thread_of_blas():
+    """A block that has begun, in which BLAS has one thread. To be closed."""
+    from pegasos import _threads
+    cdef Block block = _threads.blas.one_thread()
+    block.count(1)
+    return block
 
 
 # ---- Threads ------------------------------------------------------------------------------------
@@ -2591,6 +2604,8 @@ def kernel_solve(Columns columns not None, factor not None, Targets targets not 
             if status != PEGASOS_DONE:
                 break
         free(room)
+    if asked.alone is not None:
+        asked.alone.close()
     return None if work.end(status) == PEGASOS_OVERFLOW else fits.standings()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pegasos import _core, _threads
+from pegasos import _core
 from pegasos.kernels._factor import factor
 from pegasos.kernels._positive import asymmetry, ridge
 from pegasos.problems import _validate
@@ -193,7 +193,7 @@ class ColumnCache:
     def factor(self, tell: Callable[[], None] | None = None) -> np.ndarray:
         """L of shape (n, rank), K = L L^T but for rounding; see `pegasos.kernels._factor`."""
         # Of threads that solve problems of this matrix, one computes it.
-        with self._lock, _threads.blas.one_thread():
+        with self._lock:
             if self._factor is None:
                 self._factor = factor(self, tell)
         return self._factor

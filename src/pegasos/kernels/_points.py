@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pegasos import _core, _threads
+from pegasos import _core
 from pegasos.problems import _rows, _validate
 
 # Rows whose kernel values with themselves are computed at a time.
@@ -231,10 +231,7 @@ class Points:
         """
         is_worth = self.kernel.number != _core.OTHER and n_rows * len(self) >= _FEW
         options |= {"watch": _core.Watch(tell), "n_threads": n_threads if is_worth else 1}
-        if not self.core.by_blas:
-            return function(*arguments, **options)
-        with _threads.blas.one_thread():
-            return function(*arguments, **options)
+        return function(*arguments, **options)
 
 
 def _write(x: Any, rows: Any, z: Any, others: Any, out: np.ndarray) -> None:

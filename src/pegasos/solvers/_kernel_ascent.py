@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pegasos import _core, _threads
+from pegasos import _core
 from pegasos.problems import _validate
 from pegasos.problems._problem import Problem
 from pegasos.problems._settings import Settings
@@ -168,13 +168,12 @@ class KernelAscent(Linear):
             some = [slice(0, n)] if n_jobs == 1 else [slice(k, k + 1) for k in range(n)]
             jobs = [functools.partial(solve, self.parts[0], part) for part in some]
         self._found = None
-        with _threads.blas.one_thread():
-            if rows.is_small and is_divided:
-                rows.by_class(self.problem.labels)
-            elif rows.is_small and n_jobs > 1:  # else the core does
-                rows.keep(np.arange(len(rows.points)))
-            if len(jobs) == 1:
-                jobs[0](on_progress)
-            else:
-                _core.share(jobs, n_jobs, on_progress)
+        if rows.is_small and is_divided:
+            rows.by_class(self.problem.labels)
+        elif rows.is_small and n_jobs > 1:  # else the core does
+            rows.keep(np.arange(len(rows.points)))
+        if len(jobs) == 1:
+            jobs[0](on_progress)
+        else:
+            _core.share(jobs, n_jobs, on_progress)
         self._found = self.standings() if table is None else table

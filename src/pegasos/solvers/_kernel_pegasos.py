@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from pegasos import _core
-from pegasos._threads import blas
 from pegasos.problems._settings import Settings
 from pegasos.problems._validate import parameter
 from pegasos.solvers._pegasos import Pegasos, next_draw
@@ -86,11 +85,10 @@ class KernelPegasos(Pegasos):
         if first < 0:
             return
         draws = self._order_from(first) if order is None else order[first:]
-        with blas.one_thread():
-            self._in_core().run_kernel(
-                cache.core, self.problem(cache).targets, self.scores, self.unpushed, first, draws,
-                _core.Watch(on_progress),
-            )  # fmt: skip
+        self._in_core().run_kernel(
+            cache.core, self.problem(cache).targets, self.scores, self.unpushed, first, draws,
+            _core.Watch(on_progress),
+        )  # fmt: skip
 
     def planned_draws(self, most: Any) -> np.ndarray | None:
         """The draws that the plan will make, or None if there are more than `most`.
