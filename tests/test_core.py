@@ -99,8 +99,7 @@ def calls(layout, dtype):
         np.zeros((K, N)), 0, draws, watch,
     ]  # fmt: skip
     yield "kernel_solve", [
-        columns(layout, dtype), lambda _: np.eye(N), targets, 0, one, _core.Fits(K, N, 0), np.full(K, 5),
-        np.arange(K, dtype=np.uint64),
+        columns(layout, dtype), lambda _: np.eye(N), targets, one, _core.Fits(K, N, 0), np.full(K, 5),
     ]  # fmt: skip
     x = points(layout, dtype)
     yield "kernel_values", [x, x, values(dtype, N, N), watch]
@@ -151,6 +150,7 @@ KEYWORDS = {
     | {
         "lams": np.full(K, 0.1),
         "tol": 1e-3,
+        "seed": 0,
         "solver": _core.AUTO,
         "is_positive": True,
         "is_narrow": False,
@@ -420,11 +420,10 @@ def test_problems_of_other_rows_are_refused(layout, dtype):
 )  # fmt: skip
 def test_problems_without_a_meaning_are_refused(layout, dtype, settings):
     for name, good in calls(layout, dtype):
-        k = {"solve": 5, "kernel_solve": 6}.get(name)
-        if k:
+        if name in ("solve", "kernel_solve"):
             refused(name, good, **settings)
-            refused(name, [*good[:k], np.full(K, 2**62), *good[k + 1 :]])
-            refused(name, [*good[:k], np.full(K, -1), *good[k + 1 :]])
+            refused(name, [*good[:5], np.full(K, 2**62), *good[6:]])
+            refused(name, [*good[:5], np.full(K, -1), *good[6:]])
 
 
 def test_memory_of_another_fit_is_refused(layout, dtype):
@@ -458,12 +457,22 @@ def test_memory_of_another_kernel_machine_is_refused(dtype):
     wrong = [(0, N + 1), (1, 1), (2, 5), (3, 9), (7, -1), (8, 2**62), (10, 2), (11, 4), (12, 6)]
     wrong += [(24, 6), (25, N + 1), (25, -1), (26, 2**40), (33, 2), (36, -1), (n_words - 1, N)]
     for word, value in wrong:
-        edited = _core.Fits(K, N, 0, good[5].memory.copy())
+        edited = _core.Fits(K, N, 0, good[4].memory.copy())
         edited.memory.view(np.int64)[-1, word] = value
         if word == n_words - 1:
             edited.memory.view(np.int64)[-1, 25] = N
-        refused("kernel_solve", [*good[:5], edited, *good[6:]])
+        refused("kernel_solve", [*good[:4], edited, *good[5:]])
         assert not call("Fits.are_valid", [edited, np.dtype(dtype).itemsize])
+
+
+def test_kernel_problems_side_by_side_need_all_columns_and_have_the_same_bits(layout, dtype):
+    good, ends = dict(calls(layout, dtype))["kernel_solve"], []
+    refused("kernel_solve", good, n_jobs=2)
+    for n_jobs in (1, 2):
+        good[0], good[4] = columns(layout, dtype, is_all_at_once=True), _core.Fits(K, N, 0)
+        ends.append((call("kernel_solve", good, n_jobs=n_jobs), good[4].memory))
+    for one, other in zip(*ends, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("wrong", [np.zeros((N - 1, 2)), np.zeros((N, 2), np.float32), None, 1 / 3])

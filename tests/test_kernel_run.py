@@ -65,10 +65,10 @@ class Case:
     def run(self, source=None, watch=None):
         source = Source.whole(self.K) if source is None else source
         return _core.kernel_solve(
-            source.core, lambda _: np.empty((len(self.y), 0)), self.targets, 0,
+            source.core, lambda _: np.empty((len(self.y), 0)), self.targets,
             np.diag(self.K).astype(np.float64), self.fits, np.array([self.last_epoch]),
-            np.array([3], np.uint64), lams=np.array([LAM]), intercept_scaling=self.scaling,
-            free_intercept=self.is_free, tol=self.tol, solver=_core.ASCENT,
+            lams=np.array([LAM]), intercept_scaling=self.scaling,
+            free_intercept=self.is_free, tol=self.tol, seed=3, solver=_core.ASCENT,
             is_positive=self.is_positive, is_narrow=False, rank=np.inf,
             watch=watch or _core.Watch(), n_threads=1,
         )  # fmt: skip

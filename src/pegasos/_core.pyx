@@ -2246,6 +2246,23 @@ cdef class Sharing(Helpers):
         if self.is_over:
             raise OverError
 
+    cdef int run(self, list jobs, int64_t n_threads, tell) except -1:
+        """See `share`."""
+        cdef int64_t k
+        self.jobs, self.tell = jobs, tell
+        try:
+            for k in range(min(n_threads, MOST_THREADS, len(jobs)) - 1):
+                if not self.start(self._help, contextvars.copy_context()):
+                    break
+            self.work(self._tell)
+            self.wait(self._tell)
+        finally:
+            self.is_over = True
+            self.wait()
+        if self.error is not None:
+            raise self.error
+        return 0
+
     cdef int work(self, tell) except -1:
         """Do jobs that nobody has begun yet."""
         cdef int64_t k
@@ -2279,20 +2296,7 @@ def share(jobs not None, int64_t n_threads, tell=None):
     calling thread works, too, and calls `tell` now and then: other fits may run in it. An exception
     stops all jobs, and so does Ctrl-C. No thread is at work when this returns or raises.
     """
-    cdef Sharing sharing = Sharing()
-    cdef int64_t k
-    sharing.jobs, sharing.tell = list(jobs), tell
-    try:
-        for k in range(min(n_threads, MOST_THREADS, len(sharing.jobs)) - 1):
-            if not sharing.start(sharing._help, contextvars.copy_context()):
-                break
-        sharing.work(sharing._tell)
-        sharing.wait(sharing._tell)
-    finally:
-        sharing.is_over = True
-        sharing.wait()
-    if sharing.error is not None:
-        raise sharing.error
+    Sharing().run(list(jobs), n_threads, tell)
 
 
 # ---- Whole fits ---------------------------------------------------------------------------------
@@ -2548,65 +2552,79 @@ def solve(Rows rows not None, Targets targets not None, int64_t first,
     return None if watch.answer(status) == PEGASOS_OVERFLOW else fits.standings()
 
 
-def kernel_solve(Columns columns not None, factor not None, Targets targets not None, int64_t first,
+def kernel_solve(Columns columns not None, factor not None, Targets targets not None,
                  const double[::1] norms not None, Fits fits not None,
-                 const int64_t[::1] max_epochs not None, const uint64_t[::1] seeds not None, *,
-                 const double[::1] lams not None, double intercept_scaling, bint free_intercept,
-                 double tol, int64_t solver, bint is_positive, bint is_narrow, double rank,
-                 Watch watch not None, int64_t n_threads):
+                 const int64_t[::1] max_epochs not None, *, const double[::1] lams not None,
+                 double intercept_scaling, bint free_intercept, double tol, uint64_t seed,
+                 int64_t solver, bint is_positive, bint is_narrow, double rank,
+                 Watch watch not None, int64_t n_threads, int64_t n_jobs=1):
     """Solve problems of kernel machines as `solve` does; see ``pegasos_kernel_solve_one``.
 
-    Columns that are computed all at once are so first.
+    Columns that are computed all at once are so first; then `n_jobs` problems may go side by side.
     ``factor(tell)`` returns a factor of shape (n_rows, rank), or (n_rows, 0), and calls `tell`, if
-    it is not None, now and then. Each problem has its own seed. Threads share kernel values and
-    passes, which changes no bit.
+    it is not None, now and then. `n_threads` of each job share kernel values and passes, which
+    changes no bit.
     """
-    cdef int64_t n = columns.c.n_rows, first_row = 0, k
-    cdef int status = PEGASOS_DONE
-    cdef Factor asked = Factor()
-    cdef Work work
-    cdef pegasos_matrix matrix
+    cdef int64_t n = columns.c.n_rows, k
     cdef pegasos_problem problem = problem_of(targets.c.loss, intercept_scaling, free_intercept)
-    cdef pegasos_options options
-    cdef pegasos_targets own
-    cdef void *room
-    require_problem(&problem, targets, n, 0, columns.c.value_bytes, first, fits, max_epochs, lams,
+    cdef bint is_finite = True
+    require_problem(&problem, targets, n, 0, columns.c.value_bytes, 0, fits, max_epochs, lams,
                     norms)
-    require(seeds.shape[0] == fits.c.shape[0], "seeds must be of all problems")
     require(rank >= 0, "rank must not be negative")
     require(columns.c.place != NULL, "there must be places")
-    options = options_of(tol, solver, watch)
-    if solver != PEGASOS_ASCENT:
-        options.blas = blas()
-    work = Work.of(columns.x, columns.z, watch, n_threads, columns)
-    asked.source, asked.watch, asked.n = factor, watch, n
-    memset(&matrix, 0, sizeof(matrix))
-    matrix.columns, matrix.is_positive, matrix.is_narrow = &work.columns, is_positive, is_narrow
-    matrix.factor = write_factor
-    matrix.rank = <int64_t> min(<double> n, rank)
-    matrix.factor_context = <void *> asked
-    options.threads = work.c.threads
+    require(n_jobs == 1 or columns.z is None or columns.c.is_all_at_once,
+            "problems side by side must have all columns at once")
     problem.weights = targets.c.weights
-    room = malloc(<size_t> pegasos_kernel_work(n, columns.c.value_bytes, work.columns.n_columns))
-    if room == NULL:
-        work.end(PEGASOS_DONE)
-        raise MemoryError(f"dual ascent has no room for {n} rows")
-    with nogil:
-        if work.columns.is_all_at_once:
-            if pegasos_columns_keep(&work.columns, 1, &first_row):
-                status = PEGASOS_STOPPED
-        for k in range(fits.c.shape[0] if status == PEGASOS_DONE else 0):
-            options.max_epochs, options.seed = max_epochs[k], seeds[k]
-            own = targets.of(first + k)
-            problem.lam, problem.targets, problem.loss = lams[k], own.values, own.loss
-            status = pegasos_kernel_solve_one(&matrix, &problem, &options, own.labels, &norms[0],
-                                              &fits.c[k, 0], room)
-            if status != PEGASOS_DONE:
-                break
-        free(room)
-    if asked.alone is not None:
-        asked.alone.close()
-    return None if work.end(status) == PEGASOS_OVERFLOW else fits.standings()
+
+    def solve_some(int64_t begin, int64_t end, tell):
+        nonlocal is_finite
+        cdef Watch own = Watch(tell, every=watch.c.every, by_epochs=watch.c.by_epochs)
+        cdef Work work = Work.of(columns.x, columns.z, own, n_threads, columns)
+        cdef Factor asked = Factor()
+        cdef pegasos_matrix matrix
+        cdef pegasos_problem of_one = problem
+        cdef pegasos_options options = options_of(tol, solver, own)
+        cdef pegasos_targets those
+        cdef int64_t first_row = 0, k
+        cdef int status = PEGASOS_DONE
+        cdef void *room
+        asked.source, asked.watch, asked.n = factor, own, n
+        memset(&matrix, 0, sizeof(matrix))
+        matrix.columns, matrix.is_positive, matrix.is_narrow = &work.columns, is_positive, is_narrow
+        matrix.factor, matrix.factor_context = write_factor, <void *> asked
+        matrix.rank = <int64_t> min(<double> n, rank)
+        options.threads, options.seed = work.c.threads, seed
+        if solver != PEGASOS_ASCENT:
+            options.blas = blas()
+        room = malloc(<size_t> pegasos_kernel_work(n, columns.c.value_bytes,
+                                                   work.columns.n_columns))
+        if room == NULL:
+            work.end(PEGASOS_DONE)
+            raise MemoryError(f"dual ascent has no room for {n} rows")
+        with nogil:
+            if work.columns.is_all_at_once:
+                if pegasos_columns_keep(&work.columns, 1, &first_row):
+                    status = PEGASOS_STOPPED
+            for k in range(begin, end if status == PEGASOS_DONE else begin):
+                options.max_epochs, those = max_epochs[k], targets.of(k)
+                of_one.lam, of_one.targets, of_one.loss = lams[k], those.values, those.loss
+                status = pegasos_kernel_solve_one(&matrix, &of_one, &options, those.labels,
+                                                  &norms[0], &fits.c[k, 0], room)
+                if status != PEGASOS_DONE:
+                    break
+            free(room)
+        if asked.alone is not None:
+            asked.alone.close()
+        is_finite &= work.end(status) != PEGASOS_OVERFLOW
+
+    if n_jobs == 1:
+        solve_some(0, fits.c.shape[0], watch.tell)
+    else:
+        if columns.z is not None:
+            columns.keep(np.zeros(1, np.int64), watch, n_threads * n_jobs)
+        Sharing().run([functools.partial(solve_some, k, k + 1) for k in range(fits.c.shape[0])],
+                      n_jobs, watch.tell)
+    return fits.standings() if is_finite else None
 
 
 # ---- One problem over all classes --------------------------------------------------------------

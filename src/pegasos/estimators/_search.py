@@ -686,7 +686,7 @@ class KernelPegasosClassifierCV(_OfClassifiers, _Kernel, Labels, OfKernel, Searc
     >>> X, y = make_moons(200, noise=0.2, random_state=0)
     >>> search = KernelPegasosClassifierCV(Cs=[0.1, 1, 10], random_state=0).fit(X, y)
     >>> print(f"C {search.C_:g}, γ {search.gamma_:.2f}, accuracy {search.best_score_:.3f}")
-    C 10, γ 0.90, accuracy 0.960
+    C 0.1, γ 9.00, accuracy 0.960
     """
 
     gammas: Sequence[float | str] | None = None

@@ -130,50 +130,40 @@ class KernelAscent(Linear):
             n_each = n_threads // n_jobs if rows.size > _FEW else 1
         elif is_divided:
             n_jobs, n_each = rows.side_by_side(n)
-        seeds: Any = np.random.SeedSequence([self.seed, 1]).generate_state(n, np.uint64)
         options: dict[str, Any] = {
             "intercept_scaling": self.settings.constant_feature,
             "free_intercept": self.settings.free_intercept,
             "tol": -1.0 if tol is None else tol,
+            "seed": self.seed,
             "solver": METHODS[self.method],
             "is_positive": rows.is_positive,
             "is_narrow": rows.points.is_narrow,
             "rank": rows.points.rank,
+            "n_threads": n_each,
         }
 
-        table = None
-
-        def solve(part: Part, some: slice, tell: Callable[[], None] | None) -> None:
-            nonlocal table
-            columns, factorise, first = rows.core, rows.factor, some.start
+        def solve(part: Part, tell: Callable[[], None] | None, n_jobs: int = 1) -> np.ndarray:
+            columns, factorise, some = rows.core, rows.factor, part.problems
             targets, norms = self.problem.targets, self.norms
             if part.inside is not None:
                 columns, factorise = rows.inside(self.problem.labels, part.inside, n_each)
-                own, first = self.problem.part(some.start, part.inside, rows), 0
-                targets, norms = own.targets, self.norms[part.inside]
-            fits = part.fits[some.start - part.problems.start : some.stop - part.problems.start]
+                targets = self.problem.part(some.start, part.inside, rows).targets
+                norms = norms[part.inside]
             found = _core.kernel_solve(
-                columns, factorise, targets, first, norms, fits, last[some], seeds[some],
-                lams=self.problem.lams[some], n_threads=n_each,
+                columns, factorise, targets, norms, part.fits, last[some],
+                lams=self.problem.lams[some], n_jobs=n_jobs,
                 watch=_core.Watch(tell, by_epochs=self.by_epochs), **options,
             )  # fmt: skip
             if found is None:
                 raise _validate.overflow(np.dtype(np.float64), self.settings.lam)
-            if some == slice(0, n):
-                table = found
+            return found
 
-        if is_divided:
-            jobs = [functools.partial(solve, part, part.problems) for part in self.parts]
-        else:
-            some = [slice(0, n)] if n_jobs == 1 else [slice(k, k + 1) for k in range(n)]
-            jobs = [functools.partial(solve, self.parts[0], part) for part in some]
         self._found = None
-        if rows.is_small and is_divided:
+        if not is_divided:
+            self._found = solve(self.parts[0], on_progress, n_jobs)
+            return
+        if rows.is_small:
             rows.by_class(self.problem.labels)
-        elif rows.is_small and n_jobs > 1:  # else the core does
-            rows.keep(np.arange(len(rows.points)))
-        if len(jobs) == 1:
-            jobs[0](on_progress)
-        else:
-            _core.share(jobs, n_jobs, on_progress)
-        self._found = self.standings() if table is None else table
+        jobs = [functools.partial(solve, part) for part in self.parts]
+        _core.share(jobs, n_jobs, on_progress)
+        self._found = self.standings()
