@@ -82,9 +82,13 @@ static int fill_all(pegasos_columns *c)
 {
     const int64_t n = c->n_rows;
     const pegasos_progress progress = progress_of(c);
+    /* A piece's square on the diagonal is not halved: where threads are not worth while, pieces are
+     * small. */
+    const bool is_little = c->is_symmetric && n * n <= LEAST_SHARED / 2;
+    const int64_t part = is_little ? least_of(MIRRORED, n / 8 + 32) : MIRRORED;
     int64_t rows[MIRRORED];
     for (int64_t first = 0, count; first < n; first += count) {
-        count = least_of(MIRRORED, n - first);
+        count = least_of(part, n - first);
         const int64_t from = c->is_symmetric ? first : 0, last = first + count;
         for (int64_t i = 0; i < count; i++)
             rows[i] = first + i;
