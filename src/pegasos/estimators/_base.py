@@ -336,7 +336,12 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
 
     def _noting(self, *, continuing: bool) -> Self:
         """What notes the columns of X that `_validate_rows` sees: a copy if a fit begins anew."""
-        return self if continuing else copy.copy(self)
+        if continuing:
+            return self
+        # `copy.copy` goes by way of pickles, which takes 1 % of a small fit.
+        twin: Any = object.__new__(type(self))
+        vars(twin).update(vars(self))
+        return twin
 
     def _seen(self) -> dict[str, Any]:
         """What the last check of rows has noted of their columns."""

@@ -129,6 +129,8 @@ class Points:
 
     def is_far_in(self, dtype: Any) -> bool:
         """Whether values would come from differences if the rows were of this type."""
+        if self.dtype == dtype:
+            return self.is_far
         largest = 0.0 if self.norms is None else self.norms.max(initial=0)
         return self.kernel.is_far(largest, np.finfo(dtype))
 

@@ -74,15 +74,18 @@ class Settings:
 
     def lams_of(self, n_problems: int) -> np.ndarray:
         """λ of training, of each of so many problems."""
-        return np.repeat(self.lams, n_problems // len(self.lams))
+        lams = self.lams
+        return np.repeat(lams, n_problems // len(lams))
 
     def loss_of(self, k: int) -> _losses.Loss:
         """The loss of problem `k` in training."""
         loss: _losses.Loss = self.loss.in_unit(self.units[k if len(self.units) > 1 else 0])
         return loss
 
-    def epsilons_of(self, n_problems: int) -> np.ndarray:
-        """The epsilon of training, of each of so many problems."""
+    def epsilons_of(self, n_problems: int) -> Any:
+        """The epsilon of training, of each of so many problems; None: the loss has none."""
+        if self.loss.name not in _losses.EPSILON_LOSSES:
+            return None
         own = np.array([self.loss_of(k).epsilon for k in range(len(self.units))])
         return np.repeat(own, n_problems // len(self.units))
 

@@ -178,8 +178,8 @@ def _relations_of_memory(
             continue
         yield "solver.memory", part.fits.are_valid(
             pegasos.weights.itemsize, loss=settings.loss_of(0).form,
-            epsilons=epsilons[part.problems], intercept_scaling=settings.constant_feature,
-            free_intercept=settings.free_intercept,
+            epsilons=None if epsilons is None else epsilons[part.problems],
+            intercept_scaling=settings.constant_feature, free_intercept=settings.free_intercept,
         )  # fmt: skip
         most = max(most, part.fits.standings()["n_epochs"].max())
     yield "solver.base", state["solver.base"] <= most
