@@ -540,10 +540,7 @@ static bool begin_with_sample(run *r)
     draw(&s->generator, n_inside, count, drawn);
     for (int64_t j = 0; j < count; j++)
         drawn[j] = inside[drawn[j]];
-    if (count == n)
-        take_all_rows(r);
-    else
-        sort_into_active(r, drawn, count);
+    sort_into_active(r, drawn, count);
     s->sample_mass = 0;
     for (int64_t k = 0; k < s->n_active; k++)
         s->sample_mass += weight_at(r->targets, r->x->active[k]);

@@ -93,15 +93,6 @@ int64_t pegasos_kernel_certificate_work(const pegasos_kernel_models *models,
     return lay_out(&c, models, evidence, NULL);
 }
 
-static pegasos_targets targets_of_problem(const making *c, int64_t k)
-{
-    pegasos_targets own = c->m->targets;
-    own.labels += k * c->n;
-    own.values = own.values ? own.values + k * c->n : NULL;
-    own.loss.epsilon = c->m->epsilons ? c->m->epsilons[k] : own.loss.epsilon;
-    return own;
-}
-
 static void set_points(making *c)
 {
     const pegasos_kernel_models *const m = c->m;
@@ -109,7 +100,7 @@ static void set_points(making *c)
     bool are_same = true;
     memcpy(c->points, m->coef, (size_t)n_points * sizeof(double));
     for (int64_t k = 0; k < c->n_problems; k++) {
-        const pegasos_targets own = targets_of_problem(c, k);
+        const pegasos_targets own = targets_among(&m->targets, m->epsilons, k);
         const double factor = 1 / (m->lams[k] * m->masses[k]);
         double *const beta = c->points + n_points + k * n;
         pegasos_make_feasible(&own, m->free_intercept, m->dual_variables + k * n, c->a + k * n);
@@ -381,7 +372,7 @@ static bool is_negative(const making *c, int64_t point)
 /* With `ridge` on the diagonal, |w|^2 and each row's own score are larger, too. */
 static pegasos_kernel_proof prove(const making *c, int64_t k)
 {
-    const pegasos_targets t = targets_of_problem(c, k);
+    const pegasos_targets t = targets_among(&c->m->targets, c->m->epsilons, k);
     const int64_t n = c->n, other = (c->n_sets - 1) * c->n_problems + k;
     const double lam = c->m->lams[k], mass = c->m->masses[k], b = c->m->intercepts[k];
     const double feature = c->m->intercept_scaling, of_intercept = feature > 0 ? b / feature : 0;

@@ -173,14 +173,9 @@ static bool compute(run *r, int64_t count, const int64_t *list)
     return !is_stopped(r, numbers);
 }
 
-/* Those of problem k. */
 static pegasos_targets targets_of(const run *r, int64_t k)
 {
-    pegasos_targets own = r->set->targets;
-    own.loss = own_loss(r->set, k);
-    own.labels += k * r->n;
-    own.values = own.values ? own.values + k * r->n : NULL;
-    return own;
+    return targets_among(&r->set->targets, r->set->epsilons, k);
 }
 
 /* By how much a row violates its margin, or misses its target; the log loss has all rows in A+. */

@@ -98,6 +98,20 @@ static INLINE double rounding_of(pegasos_loss loss)
 
 /* ---- The rows ------------------------------------------------------------------------------- */
 
+/* Those of problem k of several, whose labels and values follow each other; of the loss, each may
+ * have an epsilon of its own. */
+static INLINE pegasos_targets targets_among(const pegasos_targets *all, const double *epsilons,
+                                            int64_t k)
+{
+    pegasos_targets own = *all;
+    own.labels += k * own.n;
+    if (own.values)
+        own.values += k * own.n;
+    if (epsilons)
+        own.loss.epsilon = epsilons[k];
+    return own;
+}
+
 /* z_i. */
 static INLINE double value_at(const pegasos_targets *t, int64_t i)
 {

@@ -250,10 +250,11 @@ static INLINE void run_problem(const row_functions *f, const pegasos_rows *rows,
                                const pegasos_linear_set *set, int64_t k, int64_t count,
                                int64_t ahead, const int64_t *draws)
 {
-    const int64_t n = rows->n_rows, batch = k * set->batch_size;
-    const int8_t *labels = set->targets.labels + k * n;
-    const double *values = set->targets.values ? set->targets.values + k * n : NULL;
-    const loss_form loss = loss_of(own_loss(set, k));
+    const int64_t batch = k * set->batch_size;
+    const pegasos_targets own = targets_among(&set->targets, set->epsilons, k);
+    const int8_t *labels = own.labels;
+    const double *values = own.values;
+    const loss_form loss = loss_of(own.loss);
     const void *v = (const char *)set->weights + k * rows->n_features * rows->value_bytes;
     pegasos_linear p = set->problems[k]; /* a copy that need not go to memory at every change */
     for (int64_t j = 0; j < count && p.n_steps < p.last_step; j++) {

@@ -7,14 +7,6 @@
 
 #include "loss.h"
 
-/* The loss of problem k of a set. */
-static INLINE pegasos_loss own_loss(const pegasos_linear_set *set, int64_t k)
-{
-    pegasos_loss loss = set->targets.loss;
-    loss.epsilon = set->epsilons ? set->epsilons[k] : loss.epsilon;
-    return loss;
-}
-
 /* w = q v / (lam time): T after the steps taken. */
 static INLINE double time_of(const pegasos_linear *p)
 {
