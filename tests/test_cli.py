@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+import threading
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -22,8 +23,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import pegasos
-from pegasos import cli
+from pegasos import _core, cli
 from pegasos.io import _metrics, _readers
+from pegasos.problems import _validate
 from pegasos.problems._losses import LOSSES
 
 
@@ -498,6 +500,18 @@ def test_rows_without_labels_make_no_classifier(tmp_path, capsys):
     train = ["train", str(tmp_path / "a.csv"), "-o", str(tmp_path / "m.npz")]
     assert cli.main([*train, "--label", "none"]) == 2
     assert "a.csv has no labels, which are needed" in capsys.readouterr().err
+
+
+def test_messages_of_other_threads_name_options():
+    said, both = [], threading.Barrier(2)
+
+    def job(tell):
+        both.wait(60)  # each thread has one
+        said.append(_validate.parameter("tol", 0.5))
+
+    with _validate.written_by(cli._Options()):
+        _core.share([job, job], 2)
+    assert said == ["--tol 0.5"] * 2
 
 
 def test_quantities_are_no_classes(tmp_path, capsys):
