@@ -390,7 +390,7 @@ cdef int require_aligned(const void *address, size_t bytes, str what) except -1:
 
 def aligned_zeros(shape, dtype):
     """Zeros that begin on a line of cache: vector loads that straddle two lines cost a fifth more."""
-    cdef int64_t size = np.dtype(dtype).itemsize * math.prod(shape)
+    size = np.dtype(dtype).itemsize * math.prod(shape)  # maybe more than memory has room for
     raw = np.zeros(size + PEGASOS_BUNDLE_BYTES, np.uint8)
     cdef uint8_t[::1] bytes = raw
     cdef int64_t skip = -<size_t> &bytes[0] % PEGASOS_BUNDLE_BYTES
