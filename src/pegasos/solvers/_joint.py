@@ -6,7 +6,6 @@ that `pegasos.solvers._schedule.Schedule` shows to estimators.
 
 import contextlib
 import copy
-import itertools
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -16,10 +15,7 @@ from pegasos import _core, _threads
 from pegasos.problems import _rows, _validate
 from pegasos.problems._certificate import Certificate
 from pegasos.problems._settings import Settings
-from pegasos.solvers._schedule import _LEAST_GAP, _MOST_EPOCHS, GAP, LINEAR
-
-# With a tolerance, Pegasos checks the gap after so many epochs, then whenever they have doubled.
-_EPOCHS_BEFORE_CHECK = 20
+from pegasos.solvers._schedule import _LEAST_GAP, _MOST_EPOCHS, GAP, LINEAR, next_check
 
 
 class Joint:
@@ -170,11 +166,11 @@ class Joint:
         base, n = int(self.base[1]), int(np.count_nonzero(self.codes >= 0))
         if n_steps is not None:
             return [base + n_steps]
+        epochs = [max_iter] if tol is None else [next_check(0, max_iter)]
+        while epochs[-1] < max_iter:
+            epochs.append(next_check(epochs[-1], max_iter))
         if on_epoch is not None:
             epochs = list(range(1, max_iter + 1))
-        else:
-            doubled = (_EPOCHS_BEFORE_CHECK * 2**k for k in range(62 if tol is not None else 0))
-            epochs = [*itertools.takewhile(lambda e: e < max_iter, doubled), max_iter]
         return [base - (-e * n // self.settings.batch_size) for e in epochs]
 
     def _plan_average(self, last: int) -> None:

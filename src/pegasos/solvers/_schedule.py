@@ -18,8 +18,7 @@ from pegasos.solvers._kernel_pegasos import KernelPegasos
 from pegasos.solvers._linear import Linear
 from pegasos.solvers._pegasos import MOST_GROWTH, Pegasos
 
-# With a tolerance, Pegasos checks the gap after so many epochs, then whenever they have doubled:
-# a check takes two passes over the rows, a tenth of what was done.
+# Pegasos checks no gap before so many epochs.
 _EPOCHS_BEFORE_CHECK = 20
 
 # Down to this gap, kernel values in single precision nearly always do; certificates are in double.
@@ -67,6 +66,14 @@ KERNEL = Kind(
 
 #: What `solver=` may be, beside "auto", in the order of tables of epochs.
 SOLVERS = ("pegasos", "sdca", "newton")
+
+
+def next_check(epochs: int, max_iter: int) -> int:
+    """After how many epochs Pegasos, which has made `epochs`, checks the gap; ends at `max_iter`.
+
+    Whenever they have doubled: a check takes two passes over the rows, a tenth of what was done.
+    """
+    return max(min(epochs + max(epochs, _EPOCHS_BEFORE_CHECK), max_iter), epochs)
 
 
 def solver_names() -> list[str]:
@@ -228,15 +235,13 @@ class Schedule:
             pegasos.carry_out(rows, order=order, **threads)
             return
         while True:
-            left = max(max_iter - self.epochs_begun, 0)
-            epochs = min(max(self.epochs_begun, _EPOCHS_BEFORE_CHECK), left)
-            pegasos.plan(n_epochs=epochs)
+            until = next_check(self.epochs_begun, max_iter)
+            pegasos.plan(n_epochs=until - self.epochs_begun)
             pegasos.carry_out(rows, **threads)
-            if epochs == left or self.certify(rows).stopping_gap.max() <= tol:
+            if until >= max_iter or self.certify(rows).stopping_gap.max() <= tol:
                 return
             pegasos = self._ended_pegasos()
-            begun = self.epochs_begun + epochs
-            vars(self).update(pegasos=pegasos, solver=pegasos, epochs_begun=begun)
+            vars(self).update(pegasos=pegasos, solver=pegasos, epochs_begun=until)
 
     def _ended_pegasos(self) -> Any:
         """Pegasos, whose plan is over."""
@@ -434,9 +439,8 @@ class Schedule:
     def remains(self) -> dict[str, np.ndarray]:
         """What Pegasos needs beside the model to go on with other rows, for `of_remains`."""
         solver, pegasos = self.solver, self.pegasos
-        norm, numbers = float(solver.norms.mean()), (self.seed, pegasos.stream)
-        weights = np.zeros((0, pegasos.shape[1]), pegasos.dtype)
-        return _remains(self, numbers, weights, solver.n_inside, norm)
+        norm, of_rows = float(solver.norms.mean()), (pegasos.shape[1], pegasos.dtype)
+        return remains(self, solver.n_inside, norm, *of_rows, seed=self.seed, stream=pegasos.stream)
 
     @classmethod
     def of_remains(
@@ -472,19 +476,14 @@ class Schedule:
         return schedule
 
 
-def remains(schedule: Any, rows: Any, seed: int, n_inside: np.ndarray) -> dict[str, np.ndarray]:
-    """As `Schedule.remains`, of a schedule without Pegasos over `rows` that lie elsewhere."""
-    weights = np.zeros((0, rows.shape[1]), rows.dtype)
-    return _remains(schedule, (seed, 0), weights, n_inside, rows.mean_squared_norm)
-
-
-def _remains(
-    schedule: Any, numbers: tuple[int, int], weights: np.ndarray, n_inside: Any, norm: float
-) -> dict[str, np.ndarray]:
-    seed, stream = numbers
+def remains(
+    schedule: Any, n_inside: Any, norm: float, n_features: int, dtype: Any, *, seed: int,
+    stream: int = 0,
+) -> dict[str, np.ndarray]:  # fmt: skip
+    """As `Schedule.remains`, of any schedule; `norm` is the mean of |x_i|^2."""
     return {
         "numbers": np.array([seed, 0, stream, schedule.n_iter], np.uint64),
-        "weights": weights,
+        "weights": np.zeros((0, n_features), dtype),
         "solver_epochs": table(schedule.solver_epochs),
         "n_inside": np.asarray(n_inside, np.int64),
         "squared_norm": np.array([min(norm, MOST_GROWTH)], np.float64),
