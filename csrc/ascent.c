@@ -538,6 +538,8 @@ static bool is_check_due(const run *r, pegasos_ascent *s)
     const double before = s->estimate_before;
     s->estimate_before = s->estimate;
     estimate_gap(r->p, s, r->x->targets->loss, sum_of_dual_parts(r));
+    /* Rows that a check woke add to the estimate: what counts is how far it falls from there. */
+    s->estimate_since_check = fmax(s->estimate_since_check, s->estimate);
     if (s->patience > 0 && s->n_visits >= s->patience) {
         s->patience = 0;
         s->has_stopped = is_hopeless(r, s);
@@ -547,12 +549,12 @@ static bool is_check_due(const run *r, pegasos_ascent *s)
     const double fall = isfinite(before) ? fmin(s->estimate / before, 1) : 1;
     const double now = s->estimate * sqrt(fall);
     const bool is_small = now <= FORETOLD * s->tol || s->primal <= PEGASOS_ROUNDING;
-    if (is_small && s->estimate <= s->estimate_at_check / 1.5)
+    if (is_small && s->estimate <= s->estimate_since_check / 1.5)
         return true;
     if (s->n_visits >= EPOCHS_BEFORE_CHECK * s->n_inside
         && (double)s->n_visits >= GROWTH_BEFORE_CHECK * (double)s->n_visits_at_check)
         return true;
-    const double last = fmin(s->estimate_at_check, FIRST_WAKE / FALL_BEFORE_WAKE);
+    const double last = fmin(s->estimate_since_check, FIRST_WAKE / FALL_BEFORE_WAKE);
     const bool is_far = s->estimate > s->tol / FALL_BEFORE_WAKE;
     const bool most_sleep = r->p->n_active < s->n_inside / 2;
     return is_far && most_sleep && s->estimate <= FALL_BEFORE_WAKE * last
@@ -680,7 +682,7 @@ static int check_gap(const run *r, const pegasos_ascent *after)
     if (!is_enough)
         wake_rows(r, &last);
     r->s->n_visits_at_check = r->s->n_visits;
-    r->s->estimate_at_check = r->s->estimate;
+    r->s->estimate_since_check = r->s->estimate;
     return status;
 }
 

@@ -271,7 +271,7 @@ bool pegasos_fit_begin_ascent(fit *f, bool is_zero)
         .n_inside = s->n_inside,
         .n_epochs = now.n_epochs,
         .estimate = INFINITY,
-        .estimate_at_check = INFINITY,
+        .estimate_since_check = INFINITY,
         .primal = now.objective,
         .intercept = best,
         .relative_gap = now.relative_gap,
@@ -486,7 +486,7 @@ void pegasos_fit_change_lam(fit *f)
             .n_epochs = s->ascent.n_epochs,
             .n_steps = s->ascent.n_steps,
             .estimate = INFINITY,
-            .estimate_at_check = INFINITY,
+            .estimate_since_check = INFINITY,
             .intercept = s->ascent.intercept,
         };
     }

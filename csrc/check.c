@@ -250,7 +250,7 @@ static bool are_ascent_numbers(const state *s, const pegasos_problem *problem)
            && isfinite(p->asleep) && p->n_moved >= 0 && q->lam == s->lam && q->mass == s->mass
            && q->feature == problem->intercept_scaling && !isnan(q->estimate)
            && (p->intercept_scaling > 0) == (problem->free_intercept || q->feature > 0)
-           && !isnan(q->estimate_at_check);
+           && !isnan(q->estimate_since_check);
 }
 
 static bool are_newton_numbers(const state *s, const pegasos_problem *problem)

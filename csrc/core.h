@@ -373,13 +373,14 @@ typedef struct pegasos_ascent {
     int64_t n_visits;    /* rows visited */
     int64_t n_steps;     /* of them, in an epoch of Pegasos */
     int64_t n_visits_at_check;
-    int64_t n_snapshots;      /* of w in this epoch so far */
-    double estimate;          /* of the relative gap, after the last epoch */
-    double estimate_before;   /* after the epoch before that; or 0 */
-    double estimate_at_check; /* at the last gap check */
-    double primal;            /* objective of the best point so far */
-    double intercept;         /* its intercept, penalised or not */
-    double relative_gap;      /* at the last gap check */
+    int64_t n_snapshots;         /* of w in this epoch so far */
+    double estimate;             /* of the relative gap, after the last epoch */
+    double estimate_before;      /* after the epoch before that; or 0 */
+    double estimate_since_check; /* the largest since the last gap check, at which it was the one
+                                    of that moment */
+    double primal;               /* objective of the best point so far */
+    double intercept;            /* its intercept, penalised or not */
+    double relative_gap;         /* at the last gap check */
 } pegasos_ascent;
 
 /* The arrays that belong to it, of n = n_rows and d = n_features numbers. The last three are

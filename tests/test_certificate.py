@@ -410,6 +410,15 @@ def test_free_intercepts_of_simple_machines_are_those_of_svc(make, solver, lam, 
                 assert machine.score(X, y) >= svc.score(X, y) - 0.01
 
 
+def test_a_gap_check_that_wakes_rows_is_followed_by_another():
+    """Estimates fall to 0 over the rows that are awake: the wrong ones, until a check wakes more."""
+    X, y = make_blobs(200, random_state=0, centers=2, cluster_std=0.5)
+    machine = PegasosClassifier(lam=1, solver="sdca", penalize_intercept=False, tol=1e-6)
+    for seed in range(12):
+        machine.set_params(random_state=seed).fit(X, y)  # which warns if 1000 epochs do not do
+        assert machine.duality_gap_ <= 1e-6 * machine.objective_
+
+
 # ---- Kernels -------------------------------------------------------------------------------------
 
 

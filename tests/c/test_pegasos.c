@@ -798,7 +798,7 @@ static void begin_ascent(ascent_bench *b, const pegasos_rows *rows, const pegaso
     b->ascent.tol = tol;
     b->ascent.last_epoch = last_epoch;
     b->ascent.feature = free_intercept ? 0 : 1;
-    b->ascent.estimate = b->ascent.estimate_at_check = INFINITY;
+    b->ascent.estimate = b->ascent.estimate_since_check = INFINITY;
     b->ascent.primal = b->ascent.relative_gap = INFINITY;
     b->problem.scale = 1 / (lam * m);
     b->problem.intercept_scaling = feature;
