@@ -242,10 +242,10 @@ static bool are_ascent_numbers(const state *s, const pegasos_problem *problem)
 {
     const pegasos_dual *const p = &s->dual;
     const pegasos_ascent *const q = &s->ascent;
-    const double numbers[] = {
-        p->scale,      p->intercept_scaling, p->intercept,    p->moved,        p->margin,
-        p->gap,        p->constant_weight,   p->squared_norm, p->constant_sum, p->pegasos_mass,
-        p->weight_seen};
+    const double numbers[] = {p->scale,           p->intercept_scaling, p->intercept,
+                              p->moved,           p->mean_move,         p->gap,
+                              p->constant_weight, p->squared_norm,      p->constant_sum,
+                              p->pegasos_mass,    p->weight_seen};
     return are_finite(numbers, sizeof(double), sizeof numbers / sizeof *numbers) && p->factor == 1
            && isfinite(p->asleep) && p->n_moved >= 0 && q->lam == s->lam && q->mass == s->mass
            && q->feature == problem->intercept_scaling && !isnan(q->estimate)

@@ -297,7 +297,7 @@ typedef struct pegasos_dual {
     int64_t n_kept;   /* active[0 .. n_kept - 1] were visited, and are not left out */
     int64_t n_moved;  /* dual variables that have changed in this epoch so far, */
     double moved;     /* and by how much in all they have moved scores of their own rows */
-    double margin;    /* a few mean moves of the epoch before; 0: there was none */
+    double mean_move; /* `moved` over `n_moved` of the epoch before; 0: there was none */
     double asleep;    /* sum of z_i a_i - c_i l*(a_i/c_i) over rows left out */
     double gap;       /* in this one, so far: m (P - D), each row's part as it was when visited */
     double constant_weight; /* w(a)'s weight of the constant feature */

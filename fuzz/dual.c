@@ -21,8 +21,9 @@ static bool same_dual(const pegasos_dual *p, const pegasos_dual *q)
 {
     return p->generator == q->generator && p->n_active == q->n_active && p->position == q->position
            && p->n_chosen == q->n_chosen && p->n_kept == q->n_kept && p->n_moved == q->n_moved
-           && same(p->moved, q->moved) && same(p->margin, q->margin) && same(p->asleep, q->asleep)
-           && same(p->gap, q->gap) && same(p->constant_weight, q->constant_weight)
+           && same(p->moved, q->moved) && same(p->mean_move, q->mean_move)
+           && same(p->asleep, q->asleep) && same(p->gap, q->gap)
+           && same(p->constant_weight, q->constant_weight)
            && same(p->squared_norm, q->squared_norm);
 }
 

@@ -175,7 +175,7 @@ cdef extern from "core.h" nogil:
         double scale, intercept_scaling, intercept, factor
         uint64_t generator
         int64_t n_active, position, n_chosen, n_kept, n_moved
-        double moved, margin, asleep, gap, constant_weight, squared_norm, constant_sum
+        double moved, mean_move, asleep, gap, constant_weight, squared_norm, constant_sum
         double pegasos_mass, weight_seen
 
     double pegasos_loss_sum(const pegasos_targets *, int64_t, int64_t, const double *, int64_t,
