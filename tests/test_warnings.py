@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from rows import convert
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import make_pipeline
 
 import pegasos
 from pegasos import KernelPegasosClassifier, PegasosClassifier, PegasosClassifierCV
@@ -153,3 +154,23 @@ def test_rows_hardly_on_the_wrong_side_are_on_it(loss):
     with pytest.warns(UserWarning, match="all training rows are predicted to be of class True"):
         clf = linear(loss=loss, fit_intercept=False).fit(X, y)
     assert clf.objective_[0] < 0.41
+
+
+@pytest.mark.parametrize("observed", [True, False])
+def test_warnings_point_at_the_line_that_asked(rng, observed):
+    """Of searches, at one of ours; without callbacks, as in old scikit-learn, two too far out."""
+    X, y = rng.normal(size=(60, 3)), np.arange(60) % 2
+    machine = PegasosClassifier(lam=1e-4, solver="sdca", max_iter=1, tol=1e-12, random_state=0)
+    search = PegasosClassifierCV(
+        lams=[1e-4], cv=2, solver="sdca", max_iter=1, tol=1e-12, random_state=0
+    )
+    kernel_machine = KernelPegasosClassifier(
+        lam=1e-9, gamma=1.0, solver="sdca", max_iter=1, tol=1e-14, random_state=0
+    )
+    for estimator in (machine, search, kernel_machine, make_pipeline(machine)):
+        fit = type(estimator).fit
+        while not observed and hasattr(fit, "__wrapped__"):
+            fit = fit.__wrapped__
+        with pytest.warns(ConvergenceWarning) as told:
+            fit(estimator, X, y)
+        assert {of.filename for of in told} == {__file__}, estimator

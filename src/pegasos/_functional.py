@@ -172,14 +172,14 @@ def fit(
     is_flat = values is not None and np.ndim(y) == 1
     model = _model(schedule, certificate, classes, multi_class, is_flat=is_flat)
     about = schedule, certificate, rows
-    _warnings.of_gap(*about, **plan, name=model._problem_name, stacklevel=3)
+    _warnings.of_gap(*about, **plan, name=model._problem_name)
     if values is not None:
-        _warnings.of_constant(*about, name=model._problem_name, stacklevel=3)
+        _warnings.of_constant(*about, name=model._problem_name)
     else:
         balancing = None if weights is not None else "sample_weight that gives rare classes more"
         _warnings.of_one_class(
-            *about, codes=codes, weights=weights, balancing=balancing, stacklevel=3,
-            classes=classes, multi_class=multi_class,
+            *about, codes=codes, weights=weights, balancing=balancing, classes=classes,
+            multi_class=multi_class,
         )  # fmt: skip
     return model
 

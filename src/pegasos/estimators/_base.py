@@ -471,7 +471,6 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
             rows = data.rows.sample() if isinstance(data.rows, Blocks) else data.rows
             _warnings.of_gap(
                 schedule, certificate, rows, **self._plan(), is_over=is_over, name=data.name_of,
-                stacklevel=5,
             )  # fmt: skip
             self._warn(schedule, data, certificate)
         # The schedule stays as it is: what Ctrl-C lets be kept is a fit that was not concluded.

@@ -1,6 +1,5 @@
 """What the classifiers share: labels, classes and their scores."""
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +10,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
+from pegasos import _told
 from pegasos.estimators._base import Data, PegasosEstimator, ScoreMixin
 from pegasos.io._blocks import Blocks
 from pegasos.problems import _columns as _problems
@@ -351,7 +351,7 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
             certificate = None  # of which binary problems would tell something
         _warnings.of_one_class(
             schedule, certificate, data.rows, codes=data.codes, weights=data.weights,
-            balancing=balancing, stacklevel=6, classes=data.classes, multi_class=data.scheme,
+            balancing=balancing, classes=data.classes, multi_class=data.scheme,
         )  # fmt: skip
 
     def _warn_of_one_value(self, data: Data) -> None:
@@ -362,10 +362,8 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
         if is_one.any():
             k = int(np.argmax(is_one))
             which = "has" if n_with[k] == 0 else "lacks"
-            warnings.warn(
-                f"no row of weight > 0 {which} label {k}, so that nothing tells which rows have it",
-                UserWarning,
-                stacklevel=6,
+            _told.warn(
+                f"no row of weight > 0 {which} label {k}, so that nothing tells which rows have it"
             )
 
 

@@ -5,7 +5,6 @@ import dataclasses
 import functools
 import inspect
 import itertools
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral
 from typing import Any, Self
@@ -19,7 +18,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import get_scorer, r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from pegasos import _core, kernels
+from pegasos import _core, _told, kernels
 from pegasos.estimators import _folds, _grid, _parameters
 from pegasos.estimators._base import CommonMixin, Data, PegasosEstimator, lam_of
 from pegasos.estimators._block_search import BlockFolds
@@ -320,11 +319,9 @@ class _Search(BaseEstimator):
         results |= _scores_of(grid, len(points))
         mean, rank = results["mean_test_score"], results["rank_test_score"]
         if not np.isfinite(mean).all():
-            warnings.warn(
+            _told.warn(
                 f"scoring gave scores that are not finite, with the means {mean}: where a mean is "
-                "NaN the point ranks last",
-                UserWarning,
-                stacklevel=4,
+                "NaN the point ranks last"
             )
         # Of equally good points, the one that is regularised most.
         best = np.flatnonzero(rank == rank.min())

@@ -7,13 +7,12 @@ need be, and gets the bits of an uninterrupted run.
 import copy
 import dataclasses
 import functools
-import warnings
 from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 
-from pegasos import _core
+from pegasos import _core, _told
 from pegasos.problems import _validate
 from pegasos.problems._problem import Problem
 from pegasos.problems._settings import Settings
@@ -324,11 +323,10 @@ class Pegasos:
             self.problems["lam"] * self.problems["last_step"]
         ).max() * self.settings.batch_size
         if self.weights.dtype == np.float32 and growth > 2**22:
-            warnings.warn(
+            _told.warn(
                 f"lam * steps * batch_size = {growth:.2g} is more than float32 can resolve; "
                 "later steps may be lost. Give X as float64, or train for fewer steps",
                 RuntimeWarning,
-                stacklevel=4,
             )
 
     def _plan_averages(self) -> None:

@@ -1,14 +1,13 @@
 """What a fit warns of at its end: a gap above what was asked for, and a model that is of no use."""
 
 import sys
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from pegasos import _core
+from pegasos import _core, _told
 from pegasos.problems import _columns
 from pegasos.problems._certificate import Certificate
 from pegasos.problems._settings import Settings
@@ -31,7 +30,6 @@ def of_gap(
     max_iter: int,
     n_steps: Any,
     name: Callable[[int], str],
-    stacklevel: int,
     is_over: bool = True,
 ) -> None:
     """Warn if a relative gap is above `tol`: why the fit stopped, where, and what may help.
@@ -74,12 +72,11 @@ def of_gap(
         )
     else:
         reached = f"gap {gap:.3g}, {percent:.3g} % of the objective"
-    warnings.warn(
+    _told.warn(
         f"{why}{f' for {about}' if about else ''}. Objective "
         f"{objective:.6g}, {reached}; "
         f"{parameter('tol', tol)} asks for {100 * tol:.3g} %.{advice}",
         ConvergenceWarning,
-        stacklevel=stacklevel,
     )
 
 
@@ -151,7 +148,6 @@ def of_one_class(
     classes: np.ndarray,
     multi_class: str,
     balancing: str | None,
-    stacklevel: int,
 ) -> None:
     """Warn if all training rows are predicted to be of one class.
 
@@ -178,11 +174,9 @@ def of_one_class(
     helps.append(_less_regularised(schedule.settings))
     if not schedule.settings.loss.curvature:
         helps.append(parameter("loss", "squared_hinge"))
-    warnings.warn(
+    _told.warn(
         f"all training rows are predicted to be of class {classes[few[0]]}, so this model is of no "
         f"use. What may help: {_joined(helps)}",
-        UserWarning,
-        stacklevel=stacklevel,
     )
 
 
@@ -192,7 +186,6 @@ def of_constant(
     rows: Any,
     *,
     name: Callable[[int], str],
-    stacklevel: int,
 ) -> None:
     """Warn if a constant predicts the training targets better, by the loss that was minimised."""
     settings, problem = schedule.settings, schedule.pegasos.problem(rows)
@@ -217,25 +210,21 @@ def of_constant(
     about, settings = name(k), settings.some([k])
     own, other = settings.told_objectives(np.array([mean_loss[k], least[k]]))
     constant = constants[k] * settings.units[0]
-    warnings.warn(
+    _told.warn(
         f"a constant predicts the training targets{f' of {about}' if about else ''} better than "
         f"this model: its mean loss is {own:.4g}, that of the constant {constant:.4g} "
         f"is {other:.4g}. What may help: {_joined(helps)}",
-        UserWarning,
-        stacklevel=stacklevel,
     )
 
 
-def of_no_direction(schedule: Schedule, certificate: Certificate, *, stacklevel: int) -> None:
+def of_no_direction(schedule: Schedule, certificate: Certificate) -> None:
     """Warn if w = 0 is proved to be the model of one class, which finds no outlier."""
     if schedule.model()[0].any() or not (certificate.proved_gap <= GAP).all():
         return
-    warnings.warn(
+    _told.warn(
         "w = 0, so this model finds no outlier: the training rows lie around the origin, and no "
         "hyperplane has most of them on the other side. What may help: KernelPegasosOneClass with "
         f"{parameter('kernel', 'rbf')}, or rows that are not centred",
-        UserWarning,
-        stacklevel=stacklevel,
     )
 
 
