@@ -27,7 +27,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from test_losses import LAM, delay_of, textbook
 
 import pegasos
-from pegasos import KernelPegasosRegressor, PegasosClassifier, PegasosRegressor
+from pegasos import (
+    KernelPegasosClassifier,
+    KernelPegasosRegressor,
+    PegasosClassifier,
+    PegasosClassifierCV,
+    PegasosRegressor,
+)
 from pegasos.io import _archive
 from pegasos.problems._settings import Settings
 from pegasos.solvers._schedule import KERNEL, Schedule
@@ -780,7 +786,12 @@ def test_bad_targets_are_refused(data, kind, spoil, error, words):
         ({"epsilon": -0.1}, ValueError, "epsilon must be a finite number >= 0, got -0.1"),
         ({"epsilon": "auto"}, TypeError, "epsilon must be a finite number >= 0, got 'auto'"),
         ({"epsilon": 0, "loss": "huber"}, ValueError, "epsilon of loss='huber' must .* > 0, got 0"),
-        ({"loss": "hinge"}, ValueError, "loss must be one of 'epsilon_insensitive', .*'hinge'"),
+        (
+            {"loss": "hinge"},
+            ValueError,
+            "'epsilon_insensitive', .*'hinge', a loss of .*Classifier$",
+        ),
+        ({"loss": "nope"}, ValueError, "loss must be one of 'epsilon_insensitive', .*'nope'$"),
         ({"C": 1, "lam": 1}, ValueError, "C or lam must be None"),
         ({"n_steps": 3, "solver": "sdca"}, ValueError, "n_steps needs solver='pegasos'"),
     ],
@@ -793,9 +804,17 @@ def test_bad_parameters_are_refused(data, kind, parameters, error, words):
 
 def test_losses_of_regression_are_refused_by_classifiers(data):
     X, y, _ = data
+
+    class Own(PegasosClassifier):
+        pass
+
     for loss in LOSSES:
-        with pytest.raises(ValueError, match=f"loss must be one of 'hinge', .*got '{loss}'"):
-            PegasosClassifier(loss=loss).fit(X, y > 0)
+        for kind in (PegasosClassifier, KernelPegasosClassifier, PegasosClassifierCV, Own):
+            known = PegasosClassifier if kind is Own else kind
+            regressor = known.__name__.replace("Classifier", "Regressor")
+            words = f"loss must be one of 'hinge', .*got '{loss}', a loss of {regressor}$"
+            with pytest.raises(ValueError, match=words):
+                kind(loss=loss).fit(X, y > 0)
 
 
 @pytest.mark.parametrize("loss", SMOOTH)

@@ -5,7 +5,7 @@ A class has the parameters that its bases below declare, and own ones; `paramete
 """
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, TypeVar, dataclass_transform, get_origin
@@ -68,9 +68,10 @@ def parameters(cls: _Class) -> _Class:
 def check(estimator: Any, **own: Check) -> None:
     """Raise unless all parameters of `estimator` are allowed; `own` are checks of its class."""
     given, usual = vars(estimator), dict(PARAMETERS)
+    usual["loss"] = partial(_loss, type(estimator), LOSSES, TARGET_LOSSES)
     epsilons = given.keys() & {"epsilon", "epsilons"}
     if epsilons:
-        usual["loss"] = partial(choice, allowed=TARGET_LOSSES)
+        usual["loss"] = partial(_loss, type(estimator), TARGET_LOSSES, LOSSES)
     if "cost" not in given:
         usual["multi_class"] = partial(choice, allowed=_SCHEMES[:2])
     if "cv" not in given:
@@ -195,6 +196,22 @@ def _kernel(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be one of {names} or a function, got {value!r}")
 
 
+def _loss(
+    cls: type, allowed: Collection[str], others: Collection[str], name: str, value: Any
+) -> None:
+    """One of `allowed`; of `others`, the message names the estimator that has them."""
+    try:
+        choice(name, value, allowed)
+    except ValueError as error:
+        if not _named(value, tuple(others)):
+            raise
+        of_package = next(
+            base.__name__ for base in cls.__mro__ if base.__module__.startswith("pegasos.")
+        )
+        this, that = ("Classifier", "Regressor")[:: 1 if "Classifier" in of_package else -1]
+        raise ValueError(f"{error}, a loss of {of_package.replace(this, that)}") from None
+
+
 def _numbers_of_steps(name: str, value: Any) -> None:
     """None, an integer, or a list of integers that grow."""
     if value is None:
@@ -253,7 +270,7 @@ PARAMETERS: dict[str, Check] = {
     "lams": _one_or_more(_validate.lam),
     "gammas": _unless_none(_each("a list of at least one γ", _gamma)),
     "epsilons": _unless_none(_each("a list of at least one epsilon", _epsilon)),
-    "loss": partial(choice, allowed=LOSSES),
+    "loss": partial(choice, allowed=LOSSES),  # of classifiers; see `check`
     "epsilon": _epsilon,
     "cv": _unless_none(_cv),
     "scoring": _that("a function, None or one of sklearn.metrics.get_scorer_names()", _is_scoring),
