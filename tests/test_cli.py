@@ -10,6 +10,7 @@ import sys
 import threading
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -586,6 +587,20 @@ def test_objectives_of_many_classes_are_told_in_a_line(tmp_path, capsys):
     objectives = pegasos.load(model).objective
     assert [least, most] == pytest.approx([objectives.min(), objectives.max()], rel=1e-3)
     assert line.endswith("above the optimum  (40 problems)")
+
+
+@pytest.mark.parametrize("n_problems", [1, 40])
+def test_a_gap_of_0_is_told_in_words(n_problems):
+    model = SimpleNamespace(
+        objective=np.full(n_problems, 0.25),
+        duality_gap=np.zeros(n_problems),
+        _problem_name=lambda _: "",
+    )
+    said = []
+    cli._report(said.append, model)
+    assert len(said) == 1
+    assert "the optimum up to rounding" in said[0]
+    assert "at most 0" not in said[0]
 
 
 def test_info_tells_what_a_model_is(tmp_path, capsys):

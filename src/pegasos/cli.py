@@ -619,8 +619,8 @@ def _report(say: Callable[..., None], model: Any) -> None:
     objectives, gaps = model.objective, model.duality_gap
     if len(objectives) > _MANY:
         say(
-            f"objectives {objectives.min():.4g} to {objectives.max():.4g}, each at most "
-            f"{gaps.max():.2g} above the optimum  ({len(objectives)} problems)"
+            f"objectives {objectives.min():.4g} to {objectives.max():.4g}, each "
+            f"{_bound(gaps.max())}  ({len(objectives)} problems)"
         )
         return
     for k, (objective, gap) in enumerate(zip(objectives, gaps, strict=True)):
@@ -630,8 +630,12 @@ def _report(say: Callable[..., None], model: Any) -> None:
 
 
 def _certificate(objective: float, gap: float, name: str) -> str:
-    bound = "" if np.isnan(gap) else f", at most {gap:.2g} above the optimum"
+    bound = "" if np.isnan(gap) else f", {_bound(gap)}"
     return f"objective {objective:.6g}{bound}" + (f"  ({name})" if name else "")
+
+
+def _bound(gap: float) -> str:
+    return f"at most {gap:.2g} above the optimum" if gap else "the optimum up to rounding"
 
 
 def _about(model: Any) -> dict[str, Any]:
