@@ -540,6 +540,8 @@ class _Csv(_Text):
         n = len(first)
         if n == 0:
             raise ValueError(f"{name} is empty, or its first line is")
+        if n == 1 and layout.label_column is not None and expected.get("n_features") != 1:
+            _check_separator(name, first[0], self.delimiter)
         if layout.header != "auto" or layout.has_names:
             is_header = layout.header != "no"
         else:
@@ -608,6 +610,18 @@ def _first_line(path: _archive.Path, separator: str | None) -> tuple[list[str], 
     if separator is None:
         separator = max(",;\t", key=re.sub('"[^"]*"', "", line).count)  # of equals the first
     return _fields(line, separator), separator, is_alone
+
+
+def _check_separator(name: str, line: str, separator: str) -> None:
+    """Raise if a line, which is one field, seems to have another separator."""
+    other = max(",;\t ", key=line.count)
+    if other == separator or other not in line:
+        return
+    on_line = "tab" if other == "\t" else shlex.quote(other)
+    raise ValueError(
+        f"{name}, line 1: there is only one column, since fields are separated by {separator!r}; "
+        f"perhaps --separator {on_line} (in Python, separator={other!r})"
+    )
 
 
 def _is_header(name: str, first: list[str], columns: list[int]) -> bool:
