@@ -24,6 +24,7 @@ from seal import seal
 
 import pegasos
 from pegasos import cli
+from pegasos._extras import needed_by
 from pegasos.io import _archive, _readers
 
 GOOD = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 3.0], [1.0, 1.0]])
@@ -1189,8 +1190,18 @@ def test_what_needs_an_extra_names_it(module, extra, missing, monkeypatch):
     monkeypatch.setitem(sys.modules, missing, None)  # as if it were not installed
     monkeypatch.delitem(sys.modules, f"pegasos.{module}", raising=False)
     needs = rf'pegasos.{module} needs {missing}: pip install "pegasos\[{extra}\]"'
-    with pytest.raises(ImportError, match=needs):
+    with pytest.raises(ImportError, match=needs) as raised:
         importlib.import_module(f"pegasos.{module}")
+    assert raised.value.__cause__ is None  # one traceback says all
+
+
+@pytest.mark.parametrize("failed", [ImportError("broken", name="onnx"), ImportError("no name")])
+def test_other_faults_of_an_extra_are_shown_as_the_cause(failed):
+    with pytest.raises(ImportError, match="a needs onnx: pip install") as raised, needed_by(
+        "a", "onnx", "onnx"
+    ):  # fmt: skip
+        raise failed
+    assert raised.value.__cause__ is failed
 
 
 def test_unknown_names_are_attribute_errors():

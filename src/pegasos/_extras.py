@@ -5,10 +5,17 @@ from collections.abc import Generator
 
 
 @contextlib.contextmanager
-def needed_by(what: str, extra: str) -> Generator[None]:
-    """Let a failed import of the block say what to install, and that `what` needs it."""
+def needed_by(what: str, extra: str, *modules: str) -> Generator[None]:
+    """Let a failed import of the block say what to install, and that `what` needs it.
+
+    If one of `modules`, which the extra brings, is not installed, this says all. Other errors are
+    shown as the cause.
+    """
     try:
         yield
     except ImportError as error:
         missing = (error.name or extra).partition(".")[0]
-        raise ImportError(f'{what} needs {missing}: pip install "pegasos[{extra}]"') from error
+        says_all = isinstance(error, ModuleNotFoundError) and missing in modules
+        raise ImportError(f'{what} needs {missing}: pip install "pegasos[{extra}]"') from (
+            None if says_all else error
+        )

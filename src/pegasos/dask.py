@@ -34,7 +34,7 @@ from pegasos.problems._losses import with_probabilities
 from pegasos.problems._settings import Settings
 from pegasos.solvers._rounds import Block, Blocks, Rounds, same
 
-with needed_by("pegasos.dask", "dask"):
+with needed_by("pegasos.dask", "dask", "dask", "distributed"):
     import dask.array as da
     import distributed
     from dask.delayed import delayed

@@ -13,7 +13,7 @@ import pegasos
 from pegasos._extras import needed_by
 from pegasos.problems import _columns, _validate
 
-with needed_by("pegasos.onnx", "onnx"):
+with needed_by("pegasos.onnx", "onnx", "onnx", "skl2onnx"):
     from onnx import TensorProto
     from skl2onnx import update_registered_converter
     from skl2onnx.algebra import onnx_ops

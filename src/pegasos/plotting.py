@@ -31,7 +31,7 @@ from pegasos.problems import _columns as _problems
 from pegasos.problems import _validate
 from pegasos.problems._losses import LOSSES
 
-with needed_by("pegasos.plotting", "plot"):
+with needed_by("pegasos.plotting", "plot", "matplotlib"):
     import matplotlib.pyplot as plt
     from matplotlib.axes import Axes
     from matplotlib.collections import PolyCollection

@@ -721,7 +721,7 @@ class _Parquet:
     """A Parquet file; `expected` has the parameters of `_Columns`."""
 
     def __init__(self, path: _archive.Path, layout: Layout, **expected: Any) -> None:
-        with needed_by("reading Parquet", "parquet"):
+        with needed_by("reading Parquet", "parquet", "pyarrow"):
             from pyarrow import parquet, types
         self.path = os.fspath(path)
         with self._naming():
