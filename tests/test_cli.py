@@ -603,6 +603,15 @@ def test_a_gap_of_0_is_told_in_words(n_problems):
     assert "at most 0" not in said[0]
 
 
+def test_info_says_that_an_objective_is_unknown(tmp_path, capsys):
+    X, y = np.eye(4), np.array([0, 1, 0, 1])
+    path = str(tmp_path / "m.npz")
+    pegasos.PegasosClassifier().partial_fit(X, y, classes=[0, 1]).to_model().save(path)
+    assert cli.main(["info", path]) == 0
+    (line,) = re.findall("^objective.*$", capsys.readouterr().out, re.MULTILINE)
+    assert line == "objective unknown"
+
+
 def test_info_tells_what_a_model_is(tmp_path, capsys):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(90, 4)), np.array(["a", "b", "c"])[np.arange(90) % 3]

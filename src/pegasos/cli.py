@@ -630,8 +630,9 @@ def _report(say: Callable[..., None], model: Any) -> None:
 
 
 def _certificate(objective: float, gap: float, name: str) -> str:
+    known = "unknown" if np.isnan(objective) else f"{objective:.6g}"
     bound = "" if np.isnan(gap) else f", {_bound(gap)}"
-    return f"objective {objective:.6g}{bound}" + (f"  ({name})" if name else "")
+    return f"objective {known}{bound}" + (f"  ({name})" if name else "")
 
 
 def _bound(gap: float) -> str:
