@@ -2,6 +2,7 @@
 
 import itertools
 import operator
+import sys
 
 import numpy as np
 import pytest
@@ -473,6 +474,25 @@ def test_kernel_problems_side_by_side_need_all_columns_and_have_the_same_bits(la
         ends.append((call("kernel_solve", good, n_jobs=n_jobs), good[4].memory))
     for one, other in zip(*ends, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_an_overflow_counts_whichever_kernel_problem_ends_first(dtype):
+    k, before = 8, sys.getswitchinterval()
+    values = np.ones((k, N))
+    values[0] = 1e200
+    loss = _core.LOSSES["squared_error"], 0.0
+    targets = _core.Targets(np.ones((k, N), np.int8), None, loss, values)
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(30):
+            arguments = [
+                columns("dense", dtype, is_all_at_once=True), lambda _: np.zeros((N, 0)), targets,
+                np.ones(N), _core.Fits(k, N, 0), np.full(k, 5),
+            ]  # fmt: skip
+            more = {"lams": np.ones(k), "n_jobs": k, "n_threads": 2}
+            assert call("kernel_solve", arguments, **more) is None
+    finally:
+        sys.setswitchinterval(before)
 
 
 @pytest.mark.parametrize("wrong", [np.zeros((N - 1, 2)), np.zeros((N, 2), np.float32), None, 1 / 3])

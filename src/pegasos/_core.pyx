@@ -2615,7 +2615,9 @@ def kernel_solve(Columns columns not None, factor not None, Targets targets not 
             free(room)
         if asked.alone is not None:
             asked.alone.close()
-        is_finite &= work.end(status) != PEGASOS_OVERFLOW
+        # Not `is_finite &= ...`, which reads it before other threads may set it.
+        if work.end(status) == PEGASOS_OVERFLOW:
+            is_finite = False
 
     if n_jobs == 1:
         solve_some(0, fits.c.shape[0], watch.tell)
