@@ -24,8 +24,9 @@
 enum { ROWS_PER_BLOCK = 1024, ROWS = 128, FEW_OUTPUTS = 16, MANY_OUTPUTS = 128 };
 /* Passes over the rows: that of the matrix. */
 enum { PASSES = 1 };
-/* The least tol for which single precision is tried. */
-static const double LEAST_SINGLE = 1e-4;
+/* The least tol for which single precision is tried; and, with a free intercept, the least variance
+ * of targets beside the mean of their squares. */
+static const double LEAST_SINGLE = 1e-4, LEAST_VARIANCE = 1e-6;
 
 static int64_t stride_of(int64_t n_features, int64_t n_outputs)
 {
@@ -117,17 +118,27 @@ static bool are_alike(const fit *f, int64_t n_problems)
 }
 
 /* Whether single precision will do, for targets as well, which may be large. What it leaves,
- * Newton's method mends: to a fine gap, that takes longer than double precision. */
+ * Newton's method mends: to a fine gap, that takes longer than double precision. So it does where
+ * targets are all but constant, of which a free intercept leaves next to nothing. */
 static bool is_single(const fit *f, int64_t n_problems, double feature)
 {
+    const int64_t n = f->rows->n_rows;
     double trace = 0;
     if (!(f->options->tol >= LEAST_SINGLE))
         return false;
-    for (int64_t i = 0; i < f->rows->n_rows; i++) {
-        double size = f->norms[i] + feature * feature;
-        for (int64_t l = 0; l < n_problems; l++)
-            size += f[l].targets.values[i] * f[l].targets.values[i];
-        trace += weight_of(f, i) / f->s->mass * size;
+    for (int64_t i = 0; i < n; i++)
+        trace += weight_of(f, i) / f->s->mass * (f->norms[i] + feature * feature);
+    for (int64_t l = 0; l < n_problems; l++) {
+        const double *const z = f[l].targets.values;
+        double mean = 0, squares = 0;
+        for (int64_t i = 0; i < n; i++) {
+            const double part = weight_of(f, i) / f->s->mass * z[i];
+            mean += part;
+            squares += part * z[i];
+        }
+        if (f->problem->free_intercept && squares - mean * mean < LEAST_VARIANCE * squares)
+            return false;
+        trace += squares;
     }
     return symmetric_may_be_single(f->options->blas, trace, f->problem->lam);
 }

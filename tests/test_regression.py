@@ -239,6 +239,18 @@ def test_a_kernel_that_is_given_predicts_as_the_kernel(data):
 # ---- Several outputs -----------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("far", [0, 1000])
+def test_constant_targets_are_found_at_once(rng, far):
+    """Also where a matrix of single precision would do for others."""
+    X = (rng.normal(size=(300, 60)) + far).astype(np.float32)
+    lam = 1e-5 * float((X**2).sum(axis=1, dtype=np.float64).mean())
+    make = {"loss": "squared_error", "penalize_intercept": False, "lam": lam, "random_state": 0}
+    reg = PegasosRegressor(**make, tol=1e-3).fit(X, np.full(300, 3.3))
+    assert reg.n_iter_ == 1
+    assert not reg.coef_.any()
+    assert reg.intercept_ == pytest.approx([3.3])
+
+
 @covering(2, kind=KINDS, loss=LOSSES, solver=SOLVERS, layout=("dense", "csr32"))
 def test_several_outputs_are_single_fits(data, kind, loss, solver, layout):
     X, y, c = data
