@@ -976,6 +976,12 @@ def test_the_command_line_trains_on_blocks(tmp_path, rng, capsys):
     assert cli.main(["predict", output, data, "-o", str(tmp_path / "y")]) == 0
     assert cli.main([*train, "--kernel", "rbf"]) == 2
     assert "Nystroem" in capsys.readouterr().err
+    for options, message in (
+        (["--solver", "pegasos"], "need --solver auto, sdca or newton, and no --n-steps, got"),
+        (["--multi-class", "crammer_singer"], "need --multi-class ovr or ovo, got crammer_singer"),
+    ):
+        assert cli.main([*train, *options]) == 2
+        assert message in capsys.readouterr().err
     for size, message in (("2", "--memory must be"), ("2000", "--memory 2000 bytes is too little")):
         assert cli.main([*train, "--memory", size]) == 2
         assert f"error: {message}" in capsys.readouterr().err

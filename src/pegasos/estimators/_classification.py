@@ -251,7 +251,9 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
         if self.multi_class == "crammer_singer":
             raise ValueError(
                 "Blocks that are larger than memory need "
-                f"{_validate.parameter('multi_class', 'ovr')} or 'ovo', got 'crammer_singer'"
+                f"{_validate.parameter('multi_class', 'ovr')} or "
+                f"{_validate.value_of('multi_class', 'ovo')}, got "
+                f"{_validate.value_of('multi_class', 'crammer_singer')}"
             )
         classes, sums, counts = blocks.classes, blocks.class_weight_sums, blocks.class_counts
         if classes is None or sums is None or counts is None:

@@ -16,7 +16,7 @@ from pegasos.kernels import KERNELS, MOST_DEGREE
 from pegasos.problems import _validate
 from pegasos.problems._losses import LOSSES, TARGET_LOSSES
 from pegasos.problems._settings import CHECKS
-from pegasos.problems._validate import boolean, choice, integer, parameter, real
+from pegasos.problems._validate import boolean, choice, integer, parameter, real, value_of
 from pegasos.solvers._schedule import solver_names
 
 # P of one class, as training has it, is between nu/2 and nu, and known to 16 digits of 1.
@@ -115,8 +115,9 @@ def check_blocks(estimator: Any) -> None:
     if is_bad or n_steps is not None:
         got = parameter("solver", solver) if is_bad else parameter("n_steps", n_steps)
         raise ValueError(
-            f"Blocks that are larger than memory need {parameter('solver', 'auto')}, 'sdca' or "
-            f"'newton', and no {parameter('n_steps')}, got {got}"
+            f"Blocks that are larger than memory need {parameter('solver', 'auto')}, "
+            f"{value_of('solver', 'sdca')} or {value_of('solver', 'newton')}, and no "
+            f"{parameter('n_steps')}, got {got}"
         )
     if not hasattr(estimator, "cv"):
         return
@@ -143,9 +144,10 @@ def _joint(estimator: Any) -> None:
         return
     if estimator.loss != "hinge":
         raise ValueError(
-            f"{parameter('loss')} must be 'hinge' with "
-            f"{parameter('multi_class', 'crammer_singer')}, got {estimator.loss!r}: the joint "
-            f"problem has a loss of its own, and {parameter('multi_class', 'ovr')} has all losses"
+            f"{parameter('loss')} must be {value_of('loss', 'hinge')} with "
+            f"{parameter('multi_class', 'crammer_singer')}, got "
+            f"{value_of('loss', estimator.loss)}: the joint problem has a loss of its own, and "
+            f"{parameter('multi_class', 'ovr')} has all losses"
         )
 
 

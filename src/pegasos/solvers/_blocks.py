@@ -724,9 +724,11 @@ def schedule(
         is_fast = is_far and not (has_corners and blocks.is_sparse)
     if settings.loss.nu or solver == "sdca" or not (n_at_once and (is_fast or solver == "newton")):
         if solver == "newton":
+            sdca = _validate.value_of("solver", "sdca")
             raise ValueError(
-                "Blocks that are larger than memory need solver='auto' or 'sdca' for one class and "
-                "where Newton's method has no room for what it keeps of each problem: "
+                f"Blocks that are larger than memory need {_validate.parameter('solver', 'auto')} "
+                f"or {sdca} for one class and where Newton's method has no room for what it keeps "
+                "of each problem: "
                 f"{_validate.parameter('solver', solver)} has {n_problems} problem(s) of {d} "
                 f"features here, and memory={blocks.memory} bytes"
             )
