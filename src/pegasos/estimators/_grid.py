@@ -22,7 +22,7 @@ from pegasos.estimators import _folds
 from pegasos.problems import _rows, _validate
 from pegasos.problems._problem import Problem
 from pegasos.problems._settings import Settings
-from pegasos.solvers import _pegasos, _state
+from pegasos.solvers import _pegasos, _schedule, _state
 from pegasos.solvers._joint import Joint
 from pegasos.solvers._schedule import LINEAR, Schedule
 
@@ -32,6 +32,10 @@ _SET_BYTES = 2**30
 # seconds, by the costs that solvers state. A path of λ begins each machine where one is nearly
 # solved: it takes a tenth of a cold start.
 GAP, _SECONDS, _WARM = 0.05, 1.0, 0.1
+# ... but linear machines of targets, unless by Pegasos, to a smaller one, since R² is less exact
+# than accuracy at the same gap: to that of fits where Newton's method, whose last digits cost
+# little, is at work.
+_GAP_OF_TARGETS, _GAP_OF_NEWTON = 0.01, _schedule.GAP
 # ... else it makes epochs: two at first, or as many as are likely to take so many seconds; then
 # twice as many, up to `_MOST_EPOCHS`, of what may be best, until the best score stops rising. An
 # epoch costs so many passes over its rows.
@@ -216,7 +220,7 @@ class Training:
         elif is_rough and not self._is_cheap():
             self._double_epochs()
         elif is_automatic:
-            self._follow(GAP, self.grid)
+            self._follow(self._gap(), self.grid)
             # Not with class weights: rough machines may score better for not heeding them.
             is_usual = sweeps and solver == "auto" and self.search.class_weight is None
             if is_usual and self.n_problems > 2:
@@ -230,9 +234,22 @@ class Training:
 
     def _is_cheap(self) -> bool:
         """Whether all machines can be certified in little time."""
-        rows, n_machines = self.machines.rows, self.n_folds * self.n_problems * len(self.points)
+        newton, n_machines = self._newton(), self.n_folds * self.n_problems * len(self.points)
+        return newton is not None and bool(n_machines * _WARM * newton <= _SECONDS)
+
+    def _newton(self) -> float | None:
+        """Seconds that Newton's method is likely to take for a linear machine, if it is faster."""
+        rows = self.machines.rows
         newton, ascent = rows.seconds(_core.NEWTON), rows.seconds(_core.ASCENT)
-        return bool(newton < ascent and n_machines * _WARM * newton <= _SECONDS)
+        return newton if newton < ascent else None
+
+    def _gap(self) -> float:
+        """To what gap machines are certified, if any, unless the search says so."""
+        solver, is_of_targets = self.search.solver, self.folds.values is not None
+        if not (self.machines.is_linear and is_of_targets) or solver == "pegasos":
+            return GAP
+        by_newton = solver != "sdca" and self._newton() is not None
+        return _GAP_OF_NEWTON if by_newton else _GAP_OF_TARGETS
 
     def _double_epochs(self) -> None:
         """Make epochs for all λ, then twice as many for those that may be best, while this helps.

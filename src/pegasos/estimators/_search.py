@@ -564,8 +564,8 @@ class PegasosClassifierCV(_OfClassifiers, _Linear, Labels, Search):
 
         - A float in (0, 1): to this relative duality gap, from the largest λ to the smallest. Each
           machine begins where the one with the larger λ ended, unless ``solver="pegasos"``. One
-          that reaches `max_iter` first is scored as it is, without a warning. Scores change little
-          below 0.05.
+          that reaches `max_iter` first is scored as it is, without a warning. Accuracy
+          changes little below 0.05.
         - An int: this number of epochs, but at most `max_iter`. Nothing is certified. Linear
           machines with `solver` "auto" or "sdca" use dual coordinate ascent in bundles, from the
           largest λ to the smallest, and are scored by the mean over the last half epoch;
@@ -718,10 +718,12 @@ class PegasosRegressorCV(_OfRegressors, _Linear, Targets, Search):
         `sample_weight`.
     cv_effort : "auto", int or float, default="auto"
         As in `PegasosClassifierCV`: a relative duality gap in (0, 1), or a number of epochs. For
-        epochs, all machines use Pegasos with an average. "auto" is a gap of 0.05. But once a λ of
-        a linear machine scores worse than a larger one by more than a standard error, smaller ones
-        make 16 epochs at most. They take longest, and mostly score worse still. Rows of kernel
-        machines may be in single precision, as in `PegasosClassifierCV`.
+        epochs, all machines use Pegasos with an average. "auto" is a gap. For linear machines it is
+        1e-3 where Newton's method is at work, as with few features, and otherwise 0.01. It is 0.05
+        for kernel machines and for ``solver="pegasos"``. But once a λ of a linear machine scores
+        worse than a larger one by more than a standard error, smaller ones make 16 epochs at most.
+        They take longest, and mostly score worse still. Rows of kernel machines may be in single
+        precision, as in `PegasosClassifierCV`.
     refit, one_standard_error, n_steps, verbose
         As in `PegasosClassifierCV`.
     loss, solver, tol, max_iter, batch_size, sampling, project, average, fit_intercept
@@ -745,7 +747,7 @@ class PegasosRegressorCV(_OfRegressors, _Linear, Targets, Search):
     >>> X, y = load_diabetes(return_X_y=True)
     >>> search = PegasosRegressorCV(penalize_intercept=False, random_state=0).fit(X, y)
     >>> print(f"C {search.C_:g}, R2 {search.best_score_:.2f}")
-    C 1280, R2 0.48
+    C 356.168, R2 0.48
     """
 
     epsilons: Sequence[float] | None = None
