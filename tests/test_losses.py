@@ -17,6 +17,7 @@ from losses import (
     LOSSES,
     SLOPES,
     SMOOTH,
+    TARGET_LOSSES,
     core_targets,
     make_targets,
 )
@@ -367,6 +368,52 @@ def test_objectives_are_summed(rng, loss):
     *sums, _ = _core.certify(_core.Rows(X), targets, w[None], np.array([b]))
     losses = (c * (y != 0) * ALL[loss](z - y * (X @ w + b))).sum()
     assert np.ravel(sums) == pytest.approx([w @ w, losses])
+
+
+@pytest.mark.parametrize("free_intercept", [False, True])
+@pytest.mark.parametrize("n_problems", [1, 3, 17])
+@pytest.mark.parametrize("loss", ["hinge", "huber", "squared_error"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_certificates_are_the_same_however_rows_are_read(
+    layout, loss, n_problems, free_intercept, rng
+):
+    """Objectives and dual values do not depend on each other, nor on other problems, in one bit."""
+    n, d = 300, 21
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.5)
+    rows, c = rows_of(X, layout, np.float64), rng.uniform(0.2, 2, n)
+    y, z = rng.choice([-1, 0, 1], (n_problems, n)), np.ones((n_problems, n))
+    if loss in TARGET_LOSSES:
+        y, z = abs(y), rng.normal(size=(n_problems, n))
+    targets, a = core_targets(loss, y, z, c), y * rng.uniform(-0.5, 2, (n_problems, n))
+    coef, intercept = rng.normal(size=(n_problems, d)), rng.normal(size=n_problems)
+    masses, lams = (c * (y != 0)).sum(axis=1), rng.uniform(0.01, 1, n_problems)
+    how = {"intercept_scaling": 0.0 if free_intercept else 2.0, "free_intercept": free_intercept}
+    bounds = _core.certify(rows, targets, None, None, a, masses, lams=lams, **how)[2]
+    for interleaved in (False, True):
+        laid = np.ascontiguousarray(coef.T) if interleaved else coef
+        own = _core.certify(rows, targets, laid, intercept, interleaved=interleaved)
+        found = _core.certify(
+            rows, targets, laid, intercept, a, masses, lams=lams, interleaved=interleaved, **how
+        )
+        for part, alone in zip(found, (*own[:2], bounds), strict=True):
+            np.testing.assert_array_equal(part, alone)
+        for k in range(n_problems):
+            some = slice(k, k + 1)
+            of_k = core_targets(loss, y[some], z[some], c)
+            alone = _core.certify(
+                rows,
+                of_k,
+                coef[some],
+                intercept[some],
+                a[some],
+                masses[some],
+                lams=lams[some],
+                **how,
+            )
+            assert alone[2] == bounds[some]
+            np.testing.assert_allclose(alone[:2], [part[some] for part in found[:2]], rtol=1e-12)
+            losses = c * (y[k] != 0) * ALL[loss](z[k] - y[k] * (X @ coef[k] + intercept[k]))
+            assert alone[1] == pytest.approx(losses.sum())
 
 
 # ---- Estimators ----------------------------------------------------------------------------------

@@ -1048,66 +1048,123 @@ def decision_function(Rows rows not None, const value_t[:, ::1] coef not None,
 # ---- The certificate ---------------------------------------------------------------------------
 
 
-cdef tuple losses_of(Rows rows, Targets targets, const double[:, ::1] coef,
-                     const double[::1] intercept, bint interleaved):
-    """|w|^2 of every problem, without the intercept, and the sum of its losses."""
-    cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, n_problems = targets.n_problems
-    cdef int64_t first, count, k, j, apart = n_problems if interleaved else 1
-    cdef int64_t piece = rows.piece(<double> n_problems)
-    cdef pegasos_targets own
-    squared_norms, losses = np.zeros((2, n_problems))
-    cdef double[::1] of_norms = squared_norms, of_losses = losses
-    cdef double[:, ::1] scores = np.empty((min(piece, n), n_problems))
+# Rows that are read from memory once for a certificate; and problems whose sums of dense rows are
+# found together. The sums of sparse rows of one problem need the caches for themselves.
+cdef enum:
+    ROWS_OF_BLOCK = 256
+    PROBLEMS_OF_BLOCK = 16
+
+
+cdef object squared_norms_of(const double[:, ::1] coef, int64_t n_problems, bint interleaved):
+    """|w|^2 of every problem, without the intercept."""
+    cdef int64_t d = coef.shape[0 if interleaved else 1], k, j
+    cdef int64_t apart = n_problems if interleaved else 1
+    squared_norms = np.zeros(n_problems)
+    cdef double[::1] out = squared_norms
     cdef const double *w
     # Summed one after the other, as in a gap check: the same point has the same bits.
     with nogil:
         for k in range(n_problems):
             w = &coef[0, 0] + (k if interleaved else k * d)
             for j in range(d):
-                of_norms[k] += w[j * apart] * w[j * apart]
-    for first in range(0, n, piece):
-        PyErr_CheckSignals()
-        count = min(piece, n - first)
-        with nogil:
-            pegasos_linear_scores(&rows.c, first, NULL, count, n_problems, &coef[0, 0],
-                                  sizeof(double), interleaved, &intercept[0], &scores[0, 0])
-            for k in range(n_problems):
-                own = targets.of(k)
-                of_losses[k] = pegasos_loss_sum(&own, first, count, &scores[0, k], n_problems,
-                                                of_losses[k])
-    return squared_norms, losses
+                out[k] += w[j * apart] * w[j * apart]
+    return squared_norms
+
+
+cdef class Losses:
+    """The sums of losses of all problems, with coefficients and intercepts as for `certify`."""
+    cdef Targets targets
+    cdef const double[:, ::1] coef
+    cdef const double[::1] intercept
+    cdef bint interleaved
+    cdef double[::1] scores, sums
+
+    def __init__(self, Targets targets not None, const double[:, ::1] coef not None,
+                 const double[::1] intercept not None, bint interleaved):
+        self.targets, self.coef, self.intercept = targets, coef, intercept
+        self.interleaved, self.sums = interleaved, np.zeros(targets.n_problems)
+        self.scores = np.empty(ROWS_OF_BLOCK * targets.n_problems)
+
+    cdef void add(self, const pegasos_rows *rows, int64_t first, int64_t count) noexcept nogil:
+        """Add those of at most ROWS_OF_BLOCK rows."""
+        cdef int64_t n_problems = self.targets.n_problems, k
+        cdef pegasos_targets own
+        pegasos_linear_scores(rows, first, NULL, count, n_problems, &self.coef[0, 0],
+                              sizeof(double), self.interleaved, &self.intercept[0],
+                              &self.scores[0])
+        for k in range(n_problems):
+            own = self.targets.of(k)
+            self.sums[k] = pegasos_loss_sum(&own, first, count, &self.scores[k], n_problems,
+                                            self.sums[k])
+
+    cdef int add_all(self, Rows rows) except -1:
+        """Add those of all rows."""
+        cdef int64_t n = rows.c.n_rows, piece = rows.piece(<double> self.targets.n_problems)
+        cdef int64_t first, last, block, size
+        for first in range(0, n, piece):
+            PyErr_CheckSignals()
+            block, last = first, min(first + piece, n)
+            with nogil:
+                while block < last:
+                    size = min(<int64_t> ROWS_OF_BLOCK, last - block)
+                    self.add(&rows.c, block, size)
+                    block += size
+        return 0
 
 
 cdef object bounds_of(Rows rows, Targets targets, const double[:, :] a, int64_t apart,
                       const double[::1] masses, const double[::1] lams, double intercept_scaling,
-                      bint free_intercept):
-    """The best dual values of multiples of rows of `a`, which are `apart`, made feasible first."""
+                      bint free_intercept, Losses losses):
+    """The best dual values of multiples of rows of `a`, which are `apart`, made feasible first.
+
+    `losses`, unless None, are added up as well: in the same pass where all problems share one.
+    """
     cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, n_problems = targets.n_problems
-    cdef int64_t first, count, k, i, piece = rows.piece(1)
-    cdef double scale, total, squared
+    cdef int64_t together = 1 if rows.is_sparse else min(n_problems, <int64_t> PROBLEMS_OF_BLOCK)
+    cdef int64_t piece = rows.piece(<double> (2 * together)), begin, end, first, last, block, size
+    cdef int64_t k, i
+    cdef bint is_shared = losses is not None and n_problems == together
+    cdef double scale, squared, total
     cdef pegasos_targets own
     best = np.empty(n_problems)
-    cdef double[::1] of_best = best, point = np.empty(n), w = np.empty(d), factors = np.empty(piece)
-    for k in range(n_problems):
-        scale, total, squared = lams[k] * masses[k], 0, 0
-        own = targets.of(k)
-        with nogil:
-            pegasos_make_feasible(&own, free_intercept, &a[0, 0] + k * apart, &point[0])
-            memset(&w[0], 0, <size_t> d * sizeof(double))
+    cdef double[::1] of_best = best, factors = np.empty(ROWS_OF_BLOCK), totals = np.empty(together)
+    cdef double[:, ::1] points = np.empty((together, n)), sums = np.empty((together, d))
+    if losses is not None and not is_shared:
+        losses.add_all(rows)
+    for begin in range(0, n_problems, together):
+        end = min(begin + together, n_problems)
+        sums[:], totals[:] = 0, 0
+        for k in range(begin, end):
+            own = targets.of(k)
+            with nogil:
+                pegasos_make_feasible(&own, free_intercept, &a[0, 0] + k * apart,
+                                      &points[k - begin, 0])
         for first in range(0, n, piece):
             PyErr_CheckSignals()
-            count = min(piece, n - first)
+            block, last = first, min(first + piece, n)
             with nogil:
-                for i in range(count):
-                    factors[i] = own.labels[first + i] * point[first + i] / scale
-                    total += factors[i]
-                pegasos_linear_combine(&rows.c, first, count, &factors[0], &w[0])
-        with nogil:
-            for i in range(d):
-                squared += w[i] * w[i]
-            total *= intercept_scaling
-            of_best[k] = pegasos_best_dual(&own, &point[0], squared + total * total, masses[k],
-                                           lams[k], True)
+                while block < last:
+                    size = min(<int64_t> ROWS_OF_BLOCK, last - block)
+                    if is_shared:
+                        losses.add(&rows.c, block, size)
+                    for k in range(begin, end):
+                        own, scale = targets.of(k), lams[k] * masses[k]
+                        total = totals[k - begin]
+                        for i in range(size):
+                            factors[i] = (own.labels[block + i] * points[k - begin, block + i]
+                                          / scale)
+                            total += factors[i]
+                        totals[k - begin] = total
+                        pegasos_linear_combine(&rows.c, block, size, &factors[0],
+                                               &sums[k - begin, 0])
+                    block += size
+        for k in range(begin, end):
+            own, squared, total = targets.of(k), 0, intercept_scaling * totals[k - begin]
+            with nogil:
+                for i in range(d):
+                    squared += sums[k - begin, i] * sums[k - begin, i]
+                of_best[k] = pegasos_best_dual(&own, &points[k - begin, 0], squared + total * total,
+                                               masses[k], lams[k], True)
     return best
 
 
@@ -1115,7 +1172,7 @@ def certify(Rows rows not None, Targets targets not None, const double[:, ::1] c
             const double[::1] intercept, const double[:, :] a=None, const double[::1] masses=None,
             *, const double[::1] lams=None, double intercept_scaling=0, bint free_intercept=False,
             bint interleaved=False):
-    """What models and dual variables prove: two passes over the rows.
+    """What models and dual variables prove: one pass over the rows, or one for each of the two.
 
     Returns |w|^2 of every problem, without the intercept, and the sum of its losses, both None
     without `coef`, which is as for `decision_function`; and the best dual values of multiples of
@@ -1123,22 +1180,27 @@ def certify(Rows rows not None, Targets targets not None, const double[:, ::1] c
     ``pegasos_make_feasible`` and ``pegasos_best_dual``.
     """
     cdef int64_t apart
-    squared_norms = losses = bounds = None
+    cdef Losses losses = None
+    squared_norms = bounds = None
     require(targets.c.n == rows.c.n_rows, "targets must be of n_rows")
     require((coef is None) == (intercept is None) and (a is None) == (masses is None)
             and (a is None) == (lams is None),
             "coef goes with intercept, and a with masses and lams")
     if coef is not None:
         require_coefficients(rows, coef, intercept, targets.n_problems, 1, interleaved)
-        squared_norms, losses = losses_of(rows, targets, coef, intercept, interleaved)
+        squared_norms = squared_norms_of(coef, targets.n_problems, interleaved)
+        losses = Losses(targets, coef, intercept, interleaved)
+    if a is None and losses is not None:
+        losses.add_all(rows)
     if a is not None:
         apart = stride(a)
         require(a.shape[0] == targets.n_problems and a.shape[1] == targets.c.n,
                 "a must have the shape of labels")
         targets.require_masses(masses)
         require_positive(lams, targets.n_problems, "lams")
-        bounds = bounds_of(rows, targets, a, apart, masses, lams, intercept_scaling, free_intercept)
-    return squared_norms, losses, bounds
+        bounds = bounds_of(rows, targets, a, apart, masses, lams, intercept_scaling, free_intercept,
+                           losses)
+    return squared_norms, None if losses is None else np.asarray(losses.sums), bounds
 
 
 # ---- Dual coordinate ascent --------------------------------------------------------------------

@@ -98,7 +98,7 @@ def significant(relative_gap: np.ndarray, objective: np.ndarray, nu: float = 0.0
 def certify(
     problem: Problem, dual: Dual, model: Model, primal: np.ndarray | None = None
 ) -> Certificate:
-    """The certificate of linear models, by two passes over the rows.
+    """The certificate of linear models, by one or two passes over the rows.
 
     Models are asked for where they are needed: they are as large as what training keeps.
 
