@@ -268,6 +268,7 @@ double pegasos_best_dual(const pegasos_targets *t, const double *a, double squar
                          double mass, double lam, int64_t scaled)
 {
     const loss_form l = loss_of(t->loss);
+    const bool is_bounded = isfinite(l.most);
     double sum = 0, part = 0, smoothing = 0;
     for (int64_t i = 0; i < t->n; i++) {
         const double c = t->weights && t->weights[i] > 0 ? t->weights[i] : 1;
@@ -276,8 +277,10 @@ double pegasos_best_dual(const pegasos_targets *t, const double *a, double squar
             sum += linear - loss_conjugate(l, a[i], c);
             continue;
         }
-        const double share = a[i] / (a[i] < 0 ? loss_least(l, c) : loss_most(l, c));
-        part = share > part ? share : part;
+        if (is_bounded) {
+            const double share = a[i] / (a[i] < 0 ? loss_least(l, c) : loss_most(l, c));
+            part = share > part ? share : part;
+        }
         sum += l.dead == 0 ? linear : linear - l.dead * fabs(a[i]);
         smoothing += l.width > 0 ? loss_diagonal(l, c) * a[i] * a[i] / 2 : 0;
     }
