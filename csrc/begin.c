@@ -309,9 +309,22 @@ static double newton_feature(const fit *f)
     return p->free_intercept ? 1 : p->intercept_scaling;
 }
 
-/* At the best model so far, or rather the best multiple of it: after an epoch, w can be worse than
- * 0. */
+/* That of the best model so far, before a multiple of it is taken. */
+static double intercept_at_first(const fit *f)
+{
+    return f->problem->loss.nu == 0 ? intercept_of_state(f->s) : 0;
+}
+
 bool pegasos_fit_begin_newton(fit *f)
+{
+    if (!score(f, f->coef, intercept_at_first(f), f->scores))
+        return false;
+    pegasos_fit_begin_newton_at(f);
+    return true;
+}
+
+/* Takes the best multiple of the model: after an epoch, w can be worse than 0. */
+void pegasos_fit_begin_newton_at(fit *f)
 {
     state *s = f->s;
     const pegasos_problem *p = f->problem;
@@ -319,13 +332,11 @@ bool pegasos_fit_begin_newton(fit *f)
     const int64_t n = f->rows->n_rows, d = f->rows->n_features;
     const loss_form loss = loss_of(p->loss);
     const double feature = newton_feature(f);
-    double intercept = p->loss.nu == 0 ? intercept_of_state(s) : 0;
+    double intercept = intercept_at_first(f);
     double *const values = f->room, *const moves = values + n, *const weights = moves + n;
     double *const zeros = weights + n;
     const double width = first_width(loss);
     const bool is_smoothed = loss_smoothing(loss, width) > 0;
-    if (!score(f, f->coef, intercept, f->scores))
-        return false;
     if (p->loss.nu != 0) { /* Pegasos's first steps move it by nu/lam, however small the rows */
         intercept = pegasos_best_intercept(&f->targets, f->scores, f->room);
         for (int64_t i = 0; i < n; i++)
@@ -372,7 +383,6 @@ bool pegasos_fit_begin_newton(fit *f)
         s->newton.primal = primal;
         s->newton.relative_gap = fmax(primal - s->newton.dual_objective, 0) / fmax(primal, 1e-300);
     }
-    return true;
 }
 
 /* ---- Other data, another lambda -------------------------------------------------------------- */

@@ -138,9 +138,9 @@ fit pegasos_fit_of(const pegasos_problem *problem, const pegasos_options *option
                    const int8_t *labels, const double *norms, void *memory, void *room);
 
 /* The solver that brings a fit from its beginning to the gap; and the beginning of Newton's method
- * at a model (squares.c). */
+ * at a model whose scores are there (squares.c). */
 int64_t pegasos_fit_first_solver(const fit *f);
-bool pegasos_fit_begin_at_model(fit *f);
+void pegasos_fit_begin_at_model(fit *f);
 
 /* How large rows are; `numbers` are stored. */
 typedef struct pegasos_size {
@@ -169,6 +169,8 @@ void pegasos_fit_begin(fit *f);
 /* What else begin.c does: transactions, which are false if they were stopped. */
 bool pegasos_fit_begin_ascent(fit *f, bool is_zero);
 bool pegasos_fit_begin_newton(fit *f);
+/* The same where the scores of the best model are there. */
+void pegasos_fit_begin_newton_at(fit *f);
 /* An epoch of Pegasos, which is visits, and then Newton's method. */
 bool pegasos_fit_first_epoch(fit *f);
 /* Begins with `solver` at a dual point and a model, those that are in memory. */

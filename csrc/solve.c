@@ -334,12 +334,10 @@ int pegasos_solve_one(const pegasos_problem *problem, const pegasos_options *opt
     return run(&f);
 }
 
-bool pegasos_fit_begin_at_model(fit *f)
+void pegasos_fit_begin_at_model(fit *f)
 {
-    if (!pegasos_fit_begin_newton(f))
-        return false;
+    pegasos_fit_begin_newton_at(f);
     begin_budget(f);
-    return true;
 }
 
 /* ---- For C programs -------------------------------------------------------------------------- */
