@@ -175,15 +175,15 @@ static bool is_single(const fit *f, int64_t n_problems, double feature)
         trace += weight_of(f, i) / f->s->mass * (f->norms[i] + feature * feature);
     for (int64_t l = 0; l < n_problems; l++) {
         const double *const z = f[l].targets.values;
-        double mean = 0, squares = 0;
+        double mean = 0, square = 0;
         for (int64_t i = 0; i < n; i++) {
             const double part = weight_of(f, i) / f->s->mass * z[i];
             mean += part;
-            squares += part * z[i];
+            square += part * z[i];
         }
-        if (f->problem->free_intercept && squares - mean * mean < LEAST_VARIANCE * squares)
+        if (f->problem->free_intercept && square - mean * mean < LEAST_VARIANCE * square)
             return false;
-        trace += squares;
+        trace += square;
     }
     return symmetric_may_be_single(f->options->blas, trace, f->problem->lam);
 }
