@@ -1979,26 +1979,6 @@ cdef class Keeping:
                 change(self.attributes, new, self.optional)
 
 
-def whole(fit):
-    """Decorate `fit`: its plan is over once the caller has the model, and not before.
-
-    If it were over when the model is kept, a warm start would train a second time after a Ctrl-C
-    that came too late to stop the fit. So what is kept is a state that the next fit completes,
-    with nothing left to do, and beside it `_ended`, the state of the same model if the fit returns.
-    """
-    @functools.wraps(fit)
-    def call(estimator, *arguments, **options):
-        cdef dict kept = vars(estimator)
-        kept.pop("_ended", None)
-        fit(estimator, *arguments, **options)
-        ended = kept.pop("_ended", None)
-        if ended is not None:
-            kept["_state"] = ended
-        return estimator
-
-    return call
-
-
 cdef object _blocks_lock = threading.RLock()
 # Made here: where memory has run out, the lock must yet be given back.
 cdef object _lock_blocks = _blocks_lock.acquire, _unlock_blocks = _blocks_lock.release

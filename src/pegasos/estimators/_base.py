@@ -105,6 +105,37 @@ def one_at_a_time(estimator: Any, method: str) -> Generator[None]:
         del this  # or a traceback would keep it
 
 
+def whole(fit: Any) -> Any:
+    """Decorate `fit`: its plan is over once the caller has the model, and not before.
+
+    If it were over when the model is kept, a warm start would train a second time after a Ctrl-C
+    that came too late to stop the fit. So what is kept is a state that the next fit completes,
+    with nothing left to do, and beside it `_ended`, the state of the same model if the fit returns.
+
+    This is a function of Python's, since scikit-learn's metadata routing asks no others.
+    """
+    fit = with_callbacks(fit)
+
+    @functools.wraps(fit)
+    def call(estimator: Any, *arguments: Any, **options: Any) -> Any:
+        kept, to_complete = estimator.__dict__, None
+        try:
+            kept.pop("_ended", None)
+            fit(estimator, *arguments, **options)
+            ended = kept.pop("_ended", None)
+            if ended is not None:
+                # The interpreter runs signal handlers after calls, and below there are none;
+                # debuggers, which look at every line, make some.
+                to_complete, estimator._state = estimator._state, ended
+            return estimator
+        except KeyboardInterrupt:
+            if to_complete is not None:
+                estimator._state = to_complete
+            raise
+
+    return call
+
+
 class CommonMixin:
     """What estimators and searches share, first of the bases of both.
 
@@ -198,8 +229,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
     _checkpoints: Any = None
     _of_file: Any = types.MappingProxyType({})
 
-    @_core.whole
-    @with_callbacks
+    @whole
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Train on the rows of `X`.
 
@@ -463,7 +493,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
     def _concluded(
         self, schedule: Any, data: Data, certificate: Any, is_over: bool
     ) -> dict[str, Any]:
-        """Attributes of a fit that `_train` has made; warns if it stopped early. See `_core.whole`.
+        """Attributes of a fit that `_train` has made; warns if it stopped early. See `whole`.
 
         Where there is no certificate, since no rows were asked for one, there is no warning.
         """
