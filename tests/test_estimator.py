@@ -115,7 +115,7 @@ def test_dependencies_are_used_by_their_public_interfaces(path):
             assert module == "pegasos" or not private, name
 
 
-@pytest.mark.parametrize("module", ["ascent", "linear", "pegasos", "schedule"])
+@pytest.mark.parametrize("module", ["linear", "pegasos", "schedule"])
 def test_solvers_of_linear_machines_ask_numpy_for_nothing_that_it_may_fuse(module):
     """Where a CPU can, these fuse products with additions: another machine had other bits."""
     path = Path(pegasos.__file__).parent / "solvers" / f"_{module}.py"

@@ -276,7 +276,7 @@ def test_a_class_that_a_fold_lacks_is_learned_from_the_others(data):
         ({"lams": 0}, "lams"),
         ({"n_steps": [100, 50]}, "n_steps must grow.*50"),
         ({"n_steps": [100], "solver": "sdca"}, "n_steps needs solver='pegasos', got solver='sdca'"),
-        ({"cv": 1}, "n_splits|folds"),
+        ({"cv": 1}, "cv must be an integer >= 2, got 1"),
         ({"scoring": "speed"}, "scoring"),
         ({"cv_effort": 0}, "cv_effort"),
         ({"cv_effort": 2.0}, "cv_effort"),
