@@ -122,6 +122,17 @@ def decision_function(
     which: NDArray[np.int64] | None = ...,
     ends: NDArray[np.int64] | None = ...,
 ) -> NDArray[np.float64]: ...
+
+@disjoint_base
+class Losses:
+    def __init__(
+        self,
+        targets: Targets,
+        coef: NDArray[np.float64],
+        intercept: NDArray[np.float64],
+        interleaved: bool,
+    ) -> None: ...
+
 def certify(
     rows: Rows,
     targets: Targets,
