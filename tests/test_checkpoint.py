@@ -248,7 +248,8 @@ def test_a_checkpoint_of_another_fit_is_refused(checkpoint, capsys, options, mes
 @pytest.mark.parametrize("options", [["--solver", "pegasos"], ["--multi-class", "crammer_singer"]])
 def test_a_checkpoint_of_another_layout_is_refused(tmp_path, rng, capsys, ticks, options):
     """Also where it has as many bytes, which would be read as other numbers."""
-    train = [*small(tmp_path, rng), *options, "--tol", "none", "--max-iter", "300"]
+    model = ["-o", str(tmp_path / "model.npz")]
+    train = [*small(tmp_path, rng), *options, *model, "--tol", "none", "--max-iter", "300"]
     file = str(tmp_path / "c.npz")
     assert cli.main([*train, "--checkpoint", file, "--checkpoint-every", "1"]) == 0
     arrays = dict(np.load(file))
