@@ -30,8 +30,8 @@
  * saves a tenth of a fit's time where rows are sparse. */
 enum { AHEAD = 16 };
 /* A row sleeps if it is stuck by so many mean moves, of losses with corners and of smooth ones. The
- * smaller the number, the more rows sleep that have to wake: with 2, fits with the squared hinge take
- * up to 1.2 times as long. */
+ * smaller the number, the more rows sleep that have to wake: with 2, fits with the squared hinge
+ * take up to 1.2 times as long. */
 enum { MOVES = 2, MOVES_OF_SMOOTH = 3 };
 
 /* Chooses one of the rows active[n_chosen .. n_active - 1] at random, to come after those. */
@@ -92,8 +92,8 @@ static INLINE bool is_stuck(const loss_form loss, double a, double c, double u, 
  * out until a gap check finds that it is not stuck any more. The margin is a few mean moves, by how
  * much rows that changed in the epoch before moved their own scores, |change of a_i| s |x_i|^2. It
  * shrinks as the run converges; Hsieh et al. take the largest of all derivatives, which one row
- * decides, and let far fewer rows sleep. Where there was no epoch before, the mean is of this one so
- * far, after a quarter of its visits.
+ * decides, and let far fewer rows sleep. Where there was no epoch before, the mean is of this one
+ * so far, after a quarter of its visits.
  */
 static INLINE double margin_of(const pegasos_dual *p, const loss_form loss)
 {

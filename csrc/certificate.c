@@ -84,8 +84,8 @@ static double best_of_hinges(int64_t count, const place *places, double weight, 
     return n_ends > 0 ? sum_of_ends / (double)n_ends : 0;
 }
 
-/* The slope in b of sum_i c_i l(u_i), and its derivative; `scores` may be NULL: all 0. Rows are read
- * before they become SIMD, in loops that have no branches. */
+/* The slope in b of sum_i c_i l(u_i), and its derivative; `scores` may be NULL: all 0. Rows are
+ * gathered first, so that the loops that add them up have no branches and become SIMD. */
 CLONES_WIDE static double slope_in_intercept(const pegasos_targets *t, const double *scores,
                                              double b, double *curvature)
 {

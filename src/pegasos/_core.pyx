@@ -389,7 +389,7 @@ cdef int require_aligned(const void *address, size_t bytes, str what) except -1:
 
 
 def aligned_zeros(shape, dtype):
-    """Zeros that begin on a line of cache: vector loads that straddle two lines cost a fifth more."""
+    """Zeros that begin on a line of cache: loads that straddle two lines cost a fifth more."""
     size = np.dtype(dtype).itemsize * math.prod(shape)  # maybe more than memory has room for
     raw = np.zeros(size + PEGASOS_BUNDLE_BYTES, np.uint8)
     cdef uint8_t[::1] bytes = raw
