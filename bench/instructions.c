@@ -212,44 +212,30 @@ static void kernel_push(void)
 
 /* ---- Whole fits of a few rows, to certified gaps ---- */
 
-static void fit_sdca(void)
+static void fit(const pegasos_rows *rows, double lam, double tol, int64_t solver)
 {
     double targets[N];
     for (int64_t i = 0; i < N; i++)
         targets[i] = labels[i];
     const pegasos_problem problem = {
-        .rows = &sparse_rows, .targets = targets, .lam = 1e-3, .intercept_scaling = 1};
-    const pegasos_options options = {.tol = 1e-3, .max_epochs = 1000, .solver = PEGASOS_ASCENT};
+        .rows = rows, .targets = targets, .lam = lam, .intercept_scaling = 1};
+    const pegasos_options options = {.tol = tol, .max_epochs = 1000, .solver = solver};
     pegasos_solution solution;
     void *memory = malloc((size_t)pegasos_memory(&problem));
     pegasos_solve(&problem, &options, memory, &solution);
     free(memory);
 }
 
+static void fit_sdca(void)
+{
+    fit(&sparse_rows, 1e-3, 1e-3, PEGASOS_ASCENT);
+}
+
 static void fit_newton(void)
 {
     pegasos_rows few = dense_rows;
     few.n_features = FEW_D;
-    pegasos_newton problem = {.lam = 1e-2,
-                              .mass = N,
-                              .tol = 1e-6,
-                              .feature = 1,
-                              .last_epoch = 1000,
-                              .width = 0.25,
-                              .primal = INFINITY,
-                              .relative_gap = INFINITY,
-                              .dual_objective = -INFINITY};
-    const pegasos_newton_arrays arrays = {.targets = &one_column,
-                                          .point = w,
-                                          .scores = scores,
-                                          .centre = a,
-                                          .a = a + N,
-                                          .coef = w + D,
-                                          .work = malloc((size_t)pegasos_newton_work(N, FEW_D))};
-    memset(w, 0, sizeof w);
-    pegasos_watch nobody = {.every = 1e18};
-    pegasos_newton_run(&few, &problem, &arrays, &nobody);
-    free(arrays.work);
+    fit(&few, 1e-2, 1e-6, PEGASOS_NEWTON);
 }
 
 static void fit_kernel(void)

@@ -18,11 +18,9 @@
  * searches by epochs, have weights of the rows' type: twice as many problems then share a line of
  * cache.
  */
-#include "loss.h"
-#include "passes.h"
+#include "fit.h"
 
 #include <float.h>
-#include <math.h>
 #include <string.h>
 
 /* Rows are chosen so many visits ahead: what belongs to a row is spread over memory, and comes
@@ -365,7 +363,7 @@ void pegasos_dual_sweep(const pegasos_rows *rows, int64_t n_problems, pegasos_du
  * A run may be stopped wherever it polls. Within an epoch, its position is in the state. A gap
  * check changes nothing before its end: one that was stopped is made once more.
  */
-enum { SNAPSHOTS = 8, EPOCHS_BEFORE_CHECK = 16 };
+enum { SNAPSHOTS = 8, EPOCHS_BEFORE_CHECK = 16, VISIT = 3 /* times what a row costs */ };
 static const double GROWTH_BEFORE_CHECK = 1.5;
 /* The gap at the end of an epoch is foretold as an epoch's fall below what the epoch saw, the mean
  * of the last two; it is to be at most so much of the gap that is asked for. */
@@ -374,139 +372,120 @@ static const double FORETOLD = 0.95;
  * near the gap that is asked for, the check that is to end the run does that. */
 static const double FIRST_WAKE = 0.03, FALL_BEFORE_WAKE = 0.1;
 
-typedef struct run {
-    const pegasos_rows *rows;
-    const pegasos_ascent_arrays *x;
-    pegasos_dual *p;
-    pegasos_ascent *s;
-    pegasos_watch *watch;
-} run;
-
-static pegasos_progress progress_of(const run *r)
-{
-    return (pegasos_progress){r->s->n_epochs, r->s->primal, r->s->relative_gap};
-}
-
-static bool is_stopped(const run *r, double numbers)
-{
-    const pegasos_progress progress = progress_of(r);
-    return is_to_stop(r->watch, numbers, &progress);
-}
-
 /* The intercept of w(a). */
 static double intercept_of(const pegasos_dual *p)
 {
     return p->intercept + p->intercept_scaling * p->constant_weight;
 }
 
-/* Moves the reference of an intercept at the end of an epoch: see `pegasos_ascent`. */
-static void move_reference(pegasos_dual *p, const pegasos_ascent *s)
+/* The weight in w(a) of the constant feature that the problem has, or of that of a free intercept.
+ */
+static double weight_of_feature(const fit *f)
 {
-    const double part = s->feature > 0 ? p->intercept_scaling / s->feature : 0;
-    p->intercept = (1 - part * part) * intercept_of(p);
-}
-
-/* The weight in w(a) of the constant feature that the problem has. */
-static double weight_of_feature(const pegasos_dual *p, const pegasos_ascent *s)
-{
-    return s->feature > 0 ? s->feature / p->intercept_scaling * p->constant_weight
-                          : p->constant_weight;
-}
-
-/* Estimates the gap, as the part that tol is compared with, by what the last epoch saw and the sum
- * of z_i a_i - c_i l*(a_i/c_i): D from running sums, and the gap. */
-static void estimate_gap(const pegasos_dual *p, pegasos_ascent *s, pegasos_loss loss, double sum)
-{
-    const double weight = weight_of_feature(p, s), constant = p->constant_weight;
-    const double norm = p->squared_norm - constant * constant + weight * weight;
-    const double apart = s->feature > 0 ? intercept_of(p) / s->feature - weight : 0;
-    const double gap = p->gap / s->mass + s->lam / 2 * apart * apart;
-    const double dual = sum / s->mass - s->lam / 2 * norm;
-    s->estimate = gap / fmax(loss.nu == 0 ? dual + gap : loss.nu - dual, 1e-300);
+    const pegasos_dual *const p = &f->s->dual;
+    const double feature = f->problem->intercept_scaling;
+    return feature > 0 ? feature / p->intercept_scaling * p->constant_weight : p->constant_weight;
 }
 
 /* ---- Epochs ---------------------------------------------------------------------------------- */
 
 /* Whether snapshots are taken in this epoch. */
-static bool is_averaged(const pegasos_ascent *s)
+static bool is_averaged(const fit *f)
 {
-    return s->n_epochs + 1 >= s->last_epoch;
+    return f->s->n_epochs + 1 >= f->options->max_epochs;
 }
 
 /* The position at which to take the next snapshot, or the end of the epoch. */
-static int64_t next_snapshot(const run *r)
+static int64_t next_snapshot(const fit *f)
 {
-    const int64_t n = r->p->n_active, each = (n + SNAPSHOTS - 1) / SNAPSHOTS;
-    const int64_t next = (r->p->position / each + 1) * each;
-    return is_averaged(r->s) && next < n ? next : n;
+    const pegasos_dual *const p = &f->s->dual;
+    const int64_t n = p->n_active, each = (n + SNAPSHOTS - 1) / SNAPSHOTS;
+    const int64_t next = (p->position / each + 1) * each;
+    return is_averaged(f) && next < n ? next : n;
 }
 
-static void take_snapshot(const run *r)
+static void take_snapshot(const fit *f)
 {
-    const int64_t d = r->rows->n_features;
+    const int64_t d = f->rows->n_features;
     for (int64_t j = 0; j < d; j++)
-        r->x->sums[j] += r->x->w[j];
-    r->x->sums[d] += r->p->constant_weight;
-    r->s->n_snapshots++;
+        f->sums[j] += f->w[j];
+    f->sums[d] += f->s->dual.constant_weight;
+    f->s->ascent.n_snapshots++;
+}
+
+/* How many visits are made before a run asks whether to go on, each of which costs so much. */
+static int64_t visits_at_once(const pegasos_watch *watch, double each)
+{
+    return 1 + (int64_t)fmin(watch->every / each, 1e9);
 }
 
 /* Visits the rows that are left of the epoch under way; false: it was stopped. */
-static bool visit_rows(const run *r)
+static bool visit_rows(fit *f)
 {
-    pegasos_ascent *s = r->s;
-    const double each = 3 * cost_of_row(r->rows);
-    const int64_t most = 1 + (int64_t)fmin(r->watch->every / each, 1e9);
-    while (r->p->position < r->p->n_active) {
-        const int64_t next = next_snapshot(r), left = next - r->p->position;
-        const int64_t done =
-            pegasos_dual_run(r->rows, r->p, r->x->targets, r->x->norms, r->x->active, r->x->a,
-                             r->x->w, left < most ? left : most);
-        const bool is_over = r->p->position >= r->p->n_active;
-        s->n_visits += done;
-        if (is_averaged(s) && (is_over || r->p->position == next))
-            take_snapshot(r);
-        if (is_stopped(r, each * (double)done))
+    pegasos_dual *const p = &f->s->dual;
+    const double each = VISIT * cost_of_row(f->rows);
+    const int64_t most = visits_at_once(&f->watch, each);
+    while (p->position < p->n_active) {
+        const int64_t next = next_snapshot(f), left = next - p->position;
+        const int64_t done = pegasos_dual_run(f->rows, p, &f->targets, f->norms, f->active, f->a,
+                                              f->w, left < most ? left : most);
+        const bool is_over = p->position >= p->n_active;
+        f->s->ascent.n_visits += done;
+        if (is_averaged(f) && (is_over || p->position == next))
+            take_snapshot(f);
+        if (fit_is_stopped(f, each * (double)done))
             return false;
     }
     return true;
 }
 
 /* Begins the next epoch, over all rows where a gap check has found none to wake: what is left is
- * rounding. */
-static void end_epoch(const run *r)
+ * rounding. The reference of an intercept moves: see `pegasos_ascent`. */
+static void end_epoch(const fit *f)
 {
-    pegasos_ascent *s = r->s;
+    state *const s = f->s;
+    pegasos_dual *const p = &s->dual;
+    const double feature = f->problem->intercept_scaling;
+    const double part = feature > 0 ? p->intercept_scaling / feature : 0;
     s->n_epochs++;
-    s->n_steps += r->p->pegasos_mass > 0 ? s->n_inside : 0;
-    if (s->n_snapshots > 0)
-        memset(r->x->sums, 0, (size_t)(r->rows->n_features + 1) * sizeof(double));
-    s->n_snapshots = 0;
-    if (r->p->n_active == 0)
-        pegasos_dual_start(r->p, s->n_inside);
+    s->ascent.n_steps += p->pegasos_mass > 0 ? s->n_inside : 0;
+    if (s->ascent.n_snapshots > 0)
+        memset(f->sums, 0, (size_t)(f->rows->n_features + 1) * sizeof(double));
+    s->ascent.n_snapshots = 0;
+    if (p->n_active == 0)
+        pegasos_dual_start(p, s->n_inside);
     else
-        pegasos_dual_begin_epoch(r->p);
-    move_reference(r->p, s);
-}
-
-/* Whether the intercept is not penalised. */
-static bool is_free(const run *r)
-{
-    return r->p->intercept_scaling > 0 && r->s->feature == 0;
+        pegasos_dual_begin_epoch(p);
+    p->intercept = (1 - part * part) * intercept_of(p);
 }
 
 /* ---- Gap checks ------------------------------------------------------------------------------ */
 
-/* The sum of dual parts; that of rows asleep is known. */
-static double sum_of_dual_parts(const run *r)
+/* The sum of z_i a_i - c_i l*(a_i/c_i); that of rows asleep is known. */
+static double sum_of_dual_parts(const fit *f)
 {
-    const loss_form loss = loss_of(r->x->targets->loss);
-    double sum = r->p->asleep;
+    const loss_form loss = loss_of(f->problem->loss);
+    double sum = f->s->dual.asleep;
     WITH_LOSS(
-        loss, for (int64_t j = 0; j < r->p->n_active; j++) {
-            const int64_t i = r->x->active[j];
-            sum += dual_part(LOSS, r->x->targets, i, r->x->a[i]);
+        loss, for (int64_t j = 0; j < f->s->dual.n_active; j++) {
+            const int64_t i = f->active[j];
+            sum += dual_part(LOSS, &f->targets, i, f->a[i]);
         });
     return sum;
+}
+
+/* Estimates the gap, as the part that tol is compared with, by what the last epoch saw and D from
+ * running sums. */
+static double estimate_gap(const fit *f)
+{
+    const pegasos_dual *const p = &f->s->dual;
+    const double lam = f->s->lam, mass = f->s->mass, feature = f->problem->intercept_scaling;
+    const double weight = weight_of_feature(f), constant = p->constant_weight;
+    const double norm = p->squared_norm - constant * constant + weight * weight;
+    const double apart = feature > 0 ? intercept_of(p) / feature - weight : 0;
+    const double gap = p->gap / mass + lam / 2 * apart * apart;
+    const double dual = sum_of_dual_parts(f) / mass - lam / 2 * norm, nu = f->problem->loss.nu;
+    return gap / fmax(nu == 0 ? dual + gap : nu - dual, 1e-300);
 }
 
 /*
@@ -514,73 +493,69 @@ static double sum_of_dual_parts(const run *r)
  * grows by at most lam m/|x_i|^2 times the violation of the margin. If that is small beside 1 and
  * most rows violate their margin, ascent needs many epochs over all rows to get near the optimum.
  */
-static bool is_hopeless(const run *r, const pegasos_ascent *s)
+static bool is_hopeless(const fit *f, double estimate)
 {
-    return s->estimate > 0.5 && r->p->n_active > s->n_inside / 2;
+    return estimate > 0.5 && f->s->dual.n_active > f->s->n_inside / 2;
 }
 
 /* To be asked at the end of an epoch, or before the next one begins. */
-static bool are_visits_over(const pegasos_ascent *s)
+static bool are_visits_over(const fit *f, int64_t last_visit)
 {
-    return s->last_visit > 0 && s->n_visits >= s->last_visit;
+    return last_visit > 0 && f->s->ascent.n_visits >= last_visit;
 }
 
 /* Whether the end of this epoch sees a gap check. `s` is a copy of the state, which notes what was
  * found out: it becomes the state once the check is over. */
-static bool is_check_due(const run *r, pegasos_ascent *s)
+static bool is_check_due(const fit *f, int64_t last_visit, pegasos_ascent *s)
 {
-    if (s->n_epochs + 1 >= s->last_epoch || are_visits_over(s) || r->p->n_active == 0)
+    const int64_t n_active = f->s->dual.n_active, n_inside = f->s->n_inside;
+    const double tol = f->options->tol;
+    if (f->s->n_epochs + 1 >= f->options->max_epochs || are_visits_over(f, last_visit)
+        || n_active == 0)
         return true;
     const double before = s->estimate_before;
     s->estimate_before = s->estimate;
-    estimate_gap(r->p, s, r->x->targets->loss, sum_of_dual_parts(r));
+    s->estimate = estimate_gap(f);
     /* Rows that a check woke add to the estimate: what counts is how far it falls from there. */
     s->estimate_since_check = fmax(s->estimate_since_check, s->estimate);
     if (s->patience > 0 && s->n_visits >= s->patience) {
         s->patience = 0;
-        s->has_stopped = is_hopeless(r, s);
+        s->has_stopped = is_hopeless(f, s->estimate);
         if (s->has_stopped)
             return true;
     }
     const double fall = isfinite(before) ? fmin(s->estimate / before, 1) : 1;
     const double now = s->estimate * sqrt(fall);
-    const bool is_small = now <= FORETOLD * s->tol || s->primal <= PEGASOS_ROUNDING;
+    const bool is_small = now <= FORETOLD * tol || f->s->primal <= PEGASOS_ROUNDING;
     if (is_small && s->estimate <= s->estimate_since_check / 1.5)
         return true;
-    if (s->n_visits >= EPOCHS_BEFORE_CHECK * s->n_inside
+    if (s->n_visits >= EPOCHS_BEFORE_CHECK * n_inside
         && (double)s->n_visits >= GROWTH_BEFORE_CHECK * (double)s->n_visits_at_check)
         return true;
     const double last = fmin(s->estimate_since_check, FIRST_WAKE / FALL_BEFORE_WAKE);
-    const bool is_far = s->estimate > s->tol / FALL_BEFORE_WAKE;
-    const bool most_sleep = r->p->n_active < s->n_inside / 2;
+    const bool is_far = s->estimate > tol / FALL_BEFORE_WAKE;
+    const bool most_sleep = n_active < n_inside / 2;
     return is_far && most_sleep && s->estimate <= FALL_BEFORE_WAKE * last
-           && s->n_visits >= s->n_visits_at_check + s->n_inside;
-}
-
-/* point = s sum_i a_i y_i x_i; false: it was stopped. */
-static bool add_rows(const run *r, const double *a, double *point)
-{
-    const pegasos_progress progress = progress_of(r);
-    return combine_all(r->rows, r->x->targets->labels, r->p->scale, a, point, r->watch, &progress);
+           && s->n_visits >= s->n_visits_at_check + n_inside;
 }
 
 /* The best dual value among multiples of a. With a free intercept, dual variables are balanced
  * first, so that their w is another one: its sum takes a pass over the rows. */
-static int find_dual_value(const run *r, double *dual)
+static int find_dual_value(fit *f, double *dual)
 {
-    const pegasos_ascent *s = r->s;
-    const int64_t d = r->rows->n_features;
-    const double *a = r->x->a, constant = weight_of_feature(r->p, s);
+    const state *const s = f->s;
+    const int64_t d = f->rows->n_features;
+    const double *a = f->a, constant = weight_of_feature(f);
     double norm = 0;
-    if (is_free(r)) {
-        a = r->x->scores;
-        pegasos_make_feasible(r->x->targets, 1, r->x->a, r->x->scores);
-        if (!add_rows(r, a, r->x->point))
+    if (f->problem->free_intercept) {
+        a = f->room;
+        pegasos_make_feasible(&f->targets, 1, f->a, f->room);
+        if (!fit_combine(f, a, f->sum))
             return PEGASOS_STOPPED;
-        norm = squared_norm_of(r->x->point, d);
+        norm = squared_norm_of(f->sum, d);
     } else
-        norm = squared_norm_of(r->x->w, d) + constant * constant;
-    *dual = pegasos_best_dual(r->x->targets, a, norm, s->mass, s->lam, 1);
+        norm = squared_norm_of(f->w, d) + constant * constant;
+    *dual = pegasos_best_dual(&f->targets, a, norm, s->mass, s->lam, 1);
     return PEGASOS_DONE;
 }
 
@@ -592,58 +567,57 @@ typedef struct candidate {
 } candidate;
 
 /* Finds the objective of a point, and a free intercept. */
-static int find_primal_value(const run *r, candidate *x)
+static int find_primal_value(fit *f, candidate *x)
 {
-    const pegasos_ascent *s = r->s;
-    const pegasos_progress progress = progress_of(r);
-    const int64_t n = r->rows->n_rows;
-    double *const scores = r->x->scores, norm = squared_norm_of(x->w, r->rows->n_features);
-    x->intercept = is_free(r) ? 0 : r->p->intercept + r->p->intercept_scaling * x->constant;
-    if (!score_all(r->rows, x->w, x->intercept, scores, r->watch, &progress))
+    const state *const s = f->s;
+    const int64_t n = f->rows->n_rows;
+    const bool is_free = f->problem->free_intercept;
+    double *const scores = f->room, norm = squared_norm_of(x->w, f->rows->n_features);
+    x->intercept = is_free ? 0 : s->dual.intercept + s->dual.intercept_scaling * x->constant;
+    if (!fit_score(f, x->w, x->intercept, scores))
         return PEGASOS_STOPPED;
-    if (is_free(r)) { /* whose best value needs all scores */
-        x->intercept = pegasos_best_intercept(r->x->targets, scores, r->x->room);
+    if (is_free) { /* whose best value needs all scores */
+        x->intercept = pegasos_best_intercept(&f->targets, scores, f->room + n);
         for (int64_t i = 0; i < n; i++)
             scores[i] += x->intercept;
     } else if (x->intercept != 0) {
-        const double weight = x->intercept / s->feature; /* as of the model, with its bits */
-        norm += weight * weight;
+        const double weight = x->intercept / f->problem->intercept_scaling;
+        norm += weight * weight; /* as of the model, with its bits */
     }
-    const double loss = pegasos_loss_sum(r->x->targets, 0, n, scores, 1, 0);
-    x->primal = s->lam / 2 * norm + loss / s->mass + r->x->targets->loss.nu * x->intercept;
+    const double loss = pegasos_loss_sum(&f->targets, 0, n, scores, 1, 0);
+    x->primal = s->lam / 2 * norm + loss / s->mass + f->problem->loss.nu * x->intercept;
     return isfinite(x->primal) ? PEGASOS_DONE : PEGASOS_OVERFLOW;
 }
 
 /* Keeps a point if it is the best so far, and finds the relative gap. */
-static void keep(const run *r, const candidate *x, double dual)
+static void keep(const fit *f, const candidate *x, double dual)
 {
-    pegasos_ascent *s = r->s;
+    state *const s = f->s;
     if (x->primal < s->primal) {
-        memcpy(r->x->coef, x->w, (size_t)r->rows->n_features * sizeof(double));
+        memcpy(f->coef, x->w, (size_t)f->rows->n_features * sizeof(double));
         s->intercept = x->intercept;
         s->primal = x->primal;
     }
-    s->relative_gap = fmax(s->primal - dual, 0) / fmax(s->primal, 1e-300);
+    s->relative_gap = relative_gap_of(s->primal, dual);
 }
 
 /* Lets rows that are asleep take part in the next epoch unless they are stuck at `x`, which is w
  * and whose scores are known. */
-static void wake_rows(const run *r, const candidate *x)
+static void wake_rows(const fit *f, const candidate *x)
 {
-    pegasos_dual *p = r->p;
-    const pegasos_targets *const t = r->x->targets;
+    pegasos_dual *const p = &f->s->dual;
+    const pegasos_targets *const t = &f->targets;
     const loss_form loss = loss_of(t->loss);
-    const double *const a = r->x->a;
     const double b = intercept_of(p) - x->intercept;
     const bool is_at_end = p->position >= p->n_active;
-    for (int64_t j = p->n_active; j < r->s->n_inside; j++) {
-        const int64_t i = r->x->active[j];
-        const double c = t->weights ? t->weights[i] : 1, u = error_at(t, i, r->x->scores[i] + b);
-        if (is_stuck(loss, a[i], c, u, 0))
+    for (int64_t j = p->n_active; j < f->s->n_inside; j++) {
+        const int64_t i = f->active[j];
+        const double c = t->weights ? t->weights[i] : 1, u = error_at(t, i, f->room[i] + b);
+        if (is_stuck(loss, f->a[i], c, u, 0))
             continue;
-        p->asleep -= dual_part(loss, t, i, a[i]);
-        r->x->active[j] = r->x->active[p->n_active];
-        r->x->active[p->n_active++] = i;
+        p->asleep -= dual_part(loss, t, i, f->a[i]);
+        f->active[j] = f->active[p->n_active];
+        f->active[p->n_active++] = i;
     }
     if (is_at_end)
         p->position = p->n_chosen = p->n_kept = p->n_active;
@@ -651,64 +625,62 @@ static void wake_rows(const run *r, const candidate *x)
 
 /* Computes the gap at the mean of w, if there is one, and at w unless the mean is good enough.
  * `after` is the state that the end of the check leaves, but for what it finds. */
-static int check_gap(const run *r, const pegasos_ascent *after)
+static int check_gap(fit *f, const pegasos_ascent *after)
 {
-    const int64_t d = r->rows->n_features, n_snapshots = r->s->n_snapshots;
-    candidate mean = {.w = r->x->point, .primal = INFINITY};
-    candidate last = {.w = r->x->w, .constant = r->p->constant_weight, .primal = INFINITY};
+    pegasos_ascent *const s = &f->s->ascent;
+    const int64_t d = f->rows->n_features, n_snapshots = s->n_snapshots;
+    candidate mean = {.w = f->sum, .primal = INFINITY};
+    candidate last = {.w = f->w, .constant = f->s->dual.constant_weight, .primal = INFINITY};
     double dual = 0;
-    int status = find_dual_value(r, &dual);
+    int status = find_dual_value(f, &dual);
     if (status == PEGASOS_DONE && n_snapshots > 0) {
         for (int64_t j = 0; j < d; j++)
-            r->x->point[j] = r->x->sums[j] / (double)n_snapshots;
-        mean.constant = r->x->sums[d] / (double)n_snapshots;
-        status = find_primal_value(r, &mean);
+            f->sum[j] = f->sums[j] / (double)n_snapshots;
+        mean.constant = f->sums[d] / (double)n_snapshots;
+        status = find_primal_value(f, &mean);
     }
-    const double primal = fmin(r->s->primal, mean.primal);
-    const double gap = fmax(primal - dual, 0) / fmax(primal, 1e-300);
+    const double primal = fmin(f->s->primal, mean.primal), gap = relative_gap_of(primal, dual);
     const bool is_enough =
-        n_snapshots > 0 && is_small_gap(r->x->targets->loss, gap, primal, r->s->tol);
+        n_snapshots > 0 && is_small_gap(f->problem->loss, gap, primal, f->options->tol);
     if (status == PEGASOS_DONE && !is_enough)
-        status = find_primal_value(r, &last);
+        status = find_primal_value(f, &last);
     if (status != PEGASOS_DONE)
         return status;
-    *r->s = *after;
-    keep(r, &mean, dual);
-    keep(r, &last, dual);
+    *s = *after;
+    keep(f, &mean, dual);
+    keep(f, &last, dual);
     if (!is_enough)
-        wake_rows(r, &last);
-    r->s->n_visits_at_check = r->s->n_visits;
-    r->s->estimate_since_check = r->s->estimate;
+        wake_rows(f, &last);
+    s->n_visits_at_check = s->n_visits;
+    s->estimate_since_check = s->estimate;
     return status;
 }
 
 /* ---- The run --------------------------------------------------------------------------------- */
 
-int64_t pegasos_ascent_run(const pegasos_rows *rows, pegasos_dual *problem, pegasos_ascent *ascent,
-                           const pegasos_ascent_arrays *arrays, pegasos_watch *watch)
+int pegasos_ascent_run(fit *f, int64_t last_visit)
 {
-    pegasos_ascent *s = ascent;
-    const run r = {rows, arrays, problem, s, watch};
-    assert(are_there(rows, 0, 0) && s->lam > 0 && s->mass > 0);
+    state *const s = f->s;
+    const pegasos_dual *const p = &s->dual;
     for (;;) {
-        const bool is_last = s->has_stopped || s->n_epochs >= s->last_epoch
-                             || (problem->position == 0 && are_visits_over(s));
-        if (is_small_gap(arrays->targets->loss, s->relative_gap, s->primal, s->tol)
+        const bool is_last = s->ascent.has_stopped || s->n_epochs >= f->options->max_epochs
+                             || (p->position == 0 && are_visits_over(f, last_visit));
+        if (is_small_gap(f->problem->loss, s->relative_gap, s->primal, f->options->tol)
             || (is_last && isfinite(s->primal)))
             return PEGASOS_DONE;
-        if (!is_last && !visit_rows(&r))
+        if (!is_last && !visit_rows(f))
             return PEGASOS_STOPPED;
-        pegasos_ascent after = *s;
-        const bool is_due = is_last || is_check_due(&r, &after);
-        const int status = is_due ? check_gap(&r, &after) : PEGASOS_DONE;
+        pegasos_ascent after = s->ascent;
+        const bool is_due = is_last || is_check_due(f, last_visit, &after);
+        const int status = is_due ? check_gap(f, &after) : PEGASOS_DONE;
         if (status != PEGASOS_DONE)
             return status;
         if (!is_due)
-            *s = after;
-        if (problem->position >= problem->n_active)
-            end_epoch(&r);
-        const pegasos_progress progress = progress_of(&r);
-        if (is_to_stop_after_epoch(watch, &progress))
+            s->ascent = after;
+        if (p->position >= p->n_active)
+            end_epoch(f);
+        const pegasos_progress progress = progress_of_state(s);
+        if (is_to_stop_after_epoch(&f->watch, &progress))
             return PEGASOS_STOPPED;
     }
 }
@@ -726,8 +698,8 @@ int pegasos_load_run(const pegasos_rows *rows, pegasos_dual *problem,
                      double *a, double *w, int64_t n_epochs, pegasos_watch *watch)
 {
     pegasos_dual *const p = problem;
-    const double each = 3 * cost_of_row(rows);
-    const int64_t most = 1 + (int64_t)fmin(watch->every / each, 1e9);
+    const double each = VISIT * cost_of_row(rows);
+    const int64_t most = visits_at_once(watch, each);
     const pegasos_progress nothing = {0, INFINITY, INFINITY};
     int64_t n_active = 0;
     assert(are_there(rows, 0, 0) && targets->n == rows->n_rows);

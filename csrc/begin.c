@@ -6,11 +6,6 @@
  * writes to scratch, or to what it writes again if it is begun once more.
  */
 #include "fit.h"
-#include "passes.h"
-
-#include <float.h>
-#include <math.h>
-#include <string.h>
 
 /* Newton's method: the errors over which a loss with corners is smoothed at first, of about 1, and
  * the least width; see narrowest_width. A smooth loss that bends within so few errors is smoothed,
@@ -23,26 +18,6 @@ static const double NARROW = 0.003, OWN_PART = 0.01;
 static const double LEAST_FEATURE = 1e-3, PART_OF_ROWS = 0.1, PART_OF_LOG_LOSS = 0.4;
 /* Vectors of unchanged data are what they were up to rounding. */
 static const double SAME = 1e-9;
-
-static bool is_stopped(fit *f, double numbers)
-{
-    const pegasos_progress progress = progress_of_state(f->s);
-    return is_to_stop(&f->watch, numbers, &progress);
-}
-
-/* out = 1/(lam m) sum_i a_i y_i x_i; false: stopped. */
-static bool combine(fit *f, const double *a, double *out)
-{
-    const pegasos_progress progress = progress_of_state(f->s);
-    const double scale = 1 / (f->problem->lam * f->s->mass);
-    return combine_all(f->rows, f->targets.labels, scale, a, out, &f->watch, &progress);
-}
-
-static bool score(fit *f, const double *w, double intercept, double *scores)
-{
-    const pegasos_progress progress = progress_of_state(f->s);
-    return score_all(f->rows, w, intercept, scores, &f->watch, &progress);
-}
 
 /* ---- What is known of the rows --------------------------------------------------------------- */
 
@@ -106,8 +81,7 @@ static double feature_of_ascent(const fit *f)
 /* Forgets the best model's objective. */
 static void forget(state *s)
 {
-    s->ascent.primal = s->ascent.relative_gap = INFINITY;
-    s->newton.primal = s->newton.relative_gap = INFINITY;
+    s->primal = s->relative_gap = INFINITY;
 }
 
 /* ---- An epoch of Pegasos --------------------------------------------------------------------- */
@@ -161,7 +135,7 @@ static bool run_pegasos(fit *f)
         const int64_t first = p->next_draw, count = rows_of_piece(f->rows, first);
         pegasos_order_draw(&f->s->order, permutation, count, draws);
         pegasos_linear_run(f->rows, &set, first, count, draws);
-        if (is_stopped(f, 2 * (double)count * cost_of_row(f->rows)))
+        if (fit_is_stopped(f, 2 * (double)count * cost_of_row(f->rows)))
             return false;
     }
     return true;
@@ -187,7 +161,7 @@ bool pegasos_fit_first_epoch(fit *f)
         return false;
     if (sample == SAMPLED) {
         begin_in_the_middle(f);
-        f->s->ascent.n_epochs = 1;
+        f->s->n_epochs = 1;
         return pegasos_fit_begin_newton(f);
     }
     if (!run_pegasos(f))
@@ -199,8 +173,8 @@ bool pegasos_fit_first_epoch(fit *f)
         f->a[i] = weight_of(f, i) * counts[i] * each;
     pegasos_make_feasible(&f->targets, p->free_intercept, f->a, f->a);
     pegasos_linear_model(p, f->rows->n_features, f->rows->value_bytes, f->w, f->sums, f->coef,
-                         &f->s->ascent.intercept);
-    f->s->ascent.n_epochs = 1;
+                         &f->s->intercept);
+    f->s->n_epochs = 1;
     return pegasos_fit_begin_newton(f);
 }
 
@@ -221,7 +195,7 @@ static void activate(fit *f)
 static void note_change(state *s, int64_t solver)
 {
     const int64_t before = s->epochs[0] + s->epochs[1] + s->epochs[2];
-    s->epochs[s->solver] += progress_of_state(s).n_epochs - before;
+    s->epochs[s->solver] += s->n_epochs - before;
     s->first = s->first ? s->first : solver;
     s->solver = solver;
 }
@@ -229,7 +203,6 @@ static void note_change(state *s, int64_t solver)
 bool pegasos_fit_begin_ascent(fit *f, bool is_zero)
 {
     state *s = f->s;
-    const pegasos_progress now = progress_of_state(s);
     const int64_t n = f->rows->n_rows, d = f->rows->n_features;
     const double feature = feature_of_ascent(f), whole = f->problem->intercept_scaling;
     const double part = whole > 0 ? feature / whole : 0;
@@ -238,16 +211,16 @@ bool pegasos_fit_begin_ascent(fit *f, bool is_zero)
         memset(f->w, 0, (size_t)d * sizeof(double));
         pegasos_constant_model(f->problem, &f->targets, s->mass, &intercept);
         intercept = f->problem->free_intercept ? intercept : 0;
-    } else if (!combine(f, f->a, f->w))
+    } else if (!fit_combine(f, f->a, f->w))
         return false;
     if (!is_zero && f->problem->free_intercept) {
-        if (!score(f, f->w, 0, f->room))
+        if (!fit_score(f, f->w, 0, f->room))
             return false;
         intercept = pegasos_best_intercept(&f->targets, f->room, f->room + n);
     }
-    const double scale = 1 / (f->problem->lam * s->mass), best = intercept_of_state(s);
+    const double scale = 1 / (f->problem->lam * s->mass);
     if (whole > 0)
-        intercept = (1 - part * part) * best;
+        intercept = (1 - part * part) * s->intercept;
     for (int64_t i = 0; i < n && !is_zero; i++)
         total += scale * f->a[i] * f->targets.labels[i];
     const double constant = feature * (total - f->problem->loss.nu / f->problem->lam);
@@ -264,18 +237,7 @@ bool pegasos_fit_begin_ascent(fit *f, bool is_zero)
     };
     activate(f);
     s->dual.pegasos_mass = is_zero ? s->mass : 0;
-    s->ascent = (pegasos_ascent){
-        .lam = f->problem->lam,
-        .mass = s->mass,
-        .feature = whole,
-        .n_inside = s->n_inside,
-        .n_epochs = now.n_epochs,
-        .estimate = INFINITY,
-        .estimate_since_check = INFINITY,
-        .primal = now.objective,
-        .intercept = best,
-        .relative_gap = now.relative_gap,
-    };
+    s->ascent = (pegasos_ascent){.estimate = INFINITY, .estimate_since_check = INFINITY};
     return true;
 }
 
@@ -309,80 +271,43 @@ static double newton_feature(const fit *f)
     return p->free_intercept ? 1 : p->intercept_scaling;
 }
 
-/* That of the best model so far, before a multiple of it is taken. */
-static double intercept_at_first(const fit *f)
-{
-    return f->problem->loss.nu == 0 ? intercept_of_state(f->s) : 0;
-}
-
+/* Takes the best multiple of the model: after an epoch, w can be worse than 0. */
 bool pegasos_fit_begin_newton(fit *f)
 {
-    if (!score(f, f->coef, intercept_at_first(f), f->scores))
-        return false;
-    pegasos_fit_begin_newton_at(f);
-    return true;
-}
-
-/* Takes the best multiple of the model: after an epoch, w can be worse than 0. */
-void pegasos_fit_begin_newton_at(fit *f)
-{
-    state *s = f->s;
-    const pegasos_problem *p = f->problem;
-    const pegasos_progress now = progress_of_state(s);
+    state *const s = f->s;
+    const pegasos_problem *const p = f->problem;
     const int64_t n = f->rows->n_rows, d = f->rows->n_features;
-    const loss_form loss = loss_of(p->loss);
-    const double feature = newton_feature(f);
-    double intercept = intercept_at_first(f);
-    double *const values = f->room, *const moves = values + n, *const weights = moves + n;
-    double *const zeros = weights + n;
-    const double width = first_width(loss);
-    const bool is_smoothed = loss_smoothing(loss, width) > 0;
+    const double feature = newton_feature(f), width = first_width(loss_of(p->loss));
+    const bool is_smoothed = loss_smoothing(loss_of(p->loss), width) > 0;
+    /* That of one class is found after w, and before a multiple of it is taken. */
+    double intercept = p->loss.nu == 0 ? s->intercept : 0, primal;
+    if (!fit_score(f, f->coef, intercept, f->scores))
+        return false;
     if (p->loss.nu != 0) { /* Pegasos's first steps move it by nu/lam, however small the rows */
         intercept = pegasos_best_intercept(&f->targets, f->scores, f->room);
         for (int64_t i = 0; i < n; i++)
             f->scores[i] += intercept;
     }
-    for (int64_t i = 0; i < n; i++) {
-        values[i] = value_at(&f->targets, i);
-        moves[i] = f->targets.labels[i] * f->scores[i];
-        weights[i] = weight_of(f, i) / s->mass;
-        zeros[i] = 0;
+    for (int64_t i = 0; i < n; i++)
         f->centre[i] = is_smoothed ? f->a[i] : 0;
-    }
     memcpy(f->point, f->coef, (size_t)d * sizeof(double));
     f->point[d] = feature > 0 ? intercept / feature : 0;
-    const double norm = squared_norm_of(f->point, d + !p->free_intercept);
-    const double linear = p->loss.nu * intercept;
-    const double t = pegasos_line_search(p->loss, n, values, moves, weights, zeros, width, linear,
-                                         p->lam * norm);
-    for (int64_t j = 0; j <= d; j++)
-        f->point[j] *= t;
-    double primal = p->lam / 2 * t * t * norm + t * linear;
-    for (int64_t i = 0; i < n; i++) {
-        f->scores[i] *= t;
-        primal += weights[i] * loss_value(loss, error_at(&f->targets, i, f->scores[i]));
-    }
-    note_change(s, PEGASOS_NEWTON);
     s->newton = (pegasos_newton){
-        .lam = p->lam,
-        .mass = s->mass,
         .feature = feature,
-        .free_intercept = p->free_intercept,
         .narrowest = narrowest_width(f),
         .width = width,
-        .primal = now.objective,
-        .dual_objective =
-            isfinite(now.objective) ? now.objective * (1 - now.relative_gap) : -INFINITY,
-        .relative_gap = now.relative_gap,
-        .intercept = intercept,
-        .n_epochs = now.n_epochs,
+        .dual_objective = isfinite(s->primal) ? s->primal * (1 - s->relative_gap) : -INFINITY,
     };
-    if (primal < now.objective) {
+    if (!pegasos_newton_scale(f, &primal))
+        return false;
+    note_change(s, PEGASOS_NEWTON);
+    if (primal < s->primal) {
         memcpy(f->coef, f->point, (size_t)d * sizeof(double));
-        s->newton.intercept = feature * f->point[d];
-        s->newton.primal = primal;
-        s->newton.relative_gap = fmax(primal - s->newton.dual_objective, 0) / fmax(primal, 1e-300);
+        s->intercept = feature * f->point[d];
+        s->primal = primal;
+        s->relative_gap = relative_gap_of(primal, s->newton.dual_objective);
     }
+    return true;
 }
 
 /* ---- Other data, another lambda -------------------------------------------------------------- */
@@ -413,7 +338,7 @@ static bool are_vectors(fit *f, bool *same)
     double apart = 0, size = 0;
     if (s->solver == PEGASOS_NEWTON) {
         const double constant = s->newton.feature * f->point[d];
-        if (!score(f, f->point, constant, f->room))
+        if (!fit_score(f, f->point, constant, f->room))
             return false;
         for (int64_t i = 0; i < n; i++) {
             apart = fmax(apart, fabs(f->room[i] - f->scores[i]));
@@ -422,7 +347,7 @@ static bool are_vectors(fit *f, bool *same)
         size = fmax(size, 1);
     } else {
         const double square = s->dual.intercept_scaling * s->dual.intercept_scaling;
-        if (!combine(f, f->a, f->sum))
+        if (!fit_combine(f, f->a, f->sum))
             return false;
         for (int64_t j = 0; j < d; j++)
             apart = fmax(apart, fabs(f->sum[j] - f->w[j]));
@@ -437,10 +362,10 @@ bool pegasos_fit_check_data(fit *f)
 {
     state *s = f->s;
     const int64_t n = f->rows->n_rows, d = f->rows->n_features;
-    const double intercept = intercept_of_state(s), before = progress_of_state(s).objective;
+    const double intercept = s->intercept, before = s->primal;
     bool same = true;
     if (s->solver != PEGASOS_AUTO) {
-        if (!are_vectors(f, &same) || !score(f, f->coef, intercept, f->room))
+        if (!are_vectors(f, &same) || !fit_score(f, f->coef, intercept, f->room))
             return false;
         const double loss = pegasos_loss_sum(&f->targets, 0, n, f->room, 1, 0);
         double norm = squared_norm_of(f->coef, d);
@@ -453,7 +378,7 @@ bool pegasos_fit_check_data(fit *f)
         if (fabs(primal - before) > SAME * before)
             forget(s);
         else if (s->solver == PEGASOS_ASCENT && isfinite(before))
-            s->ascent.primal = primal; /* which it claims to the last bit */
+            s->primal = primal; /* which it claims to the last bit */
     }
     s->pending = same ? PEGASOS_GO_ON : PEGASOS_BEGIN_AT_POINT;
     return true;
@@ -473,7 +398,6 @@ void pegasos_fit_change_lam(fit *f)
     for (int64_t i = 0; i < n; i++)
         f->a[i] *= of_a;
     if (s->solver == PEGASOS_NEWTON) {
-        s->newton.lam = lam;
         s->newton.narrowest = narrowest_width(f);
         s->newton.dual_objective = -INFINITY;
         s->newton.width = first_width(loss_of(s->loss));
@@ -489,16 +413,7 @@ void pegasos_fit_change_lam(fit *f)
         s->dual.squared_norm *= of_w * of_w;
         activate(f);
         s->ascent = (pegasos_ascent){
-            .lam = lam,
-            .mass = s->mass,
-            .feature = s->ascent.feature,
-            .n_inside = s->n_inside,
-            .n_epochs = s->ascent.n_epochs,
-            .n_steps = s->ascent.n_steps,
-            .estimate = INFINITY,
-            .estimate_since_check = INFINITY,
-            .intercept = s->ascent.intercept,
-        };
+            .n_steps = s->ascent.n_steps, .estimate = INFINITY, .estimate_since_check = INFINITY};
     }
     forget(s);
     s->lam = lam;

@@ -177,10 +177,9 @@ static bool is_ascent_safe(const state *s, const int64_t *active)
         are_rows_of_it = 0 <= active[i] && active[i] < s->n_rows;
     return are_rows_of_it && 0 <= p->n_kept && p->n_kept <= p->position
            && p->position <= p->n_chosen && p->n_chosen <= p->n_active && is_count(q->patience)
-           && 0 <= q->has_stopped && q->has_stopped <= 1 && q->n_epochs < LARGEST / s->n_rows - 1
-           && is_count(q->n_visits) && q->n_visits <= (q->n_epochs + 1) * s->n_inside
-           && is_count(q->n_visits_at_check) && is_count(q->n_snapshots)
-           && q->n_inside == s->n_inside;
+           && 0 <= q->has_stopped && q->has_stopped <= 1 && s->n_epochs < LARGEST / s->n_rows - 1
+           && is_count(q->n_visits) && q->n_visits <= (s->n_epochs + 1) * s->n_inside
+           && is_count(q->n_visits_at_check) && is_count(q->n_snapshots);
 }
 
 /* Sizes, counters and indices. */
@@ -188,7 +187,7 @@ static bool is_safe(const fit *f, int64_t value_bytes)
 {
     const state *const s = f->s;
     const int64_t n = f->rows->n_rows, d = f->rows->n_features;
-    const int64_t n_epochs = progress_of_state(s).n_epochs;
+    const int64_t n_epochs = s->n_epochs;
     if (!(PEGASOS_BEGIN <= s->pending && s->pending <= PEGASOS_BEGIN_AGAIN
           && PEGASOS_AUTO <= s->solver && s->solver <= PEGASOS_NEWTON && PEGASOS_AUTO <= s->first
           && s->first <= PEGASOS_NEWTON && is_count(s->epochs[0]) && is_count(s->epochs[1])
@@ -206,7 +205,7 @@ static bool is_safe(const fit *f, int64_t value_bytes)
     if (s->solver == PEGASOS_ASCENT)
         return is_ascent_safe(s, f->active);
     if (s->solver == PEGASOS_NEWTON)
-        return s->newton.width > 0 && s->newton.narrowest > 0 && is_count(s->newton.n_visits);
+        return s->newton.width > 0 && s->newton.narrowest > 0;
     return is_linear_safe(&s->pegasos, s);
 }
 
@@ -247,9 +246,9 @@ static bool are_ascent_numbers(const state *s, const pegasos_problem *problem)
                               p->constant_weight, p->squared_norm,      p->constant_sum,
                               p->pegasos_mass,    p->weight_seen};
     return are_finite(numbers, sizeof(double), sizeof numbers / sizeof *numbers) && p->factor == 1
-           && isfinite(p->asleep) && p->n_moved >= 0 && q->lam == s->lam && q->mass == s->mass
-           && q->feature == problem->intercept_scaling && !isnan(q->estimate)
-           && (p->intercept_scaling > 0) == (problem->free_intercept || q->feature > 0)
+           && isfinite(p->asleep) && p->n_moved >= 0 && !isnan(q->estimate)
+           && (p->intercept_scaling > 0)
+                  == (problem->free_intercept || problem->intercept_scaling > 0)
            && !isnan(q->estimate_since_check);
 }
 
@@ -258,10 +257,8 @@ static bool are_newton_numbers(const state *s, const pegasos_problem *problem)
     const pegasos_newton *const p = &s->newton;
     const bool is_feature = problem->free_intercept ? p->feature > 0 && isfinite(p->feature)
                                                     : p->feature == problem->intercept_scaling;
-    return p->lam == s->lam && p->mass == s->mass && is_feature
-           && p->free_intercept == problem->free_intercept && isfinite(p->width)
-           && isfinite(p->narrowest) && loss_smoothing(loss_of(s->loss), p->width) >= 0
-           && !isnan(p->dual_objective);
+    return is_feature && isfinite(p->width) && isfinite(p->narrowest)
+           && loss_smoothing(loss_of(s->loss), p->width) >= 0 && !isnan(p->dual_objective);
 }
 
 /* The arrays of the solver at work. */
@@ -285,17 +282,16 @@ static bool are_numbers(const fit *f)
 {
     const state *const s = f->s;
     const pegasos_problem *const problem = f->problem;
-    const pegasos_progress now = progress_of_state(s);
-    const double b = intercept_of_state(s);
     const bool has_intercept = problem->free_intercept || problem->intercept_scaling > 0;
-    if (!(are_duals(problem->loss, f->a, f->rows->n_rows) && isfinite(b)
-          && (has_intercept || b == 0) && are_finite(f->coef, sizeof(double), f->rows->n_features)))
+    if (!(are_duals(problem->loss, f->a, f->rows->n_rows) && isfinite(s->intercept)
+          && (has_intercept || s->intercept == 0)
+          && are_finite(f->coef, sizeof(double), f->rows->n_features)))
         return false;
     if (is_at_point(s))
         return true;
     if (!(s->loss.kind == problem->loss.kind && s->loss.epsilon == problem->loss.epsilon
           && s->loss.nu == problem->loss.nu && s->gap_before >= 0 && isfinite(s->lam)
-          && isfinite(s->mass) && s->longest >= 0 && now.objective >= 0 && now.relative_gap >= 0
+          && isfinite(s->mass) && s->longest >= 0 && s->primal >= 0 && s->relative_gap >= 0
           && are_arrays(f)))
         return false;
     if (s->solver == PEGASOS_ASCENT)

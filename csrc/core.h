@@ -341,70 +341,6 @@ int pegasos_load_run(const pegasos_rows *rows, pegasos_dual *problem,
                      double *a, double *w, int64_t n_epochs, pegasos_watch *watch);
 
 /*
- * Where the run of one problem stands: epochs, gap checks, and the best primal point so far. The
- * first block is set by the caller, the second is 0 at first, but for infinite estimates, primal
- * and relative_gap.
- *
- * An intercept is b = b_0 + g v, where v is the weight in w(a) of a constant feature g
- * (pegasos_dual's intercept_scaling), and b_0 a reference (its `intercept`) that moves after every
- * epoch. An unpenalised one has the condition sum_i a_i y_i = 0, which steps along single
- * coordinates cannot meet: v penalises the distance of b from b_0 instead, and moving b_0 to b
- * takes that penalty away (the method of multipliers). One that is penalised as the weight of the
- * constant feature f has g = f and b_0 = 0; but where rows are short beside f, all steps move b,
- * and undo one another. So g may be smaller: the penalty of b, and one of its distance from the
- * last b, are that of v together if b_0 is the last b times 1 - (g/f)^2 (the proximal point
- * method). A feature whose square is a tenth of the mean of |x_i|^2 takes few epochs.
- */
-typedef struct pegasos_ascent {
-    /* settings */
-    double lam;       /* > 0 */
-    double mass;      /* m, > 0 */
-    double tol;       /* the relative gap to stop at; below 0: last_epoch alone ends the run */
-    double feature;   /* the constant feature whose weight is the penalised intercept; 0: it is not
-                               penalised, or there is none */
-    int64_t n_inside; /* rows whose label is not 0 */
-    int64_t last_epoch; /* stop once n_epochs is so many */
-    int64_t last_visit; /* stop at the first epoch that ends with so many visits; 0: never */
-    int64_t patience;   /* stop at the first epoch that ends with so many visits, if it is far from
-                               the optimum and most rows are active; 0: never */
-    /* state */
-    int64_t has_stopped; /* for want of patience */
-    int64_t n_epochs;    /* epochs done */
-    int64_t n_visits;    /* rows visited */
-    int64_t n_steps;     /* of them, in an epoch of Pegasos */
-    int64_t n_visits_at_check;
-    int64_t n_snapshots;         /* of w in this epoch so far */
-    double estimate;             /* of the relative gap, after the last epoch */
-    double estimate_before;      /* after the epoch before that; or 0 */
-    double estimate_since_check; /* the largest since the last gap check, at which it was the one
-                                    of that moment */
-    double primal;               /* objective of the best point so far */
-    double intercept;            /* its intercept, penalised or not */
-    double relative_gap;         /* at the last gap check */
-} pegasos_ascent;
-
-/* The arrays that belong to it, of n = n_rows and d = n_features numbers. The last three are
- * scratch. */
-typedef struct pegasos_ascent_arrays {
-    const pegasos_targets *targets;
-    const double *norms; /* n: |x_i|^2, without the constant feature */
-    int64_t *active;     /* n: see pegasos_dual_run */
-    double *a, *w;       /* n and d: dual variables, and w(a) */
-    double *sums;        /* d + 1, zero at first: sums of snapshots, the constant's weight last */
-    double *coef;        /* d: the best point so far */
-    double *point;       /* d */
-    double *scores;      /* n */
-    double *room;        /* 4 n; NULL with a penalised intercept, or none */
-} pegasos_ascent_arrays;
-
-/*
- * Goes on with a run until it is done or stopped; returns a status. `problem` has been started by
- * pegasos_dual_start, with its n_inside rows in `active`.
- */
-int64_t pegasos_ascent_run(const pegasos_rows *rows, pegasos_dual *problem, pegasos_ascent *ascent,
-                           const pegasos_ascent_arrays *arrays, pegasos_watch *watch);
-
-/*
  * Visits the rows draws[0 .. count - 1] for each of a bundle of at most B problems, all of whose
  * arrays are interleaved: `labels` and `a` are n_rows x B, `v`, where w = factor v, is n_features x
  * B of the rows' type, B numbers of which take PEGASOS_BUNDLE_BYTES. Rows with label 0 are passed
@@ -771,52 +707,8 @@ int pegasos_kernel_certify(const pegasos_kernel_models *models,
 /* Up to so many features its equations are solved with a matrix at hand; beyond by products. */
 enum { PEGASOS_NEWTON_MOST = 2000 };
 
-/* One problem. The first block is set by the caller; the second is the caller's at the start: a
- * width, say 0.25, infinite primal, relative_gap and -dual_objective, and zeros. Where the width is
- * the loss's own, loss_width (loss.h), the centre is 0; both stay so. */
-typedef struct pegasos_newton {
-    /* settings */
-    double lam;     /* lambda > 0 */
-    double mass;    /* m > 0: the sum of the weights of the rows that are in the problem */
-    double tol;     /* the relative gap to stop at; below 0: last_epoch alone ends the run */
-    double feature; /* value of the feature that carries the intercept; 0: there is none */
-    int64_t free_intercept; /* 1: the intercept is not penalised, and feature is 1 */
-    int64_t last_epoch;     /* stop once n_epochs is so many */
-    double narrowest;       /* delta does not fall below, > 0 */
-    /* state */
-    double width;          /* delta, and what the loss has of its own, > 0 */
-    double primal;         /* the best so far, */
-    double dual_objective; /* likewise, */
-    double relative_gap;   /* and (primal - dual_objective)/primal */
-    double intercept;      /* of the best primal point */
-    int64_t n_epochs;      /* passes over the rows */
-    int64_t n_visits;      /* rows visited */
-} pegasos_newton;
-
-/* The arrays that belong to it, of n = n_rows and d = n_features numbers. */
-typedef struct pegasos_newton_arrays {
-    const pegasos_targets *targets;
-    double *point;       /* d + 1: w, and the weight of the feature that carries the intercept */
-    double *scores;      /* n: those of `point` */
-    double *centre;      /* n: A; 0 where labels are 0 */
-    double *a;           /* n: the best dual point */
-    double *coef;        /* d: the best primal one */
-    void *work;          /* scratch */
-    const double *norms; /* n: |x_i|^2; NULL: all that is done by BLAS is in double precision */
-    const pegasos_blas *blas;       /* NULL: plain loops */
-    const pegasos_threads *threads; /* NULL: the calling one alone; same bits */
-} pegasos_newton_arrays;
-
-/* How many bytes `work` has. */
+/* How many bytes of scratch it needs. */
 int64_t pegasos_newton_work(int64_t n_rows, int64_t n_features);
-
-/*
- * Goes on until relative_gap <= tol or n_epochs >= last_epoch, or until it is stopped; returns a
- * status. An iteration that was stopped is begun anew: but for the best points so far, and what is
- * told of them, it changes nothing before its end.
- */
-int pegasos_newton_run(const pegasos_rows *rows, pegasos_newton *problem,
-                       const pegasos_newton_arrays *arrays, pegasos_watch *watch);
 
 /* ---- Fits of several problems over the same rows (solve.c, begin.c) -------------------------- */
 

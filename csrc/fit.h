@@ -5,8 +5,44 @@
 #define PEGASOS_FIT_H
 
 #include "loss.h"
-#include "rows.h"
-#include "watch.h"
+#include "passes.h"
+
+/*
+ * Where a run of dual ascent stands, beside pegasos_dual: epochs and gap checks. Estimates are
+ * infinite at first, and the rest is 0.
+ *
+ * An intercept is b = b_0 + g v, where v is the weight in w(a) of a constant feature g
+ * (pegasos_dual's intercept_scaling), and b_0 a reference (its `intercept`) that moves after every
+ * epoch. An unpenalised one has the condition sum_i a_i y_i = 0, which steps along single
+ * coordinates cannot meet: v penalises the distance of b from b_0 instead, and moving b_0 to b
+ * takes that penalty away (the method of multipliers). One that is penalised as the weight of the
+ * constant feature f has g = f and b_0 = 0; but where rows are short beside f, all steps move b,
+ * and undo one another. So g may be smaller: the penalty of b, and one of its distance from the
+ * last b, are that of v together if b_0 is the last b times 1 - (g/f)^2 (the proximal point
+ * method). A feature whose square is a tenth of the mean of |x_i|^2 takes few epochs.
+ */
+typedef struct pegasos_ascent {
+    int64_t patience;    /* stop at the first epoch that ends with so many visits, if it is far from
+                            the optimum and most rows are active; 0: never */
+    int64_t has_stopped; /* for want of patience */
+    int64_t n_visits;    /* rows visited */
+    int64_t n_steps;     /* of them, in an epoch of Pegasos */
+    int64_t n_visits_at_check;
+    int64_t n_snapshots;         /* of w in this epoch so far */
+    double estimate;             /* of the relative gap, after the last epoch */
+    double estimate_before;      /* after the epoch before that; or 0 */
+    double estimate_since_check; /* the largest since the last gap check, at which it was the one
+                                    of that moment */
+} pegasos_ascent;
+
+/* Where a run of Newton's method stands. The width of a loss that is not smoothed is its own,
+ * loss_width, and its centre 0. */
+typedef struct pegasos_newton {
+    double feature;        /* value of the feature that carries the intercept; 0: there is none */
+    double narrowest;      /* delta does not fall below, > 0 */
+    double width;          /* delta, and what the loss has of its own, > 0 */
+    double dual_objective; /* the best so far */
+} pegasos_newton;
 
 /* Where a fit stands. The arrays that belong to it follow in memory. There are no pointers among
  * them: copying the memory is saving the fit. */
@@ -21,10 +57,14 @@ typedef struct state {
     int64_t budget_end; /* how many it has made at its end; */
     double gap_before;  /* the gap at its beginning */
     pegasos_loss loss;
-    double lam, mass; /* lambda and m */
-    int64_t n_inside; /* rows that are in the problem */
-    int64_t n_steps;  /* of Pegasos, in dual ascent that is over */
-    double longest;   /* max_i c_i (|x_i|^2 + feature^2) */
+    double lam, mass;    /* lambda and m */
+    int64_t n_inside;    /* rows that are in the problem */
+    int64_t n_steps;     /* of Pegasos, in dual ascent that is over */
+    double longest;      /* max_i c_i (|x_i|^2 + feature^2) */
+    int64_t n_epochs;    /* of all solvers, */
+    double primal;       /* the objective of the best model so far, */
+    double intercept;    /* its intercept, penalised or not, */
+    double relative_gap; /* and its gap, over `primal` */
     pegasos_linear pegasos;
     pegasos_order order;
     pegasos_dual dual;
@@ -57,8 +97,9 @@ typedef struct fit {
     const pegasos_problem *problem;
     const pegasos_options *options;
     const pegasos_rows *rows;
-    pegasos_targets targets; /* labels are 0 for rows without weight */
-    const double *norms;     /* |x_i|^2 */
+    pegasos_targets targets;  /* labels are 0 for rows without weight */
+    const double *norms;      /* |x_i|^2 */
+    const pegasos_blas *blas; /* of Newton's method; NULL: plain loops */
     pegasos_watch watch;
     state *s;
     /* Kept: dual variables and the best model; arrays of dual ascent, in whose place those of
@@ -93,24 +134,62 @@ static INLINE double weight_of(const fit *f, int64_t i)
 
 static INLINE pegasos_progress progress_of_state(const state *s)
 {
-    return s->solver == PEGASOS_NEWTON
-               ? (pegasos_progress){s->newton.n_epochs, s->newton.primal, s->newton.relative_gap}
-               : (pegasos_progress){s->ascent.n_epochs, s->ascent.primal, s->ascent.relative_gap};
+    return (pegasos_progress){s->n_epochs, s->primal, s->relative_gap};
 }
 
-static INLINE double intercept_of_state(const state *s)
+/* (P - D)/P, of the best model. */
+static INLINE double relative_gap_of(double primal, double dual)
 {
-    return s->solver == PEGASOS_NEWTON ? s->newton.intercept : s->ascent.intercept;
+    return fmax(primal - dual, 0) / fmax(primal, 1e-300);
+}
+
+/* To be called after each piece of work, which read so many numbers: whether to stop. */
+static INLINE bool fit_is_stopped(fit *f, double numbers)
+{
+    const pegasos_progress now = progress_of_state(f->s);
+    return is_to_stop(&f->watch, numbers, &now);
+}
+
+/* sum = w(a); false: stopped. */
+static INLINE bool fit_combine(fit *f, const double *a, double *sum)
+{
+    const double scale = 1 / (f->problem->lam * f->s->mass);
+    const pegasos_progress now = progress_of_state(f->s);
+    return combine_all(f->rows, f->targets.labels, scale, a, sum, &f->watch, &now);
+}
+
+/* scores_i = <w, x_i> + intercept; false: stopped. */
+static INLINE bool fit_score(fit *f, const double *w, double intercept, double *scores)
+{
+    const pegasos_progress now = progress_of_state(f->s);
+    return score_all(f->rows, w, intercept, scores, &f->watch, &now);
 }
 
 /* A gap of running sums is brought to this part of the gap that is asked for: the certificate may
  * be a little larger. */
 static const double SAFELY = 0.99;
 
-/* The t >= 0 at which the smooth objective is least along a step: see `line` in newton.c. */
-double pegasos_line_search(pegasos_loss loss, int64_t n, const double *u, const double *moves,
-                           const double *weights, const double *ratios, double width, double first,
-                           double second);
+/* Whether the gap is as small as it is asked to be. Newton's method has running sums. */
+static INLINE bool is_close(const fit *f)
+{
+    const state *const s = f->s;
+    const double tol = s->solver == PEGASOS_NEWTON ? SAFELY * f->options->tol : f->options->tol;
+    return is_small_gap(f->problem->loss, s->relative_gap, s->primal, tol);
+}
+
+/*
+ * Solvers go on until the gap is small or they are stopped; they return a status. Dual ascent, which
+ * was begun with all rows of the problem in `active`, also ends with max_epochs, and with the first
+ * epoch at whose end there are so many visits; 0: it may make any number. Newton's method also ends
+ * with so many epochs. An iteration of it that was stopped is begun anew: but for the best points so
+ * far, and what is told of them, it changes nothing before its end.
+ */
+int pegasos_ascent_run(fit *f, int64_t last_visit);
+int pegasos_newton_run(fit *f, int64_t last_epoch);
+
+/* Makes the point of Newton's method, whose scores are given, the best multiple of itself, and tells
+ * P of it; false: stopped. */
+bool pegasos_newton_scale(fit *f, double *primal);
 
 /* How a fit with these options asks whether to go on. */
 pegasos_watch pegasos_watch_of(const pegasos_options *options);
@@ -137,10 +216,8 @@ int pegasos_kernel_solve(const pegasos_problem *problem, const pegasos_options *
 fit pegasos_fit_of(const pegasos_problem *problem, const pegasos_options *options,
                    const int8_t *labels, const double *norms, void *memory, void *room);
 
-/* The solver that brings a fit from its beginning to the gap; and the beginning of Newton's method
- * at a model whose scores are there (squares.c). */
+/* The solver that brings a fit from its beginning to the gap. */
 int64_t pegasos_fit_first_solver(const fit *f);
-void pegasos_fit_begin_at_model(fit *f);
 
 /* How large rows are; `numbers` are stored. */
 typedef struct pegasos_size {
@@ -169,8 +246,6 @@ void pegasos_fit_begin(fit *f);
 /* What else begin.c does: transactions, which are false if they were stopped. */
 bool pegasos_fit_begin_ascent(fit *f, bool is_zero);
 bool pegasos_fit_begin_newton(fit *f);
-/* The same where the scores of the best model are there. */
-void pegasos_fit_begin_newton_at(fit *f);
 /* An epoch of Pegasos, which is visits, and then Newton's method. */
 bool pegasos_fit_first_epoch(fit *f);
 /* Begins with `solver` at a dual point and a model, those that are in memory. */

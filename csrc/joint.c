@@ -561,7 +561,7 @@ static void end_sweep(const joint *j)
 }
 
 /* Free intercepts have moved as far as the constant feature, which is penalised, lets them; from
- * there they move on, as in the method of multipliers. See pegasos_ascent in core.h. */
+ * there they move on, as in the method of multipliers. See pegasos_ascent in fit.h. */
 static void move_intercepts(const joint *j)
 {
     const double scale = scale_of(j);

@@ -35,11 +35,7 @@
  */
 #include "blocks.h"
 #include "fit.h"
-#include "passes.h"
 #include "symmetric.h"
-
-#include <math.h>
-#include <string.h>
 
 enum {
     LANES = SYMMETRIC_LANES,
@@ -93,9 +89,9 @@ typedef struct run {
     const pegasos_rows *rows;
     const pegasos_targets *targets;
     loss_form loss;
-    const pegasos_newton_arrays *x;
-    pegasos_newton *p;
-    pegasos_watch *watch;
+    fit *f;
+    double lam, mass, feature;
+    bool is_free; /* the intercept */
     iteration *s;
     int64_t n, d, size, stride;   /* size: of features and the constant one */
     int64_t piece;                /* rows */
@@ -136,22 +132,25 @@ int64_t pegasos_newton_work(int64_t n_rows, int64_t n_features)
     return LINE + 8 * (OF_ROWS * round_up(n_rows) + NUMBERS * n_blocks + rows * stride);
 }
 
-static run lay_out(const pegasos_rows *rows, pegasos_newton *p, const pegasos_newton_arrays *x,
-                   pegasos_watch *watch)
+static run lay_out(fit *f)
 {
-    const int64_t n = rows->n_rows, d = rows->n_features, stride = round_up(d + 1);
-    const double most = PIECE / fmax(stored_numbers(rows) / (double)n, 1);
-    run r = {.rows = rows, .targets = x->targets, .x = x, .p = p, .watch = watch, .n = n, .d = d};
-    r.loss = loss_of(x->targets->loss);
+    const int64_t n = f->rows->n_rows, d = f->rows->n_features, stride = round_up(d + 1);
+    const double most = PIECE / fmax(stored_numbers(f->rows) / (double)n, 1);
+    run r = {.rows = f->rows, .targets = &f->targets, .f = f, .n = n, .d = d};
     double **const of_rows[] = {&r.u, &r.a, &r.moves, &r.weights, &r.ratios, &r.bends};
     double **const of_features[] = {&r.sums, &r.right, &r.direction, &r.towards, &r.products};
+    r.loss = loss_of(f->problem->loss);
+    r.lam = f->s->lam;
+    r.mass = f->s->mass;
+    r.feature = f->s->newton.feature;
+    r.is_free = f->problem->free_intercept;
     r.size = d + 1;
     r.stride = stride;
     r.piece = round_up((int64_t)fmin(most, MOST_ROWS));
     r.piece = r.piece < LANES ? LANES : r.piece;
     r.n_blocks = blocks_of(n, d);
     r.n_matrices = d < PEGASOS_NEWTON_MOST ? symmetric_blocks(n, ROWS_PER_MATRIX, stride) : 0;
-    double *next = (double *)(((uintptr_t)x->work + LINE - 1) / LINE * LINE);
+    double *next = (double *)(((uintptr_t)f->work + LINE - 1) / LINE * LINE);
     for (int k = 0; k < OF_ROWS - 1; k++, next += round_up(n))
         *of_rows[k] = next;
     r.band = (int64_t *)next;
@@ -162,11 +161,6 @@ static run lay_out(const pegasos_rows *rows, pegasos_newton *p, const pegasos_ne
     r.matrices = r.of_blocks + r.n_blocks * (NUMBERS + stride);
     r.scaled = r.matrices + r.n_matrices * stride * stride;
     return r;
-}
-
-static pegasos_progress progress_of(const pegasos_newton *p)
-{
-    return (pegasos_progress){p->n_epochs, p->primal, p->relative_gap};
 }
 
 /* ---- Passes ---------------------------------------------------------------------------------- */
@@ -180,12 +174,12 @@ static double *sums_of(const run *r, int64_t block)
 /* Makes a pass, and adds up n_sums sums of all blocks in those of the first; false: stopped. */
 static bool go_over(const run *r, const block_pass *pass, int64_t n_sums)
 {
-    const pegasos_progress now = progress_of(r->p);
+    const pegasos_progress now = progress_of_state(r->f->s);
     const int64_t n_blocks = pass->n_blocks, stride = NUMBERS + r->stride;
     assert(n_sums == 0 || n_blocks <= r->n_blocks);
     for (int64_t k = 0; k < n_blocks && n_sums > 0; k++)
         memset(sums_of(r, k), 0, (size_t)n_sums * sizeof(double));
-    if (!go_over_blocks(pass, r->x->threads, r->watch, &now))
+    if (!go_over_blocks(pass, r->f->options->threads, &r->f->watch, &now))
         return false;
     add_up_blocks(n_sums > 0 ? n_blocks : 0, stride, n_sums, r->of_blocks);
     return true;
@@ -205,7 +199,7 @@ static bool go_over_rows(const run *r, block_work *work, double *vector)
 /* lam of component j of a point, or 0 where it is not penalised. */
 static double penalised(const run *r, int64_t j)
 {
-    return j == r->d && (r->p->free_intercept || r->p->feature == 0) ? 0 : r->p->lam;
+    return j == r->d && (r->is_free || r->feature == 0) ? 0 : r->lam;
 }
 
 /* ---- Where w stands -------------------------------------------------------------------------- */
@@ -232,7 +226,7 @@ static void read_piece(const run *r, int64_t first, int64_t count, piece *x)
         x->z[i] = 1;
     if (values)
         memcpy(x->z, values + first, (size_t)x->count * sizeof(double));
-    memcpy(x->centre, r->x->centre + first, (size_t)x->count * sizeof(double));
+    memcpy(x->centre, r->f->centre + first, (size_t)x->count * sizeof(double));
     for (int64_t i = x->count; i < round_up(x->count); i++)
         x->y[i] = x->z[i] = x->c[i] = x->centre[i] = 0;
 }
@@ -240,7 +234,7 @@ static void read_piece(const run *r, int64_t first, int64_t count, piece *x)
 /* Of one class, the objective has nu b, b = feature * weight of the constant feature. */
 static double slope_of_constant(const run *r)
 {
-    return r->targets->loss.nu * r->p->feature;
+    return r->targets->loss.nu * r->feature;
 }
 
 /* sums += sum_i factors_i (x_i, feature) over the rows of a piece. */
@@ -250,7 +244,7 @@ static void add_piece(const run *r, const piece *x, double *sums)
     for (int64_t i = 0; i < x->count; i++)
         total += x->factors[i];
     pegasos_linear_combine(r->rows, x->first, x->count, x->factors, sums);
-    sums[r->d] += r->p->feature * total;
+    sums[r->d] += r->feature * total;
 }
 
 /* Writes u, a(u), y a as factors, and what a line search and Newton's equations need; adds to the
@@ -264,7 +258,7 @@ static INLINE void look_at(const run *r, piece *x, const double *restrict scores
     double lanes[NEGATIVE + 1][LANES] = {{0}};
     const bool is_solved = r->s->is_solved;
     const double width = r->s->width, pull = loss_smoothing(loss, width) / width;
-    const double per_mass = 1 / r->p->mass;
+    const double per_mass = 1 / r->mass;
     for (int64_t i = 0; i < x->count; i += LANES) {
         const double *const y = x->y + i, *const c = x->c + i, *const z = x->z + i;
         double now[LANES], centre[LANES], slope[LANES], value[LANES], change[LANES], dual[LANES];
@@ -321,20 +315,20 @@ CLONES_WIDE static void look_at_rows(const run *r, piece *x, const double *score
 static void see_some(const block_pass *pass, int64_t block, int64_t first, int64_t count)
 {
     const run *const r = pass->context;
-    const double *const norms = r->x->norms, feature = r->p->feature;
+    const double square = r->feature * r->feature;
     double scores[MOST_ROWS] = {0}, *const sums = sums_of(r, block);
     int64_t *const band = r->band + first_of_block(pass, block), *const n_band =
                                                                      r->s->in_block + block;
     piece x;
     read_piece(r, first, count, &x);
-    memcpy(scores, r->x->scores + first, (size_t)count * sizeof(double));
+    memcpy(scores, r->f->scores + first, (size_t)count * sizeof(double));
     look_at_rows(r, &x, scores, r->u + first, r->a + first, r->weights + first, r->ratios + first,
                  r->bends + first, sums);
     for (int64_t i = first; i < first + count; i++) {
         if (r->bends[i] == 0)
             continue;
         band[(*n_band)++] = i;
-        sums[TRACE] += r->bends[i] * ((norms ? norms[i] : 0) + feature * feature);
+        sums[TRACE] += r->bends[i] * (r->f->norms[i] + square);
         sums[BENDS] += r->bends[i];
     }
     add_piece(r, &x, sums + NUMBERS);
@@ -398,24 +392,24 @@ static bool balance(const run *r, iteration *s)
 /* Finds the objectives, and whether A moves; false: stopped. */
 static bool evaluate(const run *r, iteration *s)
 {
-    const pegasos_newton *p = r->p;
+    const pegasos_newton *const p = &r->f->s->newton;
     s->factors[0] = s->factors[1] = 1;
     s->width = p->width;
     if (!see(r, s))
         return false;
-    if (p->free_intercept && !balance(r, s))
+    if (r->is_free && !balance(r, s))
         return false;
-    const double *const sums = p->free_intercept ? r->direction : r->sums;
-    double penalty = slope_of_constant(r) * r->x->point[r->d], squared = 0;
+    const double *const sums = r->is_free ? r->direction : r->sums;
+    double penalty = slope_of_constant(r) * r->f->point[r->d], squared = 0;
     for (int64_t j = 0; j < r->size; j++)
-        penalty += penalised(r, j) * r->x->point[j] * r->x->point[j] / 2;
-    for (int64_t j = 0; j < r->size - (p->free_intercept != 0); j++)
+        penalty += penalised(r, j) * r->f->point[j] * r->f->point[j] / 2;
+    for (int64_t j = 0; j < r->size - r->is_free; j++)
         squared += sums[j] * sums[j];
     const double delta = loss_smoothing(r->loss, p->width);
-    const double smoothing = delta / 2 * s->sums[MOVED] / p->mass;
-    const double smooth = penalty + s->sums[INNER] / p->mass - smoothing;
-    s->primal = penalty + s->sums[LOSS_SUM] / p->mass;
-    s->dual = s->sums[DUAL_SUM] / p->mass - squared / (2 * p->lam * p->mass * p->mass);
+    const double smoothing = delta / 2 * s->sums[MOVED] / r->mass;
+    const double smooth = penalty + s->sums[INNER] / r->mass - smoothing;
+    s->primal = penalty + s->sums[LOSS_SUM] / r->mass;
+    s->dual = s->sums[DUAL_SUM] / r->mass - squared / (2 * r->lam * r->mass * r->mass);
     s->is_solved = delta > 0 && smooth - (s->dual - smoothing) <= s->primal - smooth;
     if (s->is_solved)
         s->width = r->loss.width + fmax(NARROWER * delta, p->narrowest);
@@ -425,18 +419,18 @@ static bool evaluate(const run *r, iteration *s)
 /* Keeps the dual point and the primal one if they are the best so far, and finds the gap. */
 static void keep(const run *r, const iteration *s)
 {
-    pegasos_newton *p = r->p;
-    if (s->dual > p->dual_objective) {
+    state *const best = r->f->s;
+    if (s->dual > best->newton.dual_objective) {
         for (int64_t i = 0; i < r->n; i++)
-            r->x->a[i] = feasible_at(r, s, i);
-        p->dual_objective = s->dual;
+            r->f->a[i] = feasible_at(r, s, i);
+        best->newton.dual_objective = s->dual;
     }
-    if (s->primal < p->primal) {
-        memcpy(r->x->coef, r->x->point, (size_t)r->d * sizeof(double));
-        p->intercept = p->feature * r->x->point[r->d];
-        p->primal = s->primal;
+    if (s->primal < best->primal) {
+        memcpy(r->f->coef, r->f->point, (size_t)r->d * sizeof(double));
+        best->intercept = r->feature * r->f->point[r->d];
+        best->primal = s->primal;
     }
-    p->relative_gap = fmax(p->primal - p->dual_objective, 0) / fmax(p->primal, 1e-300);
+    best->relative_gap = relative_gap_of(best->primal, best->newton.dual_objective);
 }
 
 /* ---- Newton's equations ---------------------------------------------------------------------- */
@@ -446,11 +440,11 @@ static void keep(const run *r, const iteration *s)
  * for each other, or where lam is large. Without rows in the band it is held as one row would. */
 static double diagonal(const run *r, const iteration *s, int64_t j)
 {
-    const double lam = r->p->lam, square = r->p->feature * r->p->feature;
-    if (j < r->d || !r->p->free_intercept)
+    const double lam = r->lam, square = r->feature * r->feature;
+    if (j < r->d || !r->is_free)
         return lam;
     return s->n_band > 0 ? FREE * fmin(lam, square * s->sums[BENDS])
-                         : fmin(lam, square / (s->width * r->p->mass));
+                         : fmin(lam, square / (s->width * r->mass));
 }
 
 static double inner_product(const double *x, const double *y, int64_t n)
@@ -505,7 +499,7 @@ static void scale_row(const run *r, int64_t k, int64_t bytes, char *out)
     const int64_t i = r->band[k];
     const double root = sqrt(r->bends[i]);
     pegasos_scale_row(r->rows, i, root, r->stride, bytes, out);
-    set_to(out, bytes, r->d, r->p->feature * root);
+    set_to(out, bytes, r->d, r->feature * root);
 }
 
 /* The matrix that is wanted: that of the first block. */
@@ -527,13 +521,13 @@ static void multiply_some(const block_pass *pass, int64_t block, int64_t first, 
 /* A A^T, with A after it; false: stopped. */
 static bool multiply_few(const run *r, const symmetric *m)
 {
-    const pegasos_progress now = progress_of(r->p);
+    const pegasos_progress now = progress_of_state(r->f->s);
     const double n_products = (double)(m->size * m->size) / 2 * (double)m->stride;
     char *const scaled = (char *)m->numbers + m->size * m->stride * m->bytes;
     for (int64_t k = 0; k < m->size; k++)
         scale_row(r, k, m->bytes, scaled + k * m->stride * m->bytes);
     symmetric_set_inner(m, scaled);
-    return !is_to_stop(r->watch, n_products / PRODUCTS_PER_NUMBER, &now);
+    return !is_to_stop(&r->f->watch, n_products / PRODUCTS_PER_NUMBER, &now);
 }
 
 /* A^T A; false: stopped. */
@@ -564,24 +558,22 @@ static bool multiply(const run *r, const iteration *s, const symmetric *m)
  */
 static bool solve_by_matrix(const run *r, iteration *s)
 {
-    const pegasos_newton *p = r->p;
-    const bool is_single =
-        r->x->norms && symmetric_may_be_single(r->x->blas, s->sums[TRACE], p->lam);
-    const bool are_few = r->x->blas && 2 * s->n_band <= r->size && !p->free_intercept;
-    const double last = diagonal(r, s, r->d), intercept = p->feature * r->right[r->d];
-    const pegasos_progress now = progress_of(p);
+    const bool is_single = symmetric_may_be_single(r->f->blas, s->sums[TRACE], r->lam);
+    const bool are_few = r->f->blas && 2 * s->n_band <= r->size && !r->is_free;
+    const double last = diagonal(r, s, r->d), intercept = r->feature * r->right[r->d];
+    const pegasos_progress now = progress_of_state(r->f->s);
     symmetric m = {.numbers = r->matrices,
                    .size = are_few ? s->n_band : r->size,
                    .stride = r->stride,
                    .bytes = is_single ? 4 : 8,
-                   .blas = r->x->blas};
+                   .blas = r->f->blas};
     double trace, ridge = 0, *const x = are_few ? r->towards : r->direction;
     int status = SYMMETRIC_NOT_POSITIVE;
     for (int n_ridges = 0;; m.bytes = 8) {
         if (!(are_few ? multiply_few(r, &m) : multiply(r, s, &m)))
             return false;
-        trace = symmetric_add_diagonal(&m, p->lam + ridge, last + ridge);
-        status = symmetric_factorise(&m, r->watch, &now);
+        trace = symmetric_add_diagonal(&m, r->lam + ridge, last + ridge);
+        status = symmetric_factorise(&m, &r->f->watch, &now);
         if (status == SYMMETRIC_STOPPED)
             return false;
         if (status == SYMMETRIC_FACTORED || n_ridges == RIDGES)
@@ -602,24 +594,24 @@ static bool solve_by_matrix(const run *r, iteration *s)
     for (int64_t k = 0; are_few && k < m.size; k++) {
         const double factor = -sqrt(r->bends[r->band[k]]) * x[k];
         pegasos_linear_combine(r->rows, r->band[k], 1, &factor, r->direction);
-        r->direction[r->d] += p->feature * factor;
+        r->direction[r->d] += r->feature * factor;
     }
     for (int64_t j = 0; are_few && j < r->size; j++)
-        r->direction[j] /= p->lam;
-    return !is_to_stop(r->watch, (double)(m.size * r->size), &now);
+        r->direction[j] /= r->lam;
+    return !is_to_stop(&r->f->watch, (double)(m.size * r->size), &now);
 }
 
 static void multiply_rows(const block_pass *pass, int64_t block, int64_t first, int64_t count)
 {
     const run *const r = pass->context;
-    const double intercept = r->p->feature * r->towards[r->d];
+    const double intercept = r->feature * r->towards[r->d];
     const int64_t *const band = r->band + first;
     double scores[MOST_ROWS], *const sums = sums_of(r, block) + NUMBERS;
     pegasos_linear_scores(r->rows, 0, band, count, 1, r->towards, 8, 0, &intercept, scores);
     for (int64_t k = 0; k < count; k++) {
         const double factor = r->bends[band[k]] * scores[k];
         pegasos_linear_combine(r->rows, band[k], 1, &factor, sums);
-        sums[r->d] += r->p->feature * factor;
+        sums[r->d] += r->feature * factor;
     }
 }
 
@@ -665,7 +657,7 @@ static bool solve_by_products(const run *r, iteration *s)
 static bool solve_equations(const run *r, iteration *s)
 {
     for (int64_t j = 0; j < r->size; j++)
-        r->right[j] = r->sums[j] / r->p->mass - penalised(r, j) * r->x->point[j];
+        r->right[j] = r->sums[j] / r->mass - penalised(r, j) * r->f->point[j];
     r->right[r->d] -= slope_of_constant(r);
     if (s->n_band > 0)
         return r->size <= PEGASOS_NEWTON_MOST ? solve_by_matrix(r, s) : solve_by_products(r, s);
@@ -794,21 +786,6 @@ static bool find_least(line *x)
     return true;
 }
 
-double pegasos_line_search(pegasos_loss loss, int64_t n, const double *u, const double *moves,
-                           const double *weights, const double *ratios, double width, double first,
-                           double second)
-{
-    const pegasos_newton_arrays alone = {.threads = NULL};
-    double sums[NUMBERS];
-    pegasos_newton none = {.primal = INFINITY};
-    pegasos_watch nobody = {.every = INFINITY};
-    const run r = {.x = &alone, .p = &none, .watch = &nobody, .n_blocks = 1, .of_blocks = sums};
-    line x = {&r, loss_of(loss), n, u, moves, weights, ratios, width, first, second, 0};
-    assert(n >= 0 && width > 0);
-    find_least(&x);
-    return x.t;
-}
-
 /* Rows outside have the sign +1. No branch: labels cannot be foreseen. */
 static INLINE double sign_of(int8_t label)
 {
@@ -846,7 +823,7 @@ static bool score(const scoring *x)
 /* What the step adds to scores; false: stopped. */
 static bool score_step(const run *r, iteration *s)
 {
-    const double intercept = r->p->feature * r->direction[r->d];
+    const double intercept = r->feature * r->direction[r->d];
     s->n_passes++;
     return score(&(scoring){r, r->direction, intercept, r->targets->labels, r->moves});
 }
@@ -856,7 +833,7 @@ static bool search(const run *r, iteration *s)
 {
     line x = {r, r->loss, r->n, r->u, r->moves, r->weights, r->ratios, s->width, 0, 0, 0};
     for (int64_t j = 0; j < r->size; j++) {
-        x.first += penalised(r, j) * r->x->point[j] * r->direction[j];
+        x.first += penalised(r, j) * r->f->point[j] * r->direction[j];
         x.second += penalised(r, j) * r->direction[j] * r->direction[j];
     }
     x.first += slope_of_constant(r) * r->direction[r->d];
@@ -869,13 +846,44 @@ static bool search(const run *r, iteration *s)
 static void move(const run *r, const iteration *s)
 {
     for (int64_t j = 0; j < r->size; j++)
-        r->x->point[j] += s->t * r->direction[j];
+        r->f->point[j] += s->t * r->direction[j];
     for (int64_t i = 0; i < r->n; i++)
-        r->x->scores[i] += s->t * sign_of(r->targets->labels[i]) * r->moves[i];
+        r->f->scores[i] += s->t * sign_of(r->targets->labels[i]) * r->moves[i];
     const double pull = loss_smoothing(r->loss, s->width) / s->width;
     for (int64_t i = 0; s->is_solved && i < r->n; i++)
-        r->x->centre[i] = r->ratios[i] / pull * (r->targets->weights ? r->targets->weights[i] : 1);
-    r->p->width = s->width;
+        r->f->centre[i] = r->ratios[i] / pull * (r->targets->weights ? r->targets->weights[i] : 1);
+    r->f->s->newton.width = s->width;
+}
+
+/* ---- The beginning --------------------------------------------------------------------------- */
+
+bool pegasos_newton_scale(fit *f, double *primal)
+{
+    run r = lay_out(f);
+    const double norm = squared_norm_of(f->point, r.d + !r.is_free);
+    line x = {.r = &r, .loss = r.loss, .n = r.n, .u = r.u, .moves = r.moves};
+    x.weights = r.weights;
+    x.ratios = r.ratios;
+    x.width = f->s->newton.width;
+    x.first = slope_of_constant(&r) * f->point[r.d];
+    x.second = r.lam * norm;
+    r.n_blocks = 1;
+    for (int64_t i = 0; i < r.n; i++) {
+        r.u[i] = value_at(r.targets, i);
+        r.moves[i] = r.targets->labels[i] * f->scores[i];
+        r.weights[i] = weight_at(r.targets, i) / r.mass;
+        r.ratios[i] = 0;
+    }
+    if (!find_least(&x))
+        return false;
+    *primal = r.lam / 2 * x.t * x.t * norm + x.t * x.first;
+    for (int64_t j = 0; j < r.size; j++)
+        f->point[j] *= x.t;
+    for (int64_t i = 0; i < r.n; i++) {
+        f->scores[i] *= x.t;
+        *primal += r.weights[i] * loss_value(r.loss, error_at(r.targets, i, f->scores[i]));
+    }
+    return true;
 }
 
 /* ---- The run --------------------------------------------------------------------------------- */
@@ -883,47 +891,36 @@ static void move(const run *r, const iteration *s)
 /* Gives the best point the best intercept, where that is not penalised; false: stopped. */
 static bool fit_intercept(const run *r)
 {
-    pegasos_newton *p = r->p;
+    state *const best = r->f->s;
     double primal = 0, *const scores = r->ratios, *const room = r->u; /* four arrays */
-    if (!score(&(scoring){r, r->x->coef, 0, NULL, scores}))
+    if (!score(&(scoring){r, r->f->coef, 0, NULL, scores}))
         return false;
-    p->intercept = pegasos_best_intercept(r->targets, scores, room);
+    best->intercept = pegasos_best_intercept(r->targets, scores, room);
     for (int64_t i = 0; i < r->n; i++)
-        scores[i] += p->intercept;
+        scores[i] += best->intercept;
     const double loss = pegasos_loss_sum(r->targets, 0, r->n, scores, 1, 0);
     for (int64_t j = 0; j < r->d; j++)
-        primal += p->lam * r->x->coef[j] * r->x->coef[j] / 2;
-    p->primal = primal + loss / p->mass + r->targets->loss.nu * p->intercept;
-    p->relative_gap = fmax(p->primal - p->dual_objective, 0) / fmax(p->primal, 1e-300);
+        primal += r->lam * r->f->coef[j] * r->f->coef[j] / 2;
+    best->primal = primal + loss / r->mass + r->targets->loss.nu * best->intercept;
+    best->relative_gap = relative_gap_of(best->primal, best->newton.dual_objective);
     return true;
 }
 
 /* For assertions. */
-MAYBE_UNUSED static bool are_settings(const pegasos_newton *p, pegasos_loss loss)
-{
-    const loss_form l = loss_of(loss);
-    return p->lam > 0 && p->mass > 0 && p->width > 0 && p->narrowest > 0
-           && loss_smoothing(l, p->width) >= 0;
-}
-
 MAYBE_UNUSED static bool are_routines(const pegasos_blas *blas)
 {
     return blas->dsyrk && blas->ssyrk && blas->dpotrf && blas->spotrf && blas->dpotrs
            && blas->spotrs;
 }
 
-static bool is_close(const run *r)
+int pegasos_newton_run(fit *f, int64_t last_epoch)
 {
-    return is_small_gap(r->targets->loss, r->p->relative_gap, r->p->primal, r->p->tol);
-}
-
-int pegasos_newton_run(const pegasos_rows *rows, pegasos_newton *problem,
-                       const pegasos_newton_arrays *arrays, pegasos_watch *watch)
-{
-    assert(are_there(rows, 0, 0) && are_settings(problem, arrays->targets->loss) && arrays->work);
-    assert(!arrays->blas || are_routines(arrays->blas));
-    run r = lay_out(rows, problem, arrays, watch);
-    while (problem->n_epochs < problem->last_epoch && !is_close(&r)) {
+    state *const best = f->s;
+    assert(best->newton.width > 0 && best->newton.narrowest > 0);
+    assert(loss_smoothing(loss_of(f->problem->loss), best->newton.width) >= 0);
+    assert(!f->blas || are_routines(f->blas));
+    run r = lay_out(f);
+    while (best->n_epochs < last_epoch && !is_close(f)) {
         iteration s = {0};
         r.s = &s;
         if (!evaluate(&r, &s))
@@ -931,17 +928,16 @@ int pegasos_newton_run(const pegasos_rows *rows, pegasos_newton *problem,
         if (!isfinite(s.primal))
             return PEGASOS_OVERFLOW;
         keep(&r, &s);
-        if (!is_close(&r)) {
+        if (!is_close(f)) {
             if ((s.is_solved && !see(&r, &s)) || !solve_equations(&r, &s) || !score_step(&r, &s)
                 || !search(&r, &s))
                 return PEGASOS_STOPPED;
             move(&r, &s);
         }
-        problem->n_epochs += s.n_passes;
-        problem->n_visits += s.n_passes * r.n;
-        const pegasos_progress progress = progress_of(problem);
-        if (is_to_stop_after_epoch(watch, &progress))
+        best->n_epochs += s.n_passes;
+        const pegasos_progress progress = progress_of_state(best);
+        if (is_to_stop_after_epoch(&f->watch, &progress))
             return PEGASOS_STOPPED;
     }
-    return !problem->free_intercept || fit_intercept(&r) ? PEGASOS_DONE : PEGASOS_STOPPED;
+    return !r.is_free || fit_intercept(&r) ? PEGASOS_DONE : PEGASOS_STOPPED;
 }

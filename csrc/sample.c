@@ -10,10 +10,6 @@
  * The sample is a transaction: a fit that is stopped in it draws it again, with the same bits.
  */
 #include "fit.h"
-#include "passes.h"
-
-#include <math.h>
-#include <string.h>
 
 /* One of so many rows; none if these are fewer than ROWS_PER_FEATURE for each feature: with 33 (one
  * of 8 of 32,561 rows x 123), fits took 1.4 times as long as without a sample; with 58 (15,000 rows
@@ -166,7 +162,7 @@ sampled pegasos_fit_sample(fit *f)
     if (status != PEGASOS_DONE || !isfinite(found.objective))
         return NO_SAMPLE;
     memcpy(f->coef, found.coef, (size_t)rows.n_features * sizeof(double));
-    f->s->ascent.intercept = found.intercept;
+    f->s->intercept = found.intercept;
     f->s->pegasos.n_steps = found.n_steps;
     return SAMPLED;
 }

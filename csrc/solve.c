@@ -19,10 +19,6 @@
  * A path of lambda is one fit: lambda changes, the state stays.
  */
 #include "fit.h"
-#include "passes.h"
-
-#include <math.h>
-#include <string.h>
 
 /* About 10 ms of work. */
 static const double NUMBERS_PER_POLL = 5e6;
@@ -101,6 +97,7 @@ fit pegasos_fit_of(const pegasos_problem *problem, const pegasos_options *option
     f.targets = targets_of(problem, problem->rows->n_rows, labels);
     f.norms = norms;
     f.watch = pegasos_watch_of(options);
+    f.blas = pegasos_gains_by_blas(problem->rows->n_features) ? options->blas : NULL;
     lay_out(&f, memory, room);
     return f;
 }
@@ -151,7 +148,7 @@ static int64_t passes_made(const state *s)
 {
     if (s->solver == PEGASOS_ASCENT)
         return PASSES_OF_VISITS * s->ascent.n_visits / (s->n_inside > 0 ? s->n_inside : 1);
-    return progress_of_state(s).n_epochs;
+    return s->n_epochs;
 }
 
 /* PEGASOS_AUTO: lets the solver at work go on for a first budget. Where Newton's method is not much
@@ -203,53 +200,19 @@ static bool prepare(fit *f)
 /* Lets the solver at work go on, of PEGASOS_AUTO to the end of its budget; returns a status. */
 static int run_solver(fit *f)
 {
-    state *s = f->s;
+    const state *const s = f->s;
     const int64_t most = f->options->max_epochs,
                   budget_end = is_auto(f) ? s->budget_end : INT64_MAX;
+    if (s->solver == PEGASOS_NEWTON)
+        return pegasos_newton_run(f, most < budget_end ? most : budget_end);
     const double visits = (double)budget_end / PASSES_OF_VISITS * (double)s->n_inside;
-    const int64_t d = f->rows->n_features, n = f->rows->n_rows;
-    if (s->solver == PEGASOS_ASCENT) {
-        const pegasos_ascent_arrays arrays = {
-            .targets = &f->targets,
-            .norms = f->norms,
-            .active = f->active,
-            .a = f->a,
-            .w = f->w,
-            .sums = f->sums,
-            .coef = f->coef,
-            .point = f->sum,
-            .scores = f->room,
-            .room = f->room + n,
-        };
-        s->ascent.tol = f->options->tol;
-        s->ascent.last_epoch = most;
-        s->ascent.last_visit = (int64_t)fmin(visits, 1e18);
-        return (int)pegasos_ascent_run(f->rows, &s->dual, &s->ascent, &arrays, &f->watch);
-    }
-    const pegasos_newton_arrays arrays = {
-        .targets = &f->targets,
-        .point = f->point,
-        .scores = f->scores,
-        .centre = f->centre,
-        .a = f->a,
-        .coef = f->coef,
-        .work = f->work,
-        .norms = f->norms,
-        .blas = pegasos_gains_by_blas(d) ? f->options->blas : NULL,
-        .threads = f->options->threads,
-    };
-    s->newton.tol = f->options->tol < 0 ? -1 : SAFELY * f->options->tol;
-    s->newton.last_epoch = most < budget_end ? most : budget_end;
-    return pegasos_newton_run(f->rows, &s->newton, &arrays, &f->watch);
+    return pegasos_ascent_run(f, (int64_t)fmin(visits, 1e18));
 }
 
 /* Whether the fit ends here. */
 static bool is_over(const fit *f)
 {
-    const pegasos_progress now = progress_of_state(f->s);
-    const double tol = f->s->solver == PEGASOS_NEWTON ? SAFELY * f->options->tol : f->options->tol;
-    return is_small_gap(f->s->loss, now.relative_gap, now.objective, tol)
-           || now.n_epochs >= f->options->max_epochs;
+    return is_close(f) || f->s->n_epochs >= f->options->max_epochs;
 }
 
 /* PEGASOS_AUTO: lets the solver at work go on if the gap has halved, or else the other one; false:
@@ -257,16 +220,15 @@ static bool is_over(const fit *f)
 static bool choose(fit *f)
 {
     state *s = f->s;
-    const pegasos_progress now = progress_of_state(s);
     const bool has_given_up = s->solver == PEGASOS_ASCENT && s->ascent.has_stopped;
-    const bool has_halved = !has_given_up && now.relative_gap <= s->gap_before / 2;
+    const bool has_halved = !has_given_up && s->relative_gap <= s->gap_before / 2;
     if (!has_halved) {
         if (!(s->solver == PEGASOS_ASCENT ? pegasos_fit_begin_newton(f)
                                           : pegasos_fit_begin_ascent(f, false)))
             return false;
         s->budget *= 2;
     }
-    s->gap_before = has_halved ? now.relative_gap : INFINITY;
+    s->gap_before = has_halved ? s->relative_gap : INFINITY;
     s->budget_end = passes_made(s) + s->budget;
     return true;
 }
@@ -286,24 +248,21 @@ double pegasos_constant_model(const pegasos_problem *p, const pegasos_targets *t
  * What they leave is noise, by which the model would rank rows. */
 static void prefer_zero(fit *f)
 {
-    state *s = f->s;
-    const pegasos_progress now = progress_of_state(s);
+    state *const s = f->s;
     const double norm = f->problem->lam / 2 * squared_norm_of(f->coef, f->rows->n_features);
     double b;
     /* P is strongly convex: it is above P* by norm or more at w = 0 if w is the optimum, and if it
      * is not, w is no farther from it than the gap allows. */
-    if (norm > 4 * (now.relative_gap * now.objective + rounding_of(s->loss)))
+    if (norm > 4 * (s->relative_gap * s->primal + rounding_of(s->loss)))
         return;
     const double constant = pegasos_constant_model(f->problem, &f->targets, s->mass, &b);
     const double primal = s->n_inside > 0 ? constant : 0;
-    if (!isfinite(now.objective) || primal > now.objective + rounding_of(s->loss))
+    if (!isfinite(s->primal) || primal > s->primal + rounding_of(s->loss))
         return;
-    const double dual = now.objective * (1 - now.relative_gap);
-    const double gap = fmax(primal - dual, 0) / fmax(primal, 1e-300);
     memset(f->coef, 0, (size_t)f->rows->n_features * sizeof(double));
-    s->ascent.intercept = s->newton.intercept = b;
-    s->ascent.primal = s->newton.primal = primal;
-    s->ascent.relative_gap = s->newton.relative_gap = gap;
+    s->relative_gap = relative_gap_of(primal, s->primal * (1 - s->relative_gap));
+    s->primal = primal;
+    s->intercept = b;
 }
 
 /* A whole fit; returns a status. */
@@ -332,12 +291,6 @@ int pegasos_solve_one(const pegasos_problem *problem, const pegasos_options *opt
     assert(are_there(problem->rows, 0, problem->rows->n_rows) && problem->lam > 0);
     assert(options->max_epochs >= 0);
     return run(&f);
-}
-
-void pegasos_fit_begin_at_model(fit *f)
-{
-    pegasos_fit_begin_newton_at(f);
-    begin_budget(f);
 }
 
 /* ---- For C programs -------------------------------------------------------------------------- */
@@ -381,17 +334,17 @@ void pegasos_found(int64_t n_rows, int64_t n_features, void *memory, pegasos_sol
     fit f = {.rows = &rows};
     lay_out(&f, memory, NULL);
     const state *const s = f.s;
-    const pegasos_progress now =
-        s->n_rows > 0 ? progress_of_state(s) : (pegasos_progress){0, INFINITY, INFINITY};
+    const bool has_begun = s->n_rows > 0;
+    const double primal = has_begun ? s->primal : INFINITY;
+    const double gap = has_begun ? s->relative_gap : INFINITY;
     *solution = (pegasos_solution){
         .coef = f.coef,
-        .intercept = intercept_of_state(s),
+        .intercept = s->intercept,
         .dual_variables = f.a,
-        .objective = now.objective,
-        .dual_objective =
-            isfinite(now.objective) ? now.objective * (1 - now.relative_gap) : -INFINITY,
-        .relative_gap = now.relative_gap,
-        .n_epochs = now.n_epochs,
+        .objective = primal,
+        .dual_objective = isfinite(primal) ? primal * (1 - gap) : -INFINITY,
+        .relative_gap = gap,
+        .n_epochs = has_begun ? s->n_epochs : 0,
         .n_steps = s->pegasos.n_steps + s->n_steps + s->ascent.n_steps,
         .first_solver = s->first,
         .solver = s->solver,
@@ -399,7 +352,7 @@ void pegasos_found(int64_t n_rows, int64_t n_features, void *memory, pegasos_sol
     int64_t before = 0;
     for (int64_t k = 0; k < 3; k++)
         before += solution->epochs[k] = s->epochs[k];
-    solution->epochs[s->solver] += now.n_epochs - before;
+    solution->epochs[s->solver] += solution->n_epochs - before;
 }
 
 int64_t pegasos_value_bytes(const void *memory)
@@ -435,7 +388,7 @@ void pegasos_set_point(int64_t n_rows, int64_t n_features, void *memory, const d
     lay_out(&f, memory, NULL);
     memcpy(f.a, a, (size_t)n_rows * sizeof(double));
     memcpy(f.coef, coef, (size_t)n_features * sizeof(double));
-    f.s->ascent.intercept = intercept;
+    f.s->intercept = intercept;
     f.s->solver = PEGASOS_ASCENT;
     f.s->pending = PEGASOS_BEGIN_AT_POINT;
 }

@@ -14,22 +14,11 @@
  */
 #include "blocks.h"
 #include "fit.h"
-#include "passes.h"
 #include "symmetric.h"
 
-#include <math.h>
-#include <string.h>
-
 /* Rows of a block that has a matrix, at least, and of a piece. Outputs that are many beside the
- * features wait for another pass: columns cost their square. From so many on, their scores are
- * faster by coefficients that are interleaved. */
-enum {
-    ROWS_PER_BLOCK = 1024,
-    ROWS = 128,
-    FEW_OUTPUTS = 16,
-    MANY_OUTPUTS = 128,
-    LEAST_INTERLEAVED = 4
-};
+ * features wait for another pass: columns cost their square. */
+enum { ROWS_PER_BLOCK = 1024, ROWS = 128, FEW_OUTPUTS = 16, MANY_OUTPUTS = 128 };
 /* Passes over the rows: that of the matrix. */
 enum { PASSES = 1 };
 /* The least tol for which single precision is tried; and, with a free intercept, the least variance
@@ -112,43 +101,6 @@ static bool multiply(const squares *x, pegasos_watch *watch)
     return true;
 }
 
-/* What a pass for scores is given. Those of a piece have room in its rows of `scaled`. */
-typedef struct scoring {
-    const squares *x;
-    const double *coef;
-    double intercepts[MANY_OUTPUTS];
-    bool is_interleaved;
-} scoring;
-
-static void score_some(const block_pass *pass, int64_t block, int64_t first, int64_t count)
-{
-    const scoring *const s = pass->context;
-    const squares *const x = s->x;
-    double *const scores = x->scaled + block * ROWS * x->m.stride;
-    pegasos_linear_scores(x->f->rows, first, NULL, count, x->n_problems, s->coef, 8,
-                          s->is_interleaved, s->intercepts, scores);
-    for (int64_t l = 0; l < x->n_problems; l++)
-        for (int64_t i = 0; i < count; i++)
-            x->f[l].scores[first + i] = scores[i * x->n_problems + l];
-}
-
-/* Writes the scores of all models in one pass; `room` is as large as their coefficients. False:
- * stopped. */
-static bool score(const squares *x, double *room, pegasos_watch *watch)
-{
-    const pegasos_progress now = {0, INFINITY, INFINITY};
-    const int64_t n = x->f->rows->n_rows, d = x->f->rows->n_features, n_problems = x->n_problems;
-    scoring s = {.x = x, .coef = room, .is_interleaved = n_problems >= LEAST_INTERLEAVED};
-    for (int64_t l = 0; l < n_problems; l++) {
-        s.intercepts[l] = x->f[l].s->newton.intercept;
-        for (int64_t j = 0; j < d; j++)
-            room[s.is_interleaved ? j * n_problems + l : l * d + j] = x->f[l].coef[j];
-    }
-    const double cost = (double)n_problems * cost_of_row(x->f->rows);
-    const block_pass pass = {score_some, &s, n, blocks_of(n, d), ROWS, cost};
-    return go_over_blocks(&pass, x->f->options->threads, watch, &now);
-}
-
 /* Whether problems are to begin with Newton's method, over the same rows, which are more than the
  * features: else there are equations with fewer unknowns. */
 static bool are_alike(const fit *f, int64_t n_problems)
@@ -224,18 +176,10 @@ static int solve_some(fit *f, int64_t n_problems, double *room)
                 return PEGASOS_DONE;
         memcpy(f[l].coef, x, (size_t)d * sizeof(double));
         f[l].s->solver = PEGASOS_NEWTON;
-        f[l].s->newton.intercept = all.feature * x[d];
-        f[l].s->newton.n_epochs = PASSES;
+        f[l].s->intercept = all.feature * x[d];
+        f[l].s->n_epochs = PASSES;
+        f[l].s->pending = PEGASOS_BEGIN_AGAIN;
     }
-    if (!score(&all, all.m.numbers, &f->watch))
-        return PEGASOS_STOPPED;
-    for (int64_t l = 0; l < n_problems; l++) {
-        pegasos_fit_begin_at_model(&f[l]);
-        if (is_to_stop(&f->watch, (double)f->rows->n_rows * NUMBERS_PER_CALL, &now))
-            return PEGASOS_STOPPED;
-    }
-    for (int64_t l = 0; l < n_problems; l++)
-        f[l].s->pending = PEGASOS_GO_ON;
     return PEGASOS_DONE;
 }
 

@@ -5,7 +5,7 @@
  * With an argument, writes a digest of what was found to that file, as test_pegasos.c.
  */
 #include "check.h"
-#include "core.h"
+#include "fit.h"
 #include "losses.h"
 
 #include <math.h>
@@ -104,10 +104,11 @@ typedef struct problem {
     double *c; /* weights, 0 for rows that are not in the problem */
     int8_t *labels;
     double *values; /* where the loss takes targets; else ones */
-    pegasos_targets targets;
     pegasos_rows rows;
-    pegasos_newton state;
-    pegasos_newton_arrays arrays;
+    pegasos_problem own;
+    pegasos_options options;
+    state state;
+    fit fit;
 } problem;
 
 /* Any would do for the log loss. */
@@ -174,23 +175,26 @@ static problem make(int64_t n, int64_t d, double *x, int type, pegasos_loss loss
         p.state.mass += p.c[i];
     }
     set_rows(&p, type);
+    p.own = (pegasos_problem){.lam = lam, .free_intercept = intercept == FREE, .loss = loss};
+    p.options = (pegasos_options){.tol = -1, .max_epochs = 10000};
+    p.state.solver = PEGASOS_NEWTON;
     p.state.lam = lam;
-    p.state.tol = -1;
-    p.state.feature = intercept == NONE ? 0 : intercept == FREE ? 1 : 0.5;
-    p.state.free_intercept = intercept == FREE;
-    p.state.last_epoch = 10000;
-    p.state.narrowest = 1e-4;
-    p.state.width = has_corners(loss) ? 0.25 : own_width(loss);
     p.state.primal = p.state.relative_gap = INFINITY;
-    p.state.dual_objective = -INFINITY;
-    p.targets = (pegasos_targets){n, p.labels, has_labels(loss) ? NULL : p.values, weights, loss};
-    p.arrays = (pegasos_newton_arrays){.point = numbers(d + 1),
-                                       .scores = numbers(n),
-                                       .centre = numbers(n),
-                                       .a = numbers(n),
-                                       .coef = numbers(d),
-                                       .norms = norms,
-                                       .work = take(pegasos_newton_work(n, d), 1)};
+    p.state.newton = (pegasos_newton){.feature = intercept == NONE   ? 0
+                                                 : intercept == FREE ? 1
+                                                                     : 0.5,
+                                      .narrowest = 1e-4,
+                                      .width = has_corners(loss) ? 0.25 : own_width(loss),
+                                      .dual_objective = -INFINITY};
+    p.fit.targets =
+        (pegasos_targets){n, p.labels, has_labels(loss) ? NULL : p.values, weights, loss};
+    p.fit.norms = norms;
+    p.fit.a = numbers(n);
+    p.fit.coef = numbers(d);
+    p.fit.point = numbers(d + 1);
+    p.fit.scores = numbers(n);
+    p.fit.centre = numbers(n);
+    p.fit.work = take(pegasos_newton_work(n, d), 1);
     return p;
 }
 
@@ -204,10 +208,14 @@ static void leave_rows_out(problem *p)
     }
 }
 
-static int run_watched(problem *p, pegasos_watch *watch)
+static int run_watched(problem *p, const pegasos_watch *watch)
 {
-    p->arrays.targets = &p->targets;
-    return pegasos_newton_run(&p->rows, &p->state, &p->arrays, watch);
+    p->fit.rows = &p->rows;
+    p->fit.problem = &p->own;
+    p->fit.options = &p->options;
+    p->fit.s = &p->state;
+    p->fit.watch = *watch;
+    return pegasos_newton_run(&p->fit, p->options.max_epochs);
 }
 
 static int run(problem *p)
@@ -219,7 +227,7 @@ static int run(problem *p)
 /* <z_i, w>, where z_i is row i with the feature that carries the intercept. */
 static double score_of(const problem *p, int64_t i, const double *w)
 {
-    double score = p->state.feature * w[p->d];
+    double score = p->state.newton.feature * w[p->d];
     for (int64_t j = 0; j < p->d; j++)
         score += p->x[i * p->d + j] * w[j];
     return score;
@@ -230,14 +238,14 @@ static void add_row(const problem *p, int64_t i, double factor, double *sum)
 {
     for (int64_t j = 0; j < p->d; j++)
         sum[j] += factor * p->x[i * p->d + j];
-    sum[p->d] += factor * p->state.feature;
+    sum[p->d] += factor * p->state.newton.feature;
 }
 
 static void move_to(problem *p, const double *point)
 {
-    memcpy(p->arrays.point, point, (size_t)(p->d + 1) * sizeof *point);
+    memcpy(p->fit.point, point, (size_t)(p->d + 1) * sizeof *point);
     for (int64_t i = 0; i < p->n; i++)
-        p->arrays.scores[i] = score_of(p, i, point);
+        p->fit.scores[i] = score_of(p, i, point);
 }
 
 static double error_of(const problem *p, int64_t i, double score)
@@ -248,17 +256,17 @@ static double error_of(const problem *p, int64_t i, double score)
 /* What is smoothing of the width: all of it where the loss has corners. */
 static double smoothing_of(const problem *p)
 {
-    const pegasos_loss loss = p->targets.loss;
-    return p->state.width - (has_corners(loss) ? 0 : own_width(loss));
+    const pegasos_loss loss = p->fit.targets.loss;
+    return p->state.newton.width - (has_corners(loss) ? 0 : own_width(loss));
 }
 
 /* a_i(u), and how it grows with u. Of a loss that is smoothed, a_i is the best of
  * u a - c l*(a/c) - delta/2 (a - A)^2/c. */
 static double slope_of(const problem *p, int64_t i, double u, double *bend)
 {
-    const pegasos_loss loss = p->targets.loss;
-    const double c = p->c[i], width = p->state.width, most = c * most_slope(loss);
-    double a = (smoothing_of(p) * p->arrays.centre[i] + c * u) / width;
+    const pegasos_loss loss = p->fit.targets.loss;
+    const double c = p->c[i], width = p->state.newton.width, most = c * most_slope(loss);
+    double a = (smoothing_of(p) * p->fit.centre[i] + c * u) / width;
     *bend = c * bend_at(loss, u);
     if (smoothing_of(p) == 0)
         return c > 0 ? c * slope_at(loss, u) : 0;
@@ -272,23 +280,23 @@ static double slope_of(const problem *p, int64_t i, double u, double *bend)
 /* Whether P and D of what was found are those it tells, written down; P is to be within `gap`. */
 static void check_certificate(const problem *p, double gap)
 {
-    const pegasos_newton *s = &p->state;
-    const pegasos_loss kind = p->targets.loss;
+    const state *s = &p->state;
+    const pegasos_loss kind = p->fit.targets.loss;
     double *const model = numbers(p->d + 1), *const sums = numbers(p->d + 1);
     double loss = 0, dual = 0, penalty = 0, norm = 0, balance = 0, mass = 0;
-    memcpy(model, p->arrays.coef, (size_t)p->d * sizeof *model);
-    model[p->d] = s->feature == 0 ? 0 : s->intercept / s->feature;
+    memcpy(model, p->fit.coef, (size_t)p->d * sizeof *model);
+    model[p->d] = s->newton.feature == 0 ? 0 : s->intercept / s->newton.feature;
     for (int64_t i = 0; i < p->n; i++) {
-        const double a = p->arrays.a[i], c = p->c[i];
+        const double a = p->fit.a[i], c = p->c[i];
         CHECK(is_within_bounds(kind, a, c));
-        CHECK(smoothing_of(p) > 0 || p->arrays.centre[i] == 0);
+        CHECK(smoothing_of(p) > 0 || p->fit.centre[i] == 0);
         loss += c * loss_at(kind, error_of(p, i, score_of(p, i, model)));
         dual += dual_at(kind, a, c, p->values[i]);
         add_row(p, i, a * p->labels[i], sums);
         balance += a * p->labels[i];
         mass += fabs(a);
     }
-    if (s->free_intercept) {
+    if (p->own.free_intercept) {
         CHECK(fabs(balance) <= 1e-9 * mass);
         model[p->d] = sums[p->d] = 0;
     }
@@ -299,15 +307,15 @@ static void check_certificate(const problem *p, double gap)
     const double primal = s->lam / 2 * penalty + loss / s->mass;
     dual = dual / s->mass - norm / (2 * s->lam * s->mass * s->mass);
     CHECK(fabs(primal - s->primal) <= 1e-9 * primal);
-    CHECK(fabs(dual - s->dual_objective) <= 1e-9 * primal);
+    CHECK(fabs(dual - s->newton.dual_objective) <= 1e-9 * primal);
     CHECK(primal - dual <= gap * primal);
 }
 
 /* The slope of the smooth objective at `point`, whose scores are given; A and delta stay. */
 static void gradient_at(const problem *p, const double *point, const double *scores, double *slope)
 {
-    const pegasos_newton *s = &p->state;
-    const bool is_bare = s->free_intercept || s->feature == 0;
+    const state *s = &p->state;
+    const bool is_bare = p->own.free_intercept || s->newton.feature == 0;
     for (int64_t j = 0; j <= p->d; j++)
         slope[j] = j == p->d && is_bare ? 0 : s->lam * point[j];
     for (int64_t i = 0; i < p->n; i++) {
@@ -329,20 +337,20 @@ static double product(const double *x, const double *y, int64_t n)
  * rows were in the band. */
 static int64_t check_step(problem *p, double tolerance)
 {
-    pegasos_newton *const s = &p->state;
+    state *const s = &p->state;
     const int64_t size = p->d + 1;
     double *const step = numbers(size), *const before = numbers(size), *const left = numbers(size);
     double *const after = numbers(size), *const scores = numbers(p->n);
-    memcpy(step, p->arrays.point, (size_t)size * sizeof *step);
-    memcpy(scores, p->arrays.scores, (size_t)p->n * sizeof *scores);
-    s->last_epoch = s->n_epochs + 1;
+    memcpy(step, p->fit.point, (size_t)size * sizeof *step);
+    memcpy(scores, p->fit.scores, (size_t)p->n * sizeof *scores);
+    p->options.max_epochs = s->n_epochs + 1;
     CHECK(run(p) == PEGASOS_DONE);
     /* With the A and delta of the step, which it leaves. */
     int64_t n_band = 0;
     double bends = 0;
     gradient_at(p, step, scores, before);
     for (int64_t j = 0; j < size; j++)
-        step[j] = p->arrays.point[j] - step[j];
+        step[j] = p->fit.point[j] - step[j];
     for (int64_t i = 0; i < p->n; i++) {
         double bend;
         slope_of(p, i, error_of(p, i, scores[i]), &bend);
@@ -351,8 +359,8 @@ static int64_t check_step(problem *p, double tolerance)
         add_row(p, i, bend / s->mass * score_of(p, i, step), left);
     }
     for (int64_t j = 0; j < size; j++) {
-        const double least = n_band > 0 ? 1e-4 * bends : 1 / (s->width * s->mass);
-        const bool is_free = j == p->d && s->free_intercept;
+        const double least = n_band > 0 ? 1e-4 * bends : 1 / (s->newton.width * s->mass);
+        const bool is_free = j == p->d && p->own.free_intercept;
         left[j] += (is_free ? fmin(least, n_band > 0 ? 1e-4 * s->lam : s->lam) : s->lam) * step[j];
     }
     const double left_norm = sqrt(product(left, left, size));
@@ -363,10 +371,10 @@ static int64_t check_step(problem *p, double tolerance)
         return n_band; /* a line search may not come to its end where the least is so far */
     /* It ends where the slope is a hundredth of what it was. */
     for (int64_t i = 0; i < p->n; i++) {
-        const double score = score_of(p, i, p->arrays.point);
-        CHECK(fabs(p->arrays.scores[i] - score) <= 1e-9 * (1 + fabs(score)));
+        const double score = score_of(p, i, p->fit.point);
+        CHECK(fabs(p->fit.scores[i] - score) <= 1e-9 * (1 + fabs(score)));
     }
-    gradient_at(p, p->arrays.point, p->arrays.scores, after);
+    gradient_at(p, p->fit.point, p->fit.scores, after);
     CHECK(fabs(product(after, step, size)) <= 0.0101 * fabs(product(before, step, size)));
     return n_band;
 }
@@ -380,11 +388,11 @@ static int in_order(const void *one, const void *other)
 /* Targets whose rows are to be in the band, or not. */
 static void set_errors(problem *p, int64_t n_band)
 {
-    const pegasos_loss loss = p->targets.loss;
+    const pegasos_loss loss = p->fit.targets.loss;
     for (int64_t i = 0; i < p->n; i++) {
         const bool is_small = (i * 7919 % p->n < n_band) == (loss.kind == PEGASOS_HUBER);
         const double size = loss.epsilon * (is_small ? uniform(0, 0.9) : uniform(1.1, 3));
-        p->values[i] = p->arrays.scores[i] + (uniform(0, 1) < 0.5 ? -size : size);
+        p->values[i] = p->fit.scores[i] + (uniform(0, 1) < 0.5 ? -size : size);
     }
 }
 
@@ -392,15 +400,14 @@ static void set_errors(problem *p, int64_t n_band)
  * losses all rows are; returns how many. */
 static int64_t set_band(problem *p, int64_t n_band)
 {
-    const pegasos_loss loss = p->targets.loss;
+    const pegasos_loss loss = p->fit.targets.loss;
     double *const point = numbers(p->d + 1), *const sizes = numbers(p->n + 2);
     if (has_corners(loss)) {
-        p->state.width = 10;
+        p->state.newton.width = 10;
         for (int64_t i = 0; i < p->n; i++) {
             const double sign = has_labels(loss) || uniform(0, 1) < 0.5 ? 1 : -1;
             p->values[i] = sign;
-            p->arrays.centre[i] =
-                sign * p->c[i] * (i * 7919 % p->n < n_band ? uniform(0.1, 0.6) : 1);
+            p->fit.centre[i] = sign * p->c[i] * (i * 7919 % p->n < n_band ? uniform(0.1, 0.6) : 1);
         }
         return n_band;
     }
@@ -415,8 +422,8 @@ static int64_t set_band(problem *p, int64_t n_band)
     }
     /* Those that are within the margin. */
     for (int64_t i = 0; i < p->n; i++) {
-        p->labels[i] = p->arrays.scores[i] > 0 ? 1 : -1;
-        sizes[i + 1] = fabs(p->arrays.scores[i]);
+        p->labels[i] = p->fit.scores[i] > 0 ? 1 : -1;
+        sizes[i + 1] = fabs(p->fit.scores[i]);
         sizes[p->n + 1] = fmax(sizes[p->n + 1], 2 * sizes[i + 1]);
     }
     qsort(sizes + 1, (size_t)p->n, sizeof *sizes, in_order);
@@ -425,7 +432,7 @@ static int64_t set_band(problem *p, int64_t n_band)
     move_to(p, point);
     /* Beyond the margin on the wrong side, u > 2, the modified Huber loss is linear, too. */
     for (int64_t i = 0; loss.kind == PEGASOS_MODIFIED_HUBER && i < p->n; i += 3)
-        if (fabs(p->arrays.scores[i]) > 1)
+        if (fabs(p->fit.scores[i]) > 1)
             p->labels[i] = (int8_t)-p->labels[i];
     return n_band;
 }
@@ -444,7 +451,7 @@ static void equations_are_solved_however_many_rows_there_are(void)
             const double single = has_corners(loss) ? 1e-6 : 2e-5;
             for (int k = 0; k < 7; k++) {
                 problem p = make(120, 40, NULL, type, loss, kind / LOSSES % INTERCEPTS, lam);
-                p.arrays.blas = has_blas ? &blas : NULL;
+                p.fit.blas = has_blas ? &blas : NULL;
                 const int64_t n_band = set_band(&p, bands[k]);
                 CHECK(check_step(&p, has_blas ? (lam < 1e-2 ? 0.1 : single) : 1e-8) == n_band);
                 give_back();
@@ -461,7 +468,7 @@ static void features_that_add_up_to_a_constant_are_no_trouble(void)
             for (int64_t i = 0; i < 200; i++)
                 x[i * 40 + i * 7919 % 40] = 1;
             problem p = make(200, 40, x, type, losses[PEGASOS_HINGE], kind / 2, 1e-9);
-            p.arrays.blas = kind % 2 ? &blas : NULL;
+            p.fit.blas = kind % 2 ? &blas : NULL;
             for (int64_t i = 0; i < 200; i++)
                 p.labels[i] = uniform(0, 1) < 0.5 ? 1 : -1;
             set_band(&p, 200);
@@ -479,12 +486,12 @@ static void singular_equations_have_an_answer(void)
             for (int64_t j = 0; j < 200 * 30; j++)
                 x[j] = 1;
             problem p = make(200, 30, x, type, losses[PEGASOS_HINGE], kind / 4, 1e-22);
-            p.arrays.blas = kind % 2 ? &blas : NULL;
+            p.fit.blas = kind % 2 ? &blas : NULL;
             for (int64_t i = 0; i < 200; i++)
                 p.labels[i] = uniform(0, 1) < 0.3 ? 1 : -1;
             set_band(&p, kind / 2 % 2 ? 10 : 200);
             check_step(&p, 1e-4);
-            const double *w = p.arrays.point;
+            const double *w = p.fit.point;
             for (int64_t j = 1; j < 30; j++)
                 CHECK(fabs(w[j] - w[0]) <= 1e-3 * fabs(w[0]));
             give_back();
@@ -498,7 +505,7 @@ static void conjugate_gradients_solve_the_equations_of_many_features(void)
             for (int64_t n_band = 0; n_band <= 60; n_band += n_band ? 40 : 20) {
                 problem p = make(60, PEGASOS_NEWTON_MOST + 50, NULL, type, losses[kind % LOSSES],
                                  kind / LOSSES, 0.1);
-                p.arrays.blas = &blas;
+                p.fit.blas = &blas;
                 const int64_t expected = set_band(&p, n_band);
                 CHECK(check_step(&p, 0.02) == expected);
                 give_back();
@@ -520,9 +527,9 @@ static void features_without_values_change_nothing(void)
             memcpy(many.labels, few.labels, 80);
             memcpy(many.values, few.values, 80 * sizeof *many.values);
             memcpy(many.c, few.c, 80 * sizeof *many.c);
-            many.targets.weights = few.targets.weights;
+            many.fit.targets.weights = few.fit.targets.weights;
             many.state = few.state;
-            few.state.tol = many.state.tol = 1e-6;
+            few.options.tol = many.options.tol = 1e-6;
             CHECK(run(&few) == PEGASOS_DONE && run(&many) == PEGASOS_DONE);
             check_certificate(&few, 1.01e-6);
             check_certificate(&many, 1.01e-6);
@@ -541,11 +548,11 @@ static void a_narrow_loss_is_smoothed(void)
             const pegasos_loss loss = {PEGASOS_HUBER, epsilon, 0};
             problem p = make(200, 6, NULL, type, loss, kind % INTERCEPTS,
                              kind < 2 * INTERCEPTS ? lam : 1e3 * lam);
-            p.state.width = 0.25 / epsilon;
-            p.state.narrowest = 0.01;
+            p.state.newton.width = 0.25 / epsilon;
+            p.state.newton.narrowest = 0.01;
             check_step(&p, 1e-8);
-            p.state.last_epoch = 300;
-            p.state.tol = 1e-6;
+            p.options.max_epochs = 300;
+            p.options.tol = 1e-6;
             CHECK(run(&p) == PEGASOS_DONE && smoothing_of(&p) > 0);
             check_certificate(&p, 1.01e-6);
             give_back();
@@ -581,8 +588,8 @@ static void a_run_may_be_stopped_anywhere(void)
                 generator = seed;
                 *p = make(shape[0], shape[1], NULL, type, losses[kind / 4 % LOSSES],
                           kind / 4 / LOSSES, 1e-2);
-                p->arrays.blas = kind % 2 ? &blas : NULL;
-                p->state.tol = 1e-6;
+                p->fit.blas = kind % 2 ? &blas : NULL;
+                p->options.tol = 1e-6;
                 leave_rows_out(p);
                 int64_t n_stops = 0, n_left = 1;
                 pegasos_watch watch = {.poll = k > 0 ? stop_later : NULL,
@@ -598,10 +605,10 @@ static void a_run_may_be_stopped_anywhere(void)
                 CHECK(k == 0 ? n_stops == 0 : n_stops >= (k == 1 ? 2 : 8));
             }
             check_certificate(runs, 1.01e-6);
-            const pegasos_newton_arrays *one = &runs[0].arrays;
+            const fit *one = &runs[0].fit;
             for (int k = 1; k < 3; k++) {
-                const pegasos_newton_arrays *other = &runs[k].arrays;
-                CHECK(memcmp(&runs[0].state, &runs[k].state, sizeof(pegasos_newton)) == 0);
+                const fit *other = &runs[k].fit;
+                CHECK(memcmp(&runs[0].state, &runs[k].state, sizeof(state)) == 0);
                 CHECK(are_equal(one->point, other->point, shape[1] + 1));
                 CHECK(are_equal(one->coef, other->coef, shape[1]));
                 CHECK(are_equal(one->scores, other->scores, shape[0]));
@@ -631,7 +638,7 @@ static void a_run_asks_after_about_so_many_numbers(void)
         int64_t n_polls = 0;
         pegasos_watch watch = {.poll = count_polls, .context = &n_polls, .every = 1e6};
         problem p = make(n, d, NULL, 1, losses[PEGASOS_HINGE], NONE, 1e-3);
-        p.state.last_epoch = 30;
+        p.options.max_epochs = 30;
         CHECK(run_watched(&p, &watch) == PEGASOS_DONE);
         CHECK(30 * (double)(n * d) / 4e6 <= (double)n_polls);
         CHECK((double)n_polls <= 30 * (double)(n * d) / 1e4);
@@ -662,12 +669,12 @@ static void plain_loops_go_where_blas_goes(void)
                     p->x[i * d + d - 1] = 1;
                 }
                 set_rows(p, type);
-                p->state.tol = 1e-6;
-                p->arrays.blas = k ? &blas : NULL;
+                p->options.tol = 1e-6;
+                p->fit.blas = k ? &blas : NULL;
                 CHECK(run(p) == PEGASOS_DONE);
                 check_certificate(p, 1.01e-6);
             }
-            const pegasos_newton *loops = &runs[0].state, *by_blas = &runs[1].state;
+            const state *loops = &runs[0].state, *by_blas = &runs[1].state;
             CHECK(fabs(loops->primal - by_blas->primal) <= 2e-6 * by_blas->primal);
             CHECK((double)loops->n_epochs <= 1.2 * (double)by_blas->n_epochs + 5);
             give_back();
@@ -677,7 +684,7 @@ static void plain_loops_go_where_blas_goes(void)
 static void a_point_whose_objective_is_no_number_is_told(void)
 {
     problem p = make(20, 3, NULL, 1, losses[PEGASOS_HINGE], NONE, 0.1);
-    p.arrays.scores[3] = INFINITY;
+    p.fit.scores[3] = INFINITY;
     p.labels[3] = -1;
     CHECK(run(&p) == PEGASOS_OVERFLOW);
     give_back();
@@ -690,9 +697,9 @@ static int write_digest(const char *path)
     for (int type = 0; type < TYPES; type++)
         for (int k = 0; k < LOSSES; k++) {
             problem p = make(50, 37, NULL, type, losses[k], type % INTERCEPTS, 1e-3);
-            p.state.tol = 1e-6;
+            p.options.tol = 1e-6;
             CHECK(run(&p) == PEGASOS_DONE);
-            digest = fnv1a(digest, p.arrays.coef, 37 * sizeof *p.arrays.coef);
+            digest = fnv1a(digest, p.fit.coef, 37 * sizeof *p.fit.coef);
             give_back();
         }
     return write_hex(path, digest);

@@ -774,130 +774,12 @@ static void the_certificate_is_the_textbook_s(void)
         check_certificate(losses[kind]);
 }
 
-/* A run by dual ascent, and all that belongs to it. */
-typedef struct ascent_bench {
-    pegasos_dual problem;
-    pegasos_ascent ascent;
-    double norms[N], a[N], w[D], sums[D + 1], coef[D], point[D], scores[N], room[4 * N];
-    int64_t active[N];
-} ascent_bench;
-
-static void begin_ascent(ascent_bench *b, const pegasos_rows *rows, const pegasos_targets *targets,
-                         int free_intercept, double tol, int64_t last_epoch)
-{
-    double scratch[D] = {0};
-    const double lam = 0.03, feature = 0.5;
-    memset(b, 0, sizeof *b);
-    pegasos_linear_norms(rows, 0, N, rows->index_bytes == 0 ? NULL : scratch, b->norms);
-    for (int i = 0; i < N; i++)
-        if (targets->labels[i] != 0)
-            b->active[b->ascent.n_inside++] = i;
-    const double m = (double)b->ascent.n_inside;
-    b->ascent.lam = lam;
-    b->ascent.mass = m;
-    b->ascent.tol = tol;
-    b->ascent.last_epoch = last_epoch;
-    b->ascent.feature = free_intercept ? 0 : 1;
-    b->ascent.estimate = b->ascent.estimate_since_check = INFINITY;
-    b->ascent.primal = b->ascent.relative_gap = INFINITY;
-    b->problem.scale = 1 / (lam * m);
-    b->problem.intercept_scaling = feature;
-    pegasos_dual_start(&b->problem, b->ascent.n_inside);
-    b->problem.pegasos_mass = m; /* the first epoch is Pegasos */
-}
-
 /* A poll that stops every time. */
 static int stop(void *n_polls, const pegasos_progress *progress)
 {
     CHECK(progress->n_epochs >= 0 && progress->objective > 0 && progress->relative_gap >= 0);
     ++*(int64_t *)n_polls;
     return 1;
-}
-
-/* To the end of the run, asked each time that so many numbers were read; how many calls that took.
- */
-static int64_t end_ascent(ascent_bench *b, const pegasos_rows *rows, const pegasos_targets *targets,
-                          double every)
-{
-    const pegasos_ascent_arrays x = {.targets = targets,
-                                     .norms = b->norms,
-                                     .active = b->active,
-                                     .a = b->a,
-                                     .w = b->w,
-                                     .sums = b->sums,
-                                     .coef = b->coef,
-                                     .point = b->point,
-                                     .scores = b->scores,
-                                     .room = b->room};
-    int64_t status = PEGASOS_STOPPED, calls = 0, n_polls = 0;
-    for (; status == PEGASOS_STOPPED; calls++) {
-        pegasos_watch watch = {
-            .poll = stop, .context = &n_polls, .every = every * (double)(1 + calls)};
-        status = pegasos_ascent_run(rows, &b->problem, &b->ascent, &x, &watch);
-    }
-    CHECK(status == PEGASOS_DONE && calls == n_polls + 1);
-    return calls;
-}
-
-static int64_t ascend(ascent_bench *b, const pegasos_rows *rows, const pegasos_targets *targets,
-                      int free_intercept, double tol, int64_t last_epoch, double every)
-{
-    begin_ascent(b, rows, targets, free_intercept, tol, last_epoch);
-    return end_ascent(b, rows, targets, every);
-}
-
-/* The objective of its model, computed afresh. */
-static double objective_of(const ascent_bench *b, const pegasos_rows *rows,
-                           const pegasos_targets *targets)
-{
-    double scores[N], norm = 0;
-    const double intercept = b->ascent.intercept;
-    pegasos_linear_scores(rows, 0, NULL, N, 1, b->coef, 8, 0, &intercept, scores);
-    for (int j = 0; j < D; j++)
-        norm += b->coef[j] * b->coef[j];
-    norm += b->ascent.feature > 0 ? intercept * intercept : 0;
-    return 0.015 * norm + loss_of_scores(targets, scores, 0) / b->ascent.mass;
-}
-
-static void check_ascent(const pegasos_rows *rows, pegasos_loss loss, int free_intercept)
-{
-    static ascent_bench whole, cut;
-    const pegasos_targets targets = targets_of(loss, 0, NULL);
-    CHECK(ascend(&whole, rows, &targets, free_intercept, 1e-6, 100000, 1e12) == 1);
-    CHECK(ascend(&cut, rows, &targets, free_intercept, 1e-6, 100000, 1) > 50);
-    CHECK(memcmp(&whole, &cut, sizeof whole) == 0); /* wherever it is cut */
-    const double primal = objective_of(&whole, rows, &targets);
-    CHECK(fabs(primal - whole.ascent.primal) < 1e-9 * primal);
-    CHECK(whole.ascent.relative_gap <= 1e-6);
-    CHECK(ascend(&cut, rows, &targets, free_intercept, 1e-12, 100000, 1e12) == 1);
-    CHECK(cut.ascent.primal <= primal * (1 + 1e-12));
-    CHECK(primal <= cut.ascent.primal * (1 + 1e-6));
-    /* After an epoch of Pegasos, w is w(a), though each step took w to be longer. */
-    double w[D] = {0}, change = 0;
-    ascend(&cut, rows, &targets, free_intercept, -1, 1, 1e12);
-    for (int i = 0; i < N; i++) {
-        const double factor = cut.problem.scale * cut.a[i] * targets.labels[i];
-        pegasos_linear_combine(rows, i, 1, &factor, w);
-    }
-    for (int j = 0; j < D; j++) {
-        CHECK(fabs(w[j] - cut.w[j]) < 1e-12);
-        change += fabs(w[j]);
-    }
-    CHECK(change > 0 && cut.problem.pegasos_mass == 0);
-    /* Without a tolerance, by the number of epochs; 0 epochs are 0 epochs. */
-    for (int64_t epochs = 0; epochs < 4; epochs++) {
-        ascend(&cut, rows, &targets, free_intercept, -1, epochs, 300);
-        CHECK(cut.ascent.n_epochs == epochs && isfinite(cut.ascent.primal));
-    }
-}
-
-static void a_run_of_dual_ascent_ends_at_a_true_gap(void)
-{
-    for (int type = 0; type < TYPES; type++)
-        for (int kind = 0; kind < 2 * LOSSES; kind++) {
-            const pegasos_rows rows = rows_of_type(type);
-            check_ascent(&rows, losses[kind / 2], kind % 2);
-        }
 }
 
 /* The targets of a C program's problem: labels, or numbers. */
@@ -1040,6 +922,31 @@ static void a_whole_fit_is_certified(void)
             CHECK(whole.n_epochs == cut.n_epochs && whole.objective == cut.objective);
             CHECK(whole.relative_gap <= 1e-6);
             check_linear_machine(&problem, &whole);
+        }
+}
+
+/* Without a tolerance, the number of epochs ends dual ascent; 0 epochs are 0 epochs. The first one
+ * is of Pegasos, which takes w to be longer than w(a); the model is certified by w(a). */
+static void dual_ascent_makes_as_many_epochs_as_it_may(void)
+{
+    static double memory[MEMORY];
+    double targets[N];
+    for (int type = 0; type < TYPES; type++)
+        for (int kind = 0; kind < 12 * LOSSES; kind++) {
+            const pegasos_rows rows = rows_of_type(type);
+            const pegasos_problem problem = {.rows = &rows,
+                                             .targets = targets,
+                                             .lam = 0.03,
+                                             .intercept_scaling = kind % 3 == 1,
+                                             .free_intercept = kind % 3 == 2,
+                                             .loss = losses[kind / 12]};
+            const pegasos_options options = {
+                .tol = -1, .max_epochs = kind / 3 % 4, .solver = PEGASOS_ASCENT};
+            pegasos_solution found;
+            write_targets(problem.loss, targets);
+            CHECK(pegasos_solve(&problem, &options, memory, &found) == PEGASOS_DONE);
+            CHECK(found.n_epochs == options.max_epochs && isfinite(found.objective));
+            check_linear_machine(&problem, &found);
         }
 }
 
@@ -1712,8 +1619,8 @@ int main(int argc, char **argv)
     RUN(kernel_problems_are_solved);
     RUN(kernel_pegasos_is_pegasos);
     RUN(the_certificate_is_the_textbook_s);
-    RUN(a_run_of_dual_ascent_ends_at_a_true_gap);
     RUN(a_whole_fit_is_certified);
+    RUN(dual_ascent_makes_as_many_epochs_as_it_may);
     RUN(a_fit_goes_on_where_the_last_one_ended);
     RUN(rows_outside_a_problem_do_not_change_its_fit);
     RUN(rows_without_weight_do_not_change_a_fit);
