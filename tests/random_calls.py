@@ -1286,7 +1286,7 @@ def draw_folds(case, codes):
     """A value of `cv`, and a word for it."""
     n = len(codes)
     if case.chance(0.4):
-        case.may_be_refused("n_splits|members in each class|fold|leaves|Cannot have number")
+        case.may_be_refused("n_splits|cv=|fold|leaves")
         return case.pick(2, 3, 4), "int"
     folds, kind = [], case.pick(
         "plain", "plain", "lacking", "repeated", "negative", "masks", "lists", "outside", "floats",

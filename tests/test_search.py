@@ -668,6 +668,7 @@ ALL = np.arange(90)
         ([(ALL, [])], "fold 0 has 0 rows to test on"),
         ([([], ALL)], "leaves 0 classes"),
         ([(ALL, 5)], "must be row numbers.* of shape"),
+        (91, "cv=91 needs 91 rows of one class at least, but the largest has"),
     ],
 )
 def test_folds_that_are_none_are_refused_in_words(data, cv, message):

@@ -39,6 +39,8 @@ def read(
     if has_classes:
         wanted = (2, "classes")
     if not isinstance(cv, Iterable) or hasattr(cv, "split"):
+        if cv is None or isinstance(cv, Real):
+            _check_number(5 if cv is None else int(cv), codes if has_classes else None, n_rows)
         splitter: Any = cv  # whatever scikit-learn takes, and not what its annotations say
         cv = check_cv(splitter, data.y, classifier=codes is not None).split(X, data.y, groups)
     splits = list(cv)
@@ -80,6 +82,17 @@ def read(
             weights = _validate.sample_weight(weights, n_rows, name)
         folds.append(Fold(learns, weights, test))
     return folds
+
+
+def _check_number(n_folds: int, codes: Any, n_rows: int) -> None:
+    """Raise unless there are as many rows as folds, of one class if rows have classes."""
+    most = n_rows if codes is None else int(np.bincount(codes).max())
+    if n_folds > most:
+        rows, what = ("rows", "X") if codes is None else ("rows of one class", "the largest")
+        raise ValueError(
+            f"{_validate.parameter('cv', n_folds)} needs {n_folds} {rows} at least, but {what} has "
+            f"{most} sample{'s' * (most != 1)}"
+        )
 
 
 @dataclass(frozen=True)
