@@ -138,16 +138,29 @@ def test_checkpoints_do_not_change_the_model(tmp_path, rng):
     np.testing.assert_array_equal(a.coef, b.coef)
 
 
+@pytest.mark.parametrize("kernel", [[], ["--kernel", "rbf"]])
+def test_a_fit_leaves_a_checkpoint_at_its_end(tmp_path, rng, kernel):
+    """However soon it ends: the next one takes it up, with another tolerance too."""
+    train = [*small(tmp_path, rng), *kernel, "--tol", "1e-2", "-o", str(tmp_path / "a.npz")]
+    checkpoint = str(tmp_path / "c.npz")
+    assert cli.main([*train, "--checkpoint", checkpoint]) == 0
+    first = pegasos.load(tmp_path / "a.npz")
+    assert cli.main([*train, "--resume", checkpoint]) == 0
+    np.testing.assert_array_equal(pegasos.load(tmp_path / "a.npz").intercept, first.intercept)
+    assert cli.main([*train, "--resume", checkpoint, "--tol", "1e-6"]) == 0
+    assert (pegasos.load(tmp_path / "a.npz").duality_gap < 1e-5).all()
+
+
 @pytest.mark.parametrize("task", [[], ["--task", "regression"]])
 @pytest.mark.parametrize("kernel", [[], ["--kernel", "rbf"]])
-def test_a_run_of_a_c_goes_on_with_its_lam(tmp_path, rng, ticks, kernel, task, capsys):
+def test_a_run_of_a_c_goes_on_with_its_lam(tmp_path, rng, kernel, task, capsys):
     train = [*small(tmp_path, rng)[:-2], *kernel, *task, "--solver", "pegasos", "--tol", "none",
              "--max-iter", "300", "-o", str(tmp_path / "m.npz")]  # fmt: skip
     file = str(tmp_path / "c.npz")
     assert cli.main([*train, "--C", "2"]) == 0
     whole = pegasos.load(tmp_path / "m.npz")
     assert whole.lam == 1 / 600
-    assert cli.main([*train, "--C", "2", "--checkpoint", file, "--checkpoint-every", "1"]) == 0
+    assert cli.main([*train, "--C", "2", "--checkpoint", file, "--max-iter", "100"]) == 0
     part = pegasos.load(file)
     assert part.lam == whole.lam
     assert (part.n_steps < whole.n_steps).any()
@@ -163,13 +176,13 @@ def test_a_run_of_a_c_goes_on_with_its_lam(tmp_path, rng, ticks, kernel, task, c
 
 
 @pytest.mark.parametrize("kernel", [[], ["--kernel", "rbf"]])
-def test_a_run_of_one_class_goes_on_with_its_nu(tmp_path, rng, ticks, kernel, capsys):
+def test_a_run_of_one_class_goes_on_with_its_nu(tmp_path, rng, kernel, capsys):
     train = [*small(tmp_path, rng)[:-2], *kernel, "--task", "one-class", "--solver", "pegasos",
              "--tol", "none", "--max-iter", "300", "-o", str(tmp_path / "m.npz"), "--nu"]  # fmt: skip
     file = str(tmp_path / "c.npz")
     assert cli.main([*train, "0.2"]) == 0
     whole = pegasos.load(tmp_path / "m.npz")
-    assert cli.main([*train, "0.2", "--checkpoint", file, "--checkpoint-every", "1"]) == 0
+    assert cli.main([*train, "0.2", "--checkpoint", file, "--max-iter", "100"]) == 0
     part = pegasos.load(file)
     assert part.lam == whole.lam == 0.2
     assert part.n_steps < whole.n_steps

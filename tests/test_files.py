@@ -518,7 +518,7 @@ def test_predictions_that_nobody_reads_end_without_a_traceback(tmp_path, small):
 def test_ctrl_c_keeps_the_model_so_far(tmp_path, rows):
     file = write_csv(tmp_path / "a.csv", *rows)
     train = ["train", file, "-o", str(tmp_path / "new.npz"), "--solver", "pegasos", "--tol", "none",
-             "--max-iter", str(10**9)]  # fmt: skip
+             "--max-iter", str(10**9), "--checkpoint", str(tmp_path / "half.npz")]  # fmt: skip
     log = tmp_path / "log"
     with open(log, "w") as out:
         process = subprocess.Popen([*COMMAND, *train], stderr=out)
@@ -529,7 +529,8 @@ def test_ctrl_c_keeps_the_model_so_far(tmp_path, rows):
         process.wait()
     said = log.read_text()
     assert process.returncode == 130
-    assert f"interrupted; the model so far is saved to {tmp_path / 'new.npz'}" in said
+    assert f"interrupted; the model so far is saved to {tmp_path / 'new.npz'}; " in said
+    assert said.endswith(f"to go on, say --resume {tmp_path / 'half.npz'}\n")
     assert pegasos.load(tmp_path / "new.npz").n_steps[0] > 0
 
 

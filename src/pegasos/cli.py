@@ -8,6 +8,7 @@ import inspect
 import json
 import os
 import re
+import shlex
 import stat
 import sys
 import time
@@ -322,9 +323,8 @@ def _add_run_options(add: Callable[..., Any]) -> None:
         help="threads (default: 1 for linear machines, as many as BLAS has for kernel machines); "
              "results do not depend on it")  # fmt: skip
     add("--checkpoint", metavar="FILE",
-        help="write the model so far to FILE now and then, and on Ctrl-C; always a whole one (with "
-             "--cv and --memory, first the search so far)"
-        )  # fmt: skip
+        help="write the model so far to FILE now and then, on Ctrl-C and at the end; always a whole "
+             "one (with --cv and --memory, first the search so far)")  # fmt: skip
     add("--checkpoint-every", type=float, default=60, metavar="S",
         help="seconds between checkpoints (default 60)")  # fmt: skip
     add("--resume", metavar="FILE",
@@ -545,8 +545,7 @@ def _train(args: argparse.Namespace) -> int:
     model = machine.to_model()
     model.save(args.output)
     if not is_whole:
-        _say(f"pegasos: interrupted; the model so far is saved to {args.output}")
-        return 130
+        raise KeyboardInterrupt(f"the model so far is saved to {args.output}")
     seconds = time.perf_counter() - began
     say(f"trained {model} in {seconds:.2f} s")
     _report(say, model)
@@ -879,8 +878,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except MemoryError as error:
             _say(f"pegasos: error: out of memory: {error}")
             return 2
-        except KeyboardInterrupt:
-            _say("pegasos: interrupted")
+        except KeyboardInterrupt as stop:
+            told = ["pegasos: interrupted", *map(str, stop.args)]
+            if os.path.exists(vars(args).get("checkpoint") or ""):
+                told.append(f"to go on, say --resume {shlex.quote(args.checkpoint)}")
+            _say("; ".join(told))
             return 130
 
 

@@ -463,8 +463,9 @@ class _DaskMachine(CommonMixin, _OnCluster, BaseEstimator):
             try:
                 trained = local._train(rounds, data, watch, **local._plan())
                 attributes = local._concluded(rounds, data, *trained)
-            finally:
+            except BaseException:
                 _core.finish(functools.partial(local._write_checkpoint, rounds, data))
+                raise
             local._take(attributes)
             watch.end()
         local._checkpoints = None

@@ -484,7 +484,9 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         with Progress(type(self).__name__, self.verbose) as progress:
             while True:
                 try:
-                    return schedule.train(data.rows, **plan), True
+                    certificate = schedule.train(data.rows, **plan)
+                    self._write_checkpoint(schedule, data)
+                    return certificate, True
                 except StopRequestedError:
                     return schedule.certify(data.rows), False
                 except CheckpointDue:
