@@ -306,11 +306,15 @@ def _plain_labels(y: np.ndarray) -> np.ndarray:
 def _opened(path: _archive.Path) -> Generator[IO[bytes]]:
     """The bytes of a file, unpacked, after its byte order mark."""
     with _OPENERS.get(os.path.splitext(path)[1], open)(path, "rb") as file:
-        mark = file.read(3)
-        if mark.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        beginning = file.read(1024)
+        if beginning.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             raise ValueError(f"{path} is text in UTF-16: save it as UTF-8")
-        if mark != codecs.BOM_UTF8:
-            file.seek(0)
+        if b"\0" in beginning:
+            raise ValueError(
+                f"{path} is binary, not text: if it has another format than its name says, say "
+                "--format (in Python, format=)"
+            )
+        file.seek(len(codecs.BOM_UTF8) if beginning.startswith(codecs.BOM_UTF8) else 0)
         yield file
 
 
