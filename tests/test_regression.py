@@ -432,6 +432,14 @@ def test_a_model_that_is_worse_than_a_constant_says_so(
         assert f"a lam below {lam:.2g}" in told[0]
 
 
+def test_with_any_kernel_a_model_that_is_worse_than_a_constant_says_so():
+    """|w|^2 of an indefinite kernel may be below 0, and the objective below the mean loss."""
+    X = np.random.default_rng(0).normal(size=(600, 3))[300:]
+    reg = KernelPegasosRegressor(C=0.01, kernel="sigmoid", gamma=1.0, coef0=1, random_state=0)
+    with pytest.warns(UserWarning, match="a constant predicts the training targets better"):
+        reg.fit(X, np.sin(3 * X[:, 0]))
+
+
 OF_SEVERAL = np.array([1, 1e-9, 2.0**20])
 
 

@@ -190,8 +190,8 @@ def of_constant(
     """Warn if a constant predicts the training targets better, by the loss that was minimised."""
     settings, problem = schedule.settings, schedule.pegasos.problem(rows)
     constants, least = problem.targets.constants(problem.masses, np.zeros(len(problem)))
-    # No mean loss is above the objective.
-    if not (certificate.objective > least).any():
+    # No mean loss is above the objective, unless |w|^2 may be below 0, which bounds nothing.
+    if not ((certificate.objective > least) | np.isnan(certificate.gap)).any():
         return
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         scores = schedule.kind.scores(rows, *schedule.model(), None)
