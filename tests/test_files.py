@@ -2,6 +2,7 @@
 
 import bz2
 import contextlib
+import dataclasses
 import gzip
 import os
 import re
@@ -236,6 +237,7 @@ def test_libsvm_text_without_labels_can_be_predicted(tmp_path, rows, capsys):
         ("a.csv", "1,2,0\n1_0,4,1\n", r"a\.csv, line 2: column 1 is not a number in '1_0,4,1'"),
         ("a.csv", "\uff11,2,0\n3,4,1\n", r"a\.csv, line 1: column 1 is not a number"),
         ("a.csv", "1,2,\udce9\n3,4,1\n", r"a\.csv is not text in UTF-8"),
+        ("a.svm", "\x93NUMPY\x01\0v\0", r"a\.svm is binary, not text: .* say --format"),
         ("a.svm", "# 1,2\n1 1:2\n1 2\n", r"a\.svm, line 3: '2' is not index:value in '1 2'"),
         ("a.svm", "nan 1:2\n1 1:1\n", r"a\.svm: labels must be finite, got nan"),
     ],
@@ -605,6 +607,8 @@ def test_models_show_their_size_and_their_gap_and_no_numbers_of_rows(tmp_path):
         float(shown.removesuffix(")").split("<= ")[1])
         >= 0.99 * (linear.duality_gap / linear.objective).max()
     )
+    exact = dataclasses.replace(linear, objective=linear.dual_objective)
+    assert repr(exact).endswith("loss='hinge', gap 0)")
     kernel = pegasos.KernelPegasosRegressor(random_state=0).fit(X, y.astype(float)).to_model()
     assert repr(kernel).startswith("KernelModel(1 output, 4 features, ")
     kernel.save(tmp_path / "model.npz")

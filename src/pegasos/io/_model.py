@@ -67,7 +67,7 @@ class _Model:
         if self.multi_class == "one_class":  # whose objectives are below 0
             gaps = self.duality_gap / np.maximum(np.abs(self.dual_objective), 1e-300)
         if np.isfinite(gaps).all():
-            parts.append(f"gap <= {gaps.max():.2g}")
+            parts.append(f"gap <= {gaps.max():.2g}" if gaps.any() else "gap 0")
         return f"{type(self).__name__}({', '.join(parts)})"
 
     @property
