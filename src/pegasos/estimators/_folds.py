@@ -6,7 +6,7 @@ import inspect
 import reprlib
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ def read(
     if has_classes:
         wanted = (2, "classes")
     if not isinstance(cv, Iterable) or hasattr(cv, "split"):
-        if cv is None or isinstance(cv, Real):
+        if cv is None or isinstance(cv, Integral):
             _check_number(5 if cv is None else int(cv), codes if has_classes else None, n_rows)
         splitter: Any = cv  # whatever scikit-learn takes, and not what its annotations say
         cv = check_cv(splitter, data.y, classifier=codes is not None).split(X, data.y, groups)
