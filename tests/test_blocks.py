@@ -200,6 +200,12 @@ def test_pieces_and_memory_do_not_change_the_order(tmp_path, rng):
     assert tiny.shape == (20000, D)
 
 
+def test_a_cache_is_a_folder(tmp_path, rng):
+    (tmp_path / "rows.npz").touch()
+    with pytest.raises(ValueError, match=r"cache must be a folder, got the file .*rows\.npz"):
+        Blocks(make(rng)[:2], cache=tmp_path / "rows.npz")
+
+
 def test_a_cache_is_made_once_and_refused_where_it_is_of_other_rows(tmp_path, rng):
     X, y, _ = make(rng)
     calls = itertools.count()

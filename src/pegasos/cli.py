@@ -99,7 +99,7 @@ class _Options(_validate.Wording):
     def parameter(self, name: str, *value: Any) -> str:
         from pegasos.estimators._parameters import PARAMETERS
 
-        if name not in (*PARAMETERS, "memory", "n_features"):
+        if name not in (*PARAMETERS, "cache", "memory", "n_features"):
             return super().parameter(name, *value)
         words = [f"{v:.4g}" if isinstance(v, float) else self.value(name, v) for v in value]
         return " ".join(
@@ -323,8 +323,8 @@ def _add_run_options(add: Callable[..., Any]) -> None:
         help="threads (default: 1 for linear machines, as many as BLAS has for kernel machines); "
              "results do not depend on it")  # fmt: skip
     add("--checkpoint", metavar="FILE",
-        help="write the model so far to FILE now and then, on Ctrl-C and at the end; always a whole "
-             "one (with --cv and --memory, first the search so far)")  # fmt: skip
+        help="write the model so far to FILE now and then, on Ctrl-C and at the end; always a "
+             "whole one (with --cv and --memory, first the search so far)")  # fmt: skip
     add("--checkpoint-every", type=float, default=60, metavar="S",
         help="seconds between checkpoints (default 60)")  # fmt: skip
     add("--resume", metavar="FILE",

@@ -164,6 +164,10 @@ class Blocks:
     ) -> None:
         self.memory = n_bytes("memory", memory)
         self.cache = os.fspath(cache)
+        if os.path.isfile(self.cache):
+            raise ValueError(
+                f"{_validate.parameter('cache')} must be a folder, got the file {self.cache}"
+            )
         if str(np.dtype(dtype)) not in ("float32", "float64"):
             raise ValueError(f"dtype must be float32 or float64, got {dtype!r}")
         self.dtype = np.dtype(dtype)
