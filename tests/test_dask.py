@@ -400,6 +400,8 @@ def test_bad_input_is_told_in_a_sentence(client, data):
     for fitted in (clf.fit(dX, dy), reg.fit(dX, dy)):
         with pytest.raises(ValueError, match="all partitions are empty"):
             fitted.score(dX[:0], dy[:0])
+        with pytest.raises(TypeError, match=r"got ndarray\. .* or predict with to_local\(\)"):
+            fitted.predict(X)
 
 
 def test_a_fit_that_ends_early_warns(client, data):

@@ -242,8 +242,8 @@ def _as_array(name: str, data: Any) -> Any:
         data = data.to_dask_array()
     if not isinstance(data, da.Array):
         raise TypeError(
-            f"{name} must be a Dask array or data frame, got {type(data).__name__}; for data in "
-            "memory, take PegasosClassifier or PegasosRegressor"
+            f"{name} must be a Dask array or data frame, got {type(data).__name__}. For data in "
+            "memory, fit PegasosClassifier or PegasosRegressor, or predict with to_local()"
         )
     return data
 
