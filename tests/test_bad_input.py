@@ -1238,6 +1238,20 @@ def test_parameters_of_other_libraries_are_answered_with_what_takes_their_place(
         kind(nonsense=1)
 
 
+def test_the_function_fit_says_which_lam_stands_for_c():
+    with pytest.raises(TypeError, match=r"no parameter 'C': give lam=pegasos\.lam_from_C"):
+        pegasos.fit(GOOD, LABELS, C=1)
+
+
+def test_a_certificate_that_is_missing_says_what_sets_it():
+    kind = pegasos.PegasosClassifier
+    for clf in (kind(), kind().partial_fit(GOOD, LABELS, classes=[0, 1])):
+        for name in ("objective_", "dual_objective_", "duality_gap_"):
+            assert not hasattr(clf, name)
+            with pytest.raises(AttributeError, match=f"has no {name}: a fit sets it.* partial_fit"):
+                getattr(clf, name)
+
+
 def test_texts_are_answered_with_what_makes_features_of_them():
     texts = ["a good film", "a bad one"]
     clf = pegasos.PegasosClassifier(C=100, random_state=0)

@@ -5,10 +5,10 @@ issued.
 """
 
 import dataclasses
-from collections.abc import Sequence
-from functools import partial
+import functools
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ParamSpec
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,7 +23,24 @@ from pegasos.problems._settings import Settings
 from pegasos.solvers import _warnings
 from pegasos.solvers._schedule import LINEAR, Schedule
 
+_P = ParamSpec("_P")
 
+
+def _instead_of_C(fit: Callable[_P, LinearModel]) -> Callable[_P, LinearModel]:  # noqa: N802
+    """Decorate `fit`: who gives the C of estimators is told of `lam`."""
+
+    @functools.wraps(fit)
+    def call(*arguments: _P.args, **options: _P.kwargs) -> LinearModel:
+        if "C" in options:
+            raise TypeError(
+                "pegasos.fit has no parameter 'C': give lam=pegasos.lam_from_C(C, n_samples)"
+            )
+        return fit(*arguments, **options)
+
+    return call
+
+
+@_instead_of_C
 def fit(
     X: Any,
     y: ArrayLike,
@@ -132,7 +149,7 @@ def fit(
         solver=solver, tol=tol, max_iter=max_iter, n_steps=n_steps, order=order, loss=loss,
         epsilon=epsilon, multi_class=multi_class, n_jobs=n_jobs, verbose=verbose,
     )  # fmt: skip
-    known = partial(_validate.choice, allowed=(*_losses.LOSSES, *_losses.TARGET_LOSSES))
+    known = functools.partial(_validate.choice, allowed=(*_losses.LOSSES, *_losses.TARGET_LOSSES))
     _parameters.check(given, loss=known, n_jobs=_validate.integer)
     plan = _parameters.plan(given)
     settings = Settings(

@@ -201,6 +201,23 @@ class ScoreMixin(CommonMixin):
         return float(super().score(X, y, sample_weight))  # type: ignore[misc]
 
 
+class _OfCertificate:
+    """Stands for an attribute of the certificate where there is none."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, estimator: Any, owner: type) -> Any:
+        if estimator is None:
+            return self
+        raise AttributeError(
+            f"{owner.__name__} has no {self._name}: a fit sets it that ends with a certificate. "
+            "partial_fit, interrupted fits and kernel fits of few steps have none",
+            name=self._name,
+            obj=estimator,
+        )
+
+
 class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
     """Base of all estimators that fit machines.
 
@@ -218,9 +235,9 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
     n_iter_: int
     solver_epochs_: dict[str, int]
     n_steps_: np.ndarray
-    objective_: np.ndarray
-    dual_objective_: np.ndarray
-    duality_gap_: np.ndarray
+    objective_: Any = _OfCertificate()
+    dual_objective_: Any = _OfCertificate()
+    duality_gap_: Any = _OfCertificate()
     _fitted: dict[str, Any]
     _state: dict[str, np.ndarray]
     _ended: dict[str, np.ndarray]
