@@ -741,8 +741,11 @@ def about(**changes):
         (about(is_flat=True), r"n_steps has shape \(2,\), is_flat is True"),
         (about(is_flat="yes"), "is_flat must be"),
         (lambda arrays: arrays | {"classes": np.arange(2)}, "classes must be None"),
-        (lambda arrays: arrays | {"feature_names": np.arange(6)}, "feature_names must be"),
-        (lambda arrays: arrays | {"feature_names": np.array(["a"])}, "1 feature_names for 6"),
+        (lambda arrays: arrays | {"feature_names": np.arange(6)}, "feature_names has dtype int64"),
+        (
+            lambda arrays: arrays | {"feature_names": np.array(["a"])},
+            r"feature_names .* shape \(1,\)",
+        ),
         (without("n_steps"), "n_steps.* is missing"),
     ],
 )
@@ -761,7 +764,7 @@ def test_coefficients_may_be_set(data):
     reg.coef_, reg.intercept_ = np.ones(6), np.array([2.0])
     np.testing.assert_allclose(reg.predict(X), X.sum(axis=1) + 2, rtol=1e-9, atol=1e-9)
     reg.intercept_ = np.zeros(2)
-    with pytest.raises(ValueError, match="must have 1 rows for 1 outputs"):
+    with pytest.raises(ValueError, match="must have 1 rows for 1 output,"):
         reg.predict(X)
 
 

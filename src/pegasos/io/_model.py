@@ -56,12 +56,7 @@ class _Model:
     )  # fmt: skip
 
     def __repr__(self) -> str:
-        if self.classes is None:
-            parts = [_counted(self._n_problems, "output")]
-        else:
-            n_classes = 1 if self.multi_class == "one_class" else len(self.classes)
-            parts = [_counted(n_classes, "class", "classes")]
-        parts.append(_counted(self.n_features, "feature"))
+        parts = [self._answers, _counted(self.n_features, "feature")]
         parts += [f"lam={self.lam:.3g}", f"loss={self.loss!r}"]
         gaps = Certificate(self.objective, self.dual_objective).relative_gap
         if self.multi_class == "one_class":  # whose objectives are below 0
@@ -69,6 +64,15 @@ class _Model:
         if np.isfinite(gaps).all():
             parts.append(f"gap <= {gaps.max():.2g}" if gaps.any() else "gap 0")
         return f"{type(self).__name__}({', '.join(parts)})"
+
+    @property
+    def _answers(self) -> str:
+        """How many classes or outputs there are, in words."""
+        if self._has_targets:
+            return _counted(self._n_problems, "output")
+        return _counted(
+            1 if self.multi_class == "one_class" else len(self.classes), "class", "classes"
+        )
 
     @property
     def _has_targets(self) -> bool:
@@ -233,34 +237,27 @@ class _Model:
             self._check_targets()
         else:
             self._check_classes()
-        n_problems, names = self._n_problems, self.feature_names
-        if names is not None and (names.ndim != 1 or names.dtype.kind != "U"):
-            raise ValueError("feature_names must be one-dimensional strings")
-        if names is not None and len(names) != self.n_features:
-            raise ValueError(f"there are {len(names)} feature_names for {self.n_features} features")
-        for name in ("center", "scale"):
-            array = getattr(self, name)
-            if array is not None and not (
-                array.shape == (self.n_features,)
-                and array.dtype == np.float64
-                and np.isfinite(array).all()
-                and (name == "center" or (array > 0).all())
-            ):
-                raise ValueError(f"{name} must be {self.n_features} finite numbers")
-        names_of_weights = self._COEFFICIENTS, "intercept"
-        for name, array in zip(names_of_weights, self._coefficients(), strict=True):
-            if getattr(self, name).dtype != np.float64 or not np.isfinite(array).all():
-                raise ValueError(f"{name} must be finite numbers of float64")
+        n_problems, n_features = self._n_problems, self.n_features
         # A joint problem has one objective, whatever the number of its weight vectors.
         n_objectives = 1 if self.multi_class == "crammer_singer" else n_problems
-        for name, kind in (("objective", "f"), ("dual_objective", "f"), ("n_steps", "i")):
+        shape_of_coefficients = self._coefficients()[0].shape
+        for name, kind, shape, may_be in (
+            (self._COEFFICIENTS, "f8", shape_of_coefficients, np.isfinite),
+            ("intercept", "f8", (n_problems,), np.isfinite),
+            ("objective", "f", (n_objectives,), _is_not_infinite),
+            ("dual_objective", "f", (n_objectives,), _is_not_infinite),
+            ("n_steps", "i", (n_objectives,), lambda steps: steps >= 0),
+            ("feature_names", "U", (n_features,), lambda names: np.True_),
+            ("center", "f8", (n_features,), np.isfinite),
+            ("scale", "f8", (n_features,), lambda scale: np.isfinite(scale) & (scale > 0)),
+        ):
             array = getattr(self, name)
-            if array.shape != (n_objectives,) or array.dtype.kind != kind:
+            if array is None:
+                continue
+            if array.shape != shape or kind not in (array.dtype.kind, array.dtype.str[1:]):
                 raise ValueError(f"{name} has dtype {array.dtype}, shape {array.shape}")
-            if np.isinf(array).any():  # NaN says that nothing is known
-                raise ValueError(f"{name} is infinite")
-        if (self.n_steps < 0).any():
-            raise ValueError(f"n_steps must be >= 0, got {self.n_steps.tolist()}")
+            if not may_be(array).all():
+                raise ValueError(f"{name} has numbers that no model has, such as infinity")
 
     def _check_classes(self) -> None:
         if self.classes is None or self.classes.ndim != 1 or self.classes.dtype.kind not in "fiubU":
@@ -298,19 +295,10 @@ class _Model:
         n_problems = self._n_problems
         if matrix.ndim != 2 or len(matrix) != n_problems or intercept.shape != (n_problems,):
             raise ValueError(
-                f"{name} and intercept must have {n_problems} rows for {self._whats}, "
+                f"{name} and intercept must have {n_problems} rows for {self._answers}, "
                 f"got shapes {matrix.shape} and {intercept.shape}"
             )
         return matrix, intercept
-
-    @property
-    def _whats(self) -> str:
-        """How many classes or outputs there are, in words."""
-        if self.multi_class == "one_class":
-            return "one class"
-        return (
-            f"{self._n_problems} outputs" if self._has_targets else f"{len(self.classes)} classes"
-        )
 
     @property
     def n_features(self) -> int:
@@ -327,6 +315,11 @@ class _Model:
                 f"X must have the columns of training, {reprlib.repr(known)}, got "
                 f"{reprlib.repr(given)}"
             )
+
+
+def _is_not_infinite(numbers: np.ndarray) -> np.ndarray:
+    """NaN says that nothing is known."""
+    return ~np.isinf(numbers)
 
 
 def standardized(X: Any, center: np.ndarray | None, scale: np.ndarray) -> Any:
