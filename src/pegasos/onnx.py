@@ -78,16 +78,33 @@ def _parse(
     operator = scope.declare_local_operator(type(model).__name__, model)
     operator.inputs.extend(inputs)
     outputs: list[Any] = operator.outputs
-    if is_regressor(model):
-        outputs.append(scope.declare_local_variable("variable", DoubleTensorType()))
-        return outputs
-    classes = _columns.SIDES if is_outlier_detector(model) else model.classes_
-    label_type = _LABELS[_labels(classes).dtype.kind][1]
-    gives = _gives(scope, model)
-    second = "scores" if gives == "raw_scores" else gives
-    for name, kind in (("label", label_type), (second, DoubleTensorType)):
+    for name, kind, _ in _outputs(scope, model):
         outputs.append(scope.declare_local_variable(name, kind()))
     return outputs
+
+
+def _set_shapes(operator: Any) -> None:
+    told = _outputs(operator.scope_inst, operator.raw_operator)
+    for output, (_, _, shape) in zip(operator.outputs, told, strict=True):
+        output.type.shape = shape
+
+
+def _outputs(scope: Any, estimator: Any) -> list[tuple[str, Any, list[int | None]]]:
+    """Name, type and shape of each output."""
+    if is_regressor(estimator):
+        return [("variable", DoubleTensorType, [None, estimator.n_outputs_])]
+    if is_outlier_detector(estimator):
+        return [("label", Int64TensorType, [None, 1]), ("scores", DoubleTensorType, [None, 1])]
+    classes, gives = estimator.classes_, _gives(scope, estimator)
+    of_labels: list[int | None] = [None]
+    of_second: list[int | None] = [None, len(classes)]
+    if getattr(estimator, "_scheme", "") == "multilabel":  # each label has a column
+        of_labels = of_second
+    elif len(classes) == 2 and gives == "scores":
+        of_second = of_labels
+    second = "scores" if gives == "raw_scores" else gives
+    label_type = _LABELS[_labels(classes).dtype.kind][1]
+    return [("label", label_type, of_labels), (second, DoubleTensorType, of_second)]
 
 
 def _gives(scope: Any, estimator: Any) -> str:
@@ -95,29 +112,9 @@ def _gives(scope: Any, estimator: Any) -> str:
 
     skl2onnx sets "raw_scores" of the estimator inside a `CalibratedClassifierCV`.
     """
-    if is_outlier_detector(estimator):
-        return "scores"
     if scope.get_options(estimator, {"raw_scores": False})["raw_scores"]:
         return "raw_scores"
     return "probabilities" if hasattr(estimator, "predict_proba") else "scores"
-
-
-def _set_shapes(operator: Any) -> None:
-    if is_regressor(operator.raw_operator):
-        operator.outputs[0].type.shape = [None, operator.raw_operator.n_outputs_]
-        return
-    estimator = operator.raw_operator
-    if is_outlier_detector(estimator):
-        for output in operator.outputs:
-            output.type.shape = [None, 1]
-        return
-    n_classes, gives = len(estimator.classes_), _gives(operator.scope_inst, estimator)
-    label, second = operator.outputs
-    if getattr(estimator, "_scheme", "") == "multilabel":  # each label has a column
-        label.type.shape = second.type.shape = [None, n_classes]
-        return
-    label.type.shape = [None]
-    second.type.shape = [None] if n_classes == 2 and gives == "scores" else [None, n_classes]
 
 
 def _convert(scope: Any, operator: Any, container: Any) -> None:
