@@ -19,6 +19,7 @@ from pegasos.problems._losses import LOSSES, TARGET_LOSSES, with_probabilities
 
 # Memory for one piece of a kernel prediction.
 _PREDICT_BYTES = 2**23
+_FLOAT64 = np.dtype(np.float64).str  # in this machine's order of bytes
 # So many rows make it worth while to bring support vectors into another layout.
 _MANY = 64
 
@@ -242,19 +243,19 @@ class _Model:
         n_objectives = 1 if self.multi_class == "crammer_singer" else n_problems
         shape_of_coefficients = self._coefficients()[0].shape
         for name, kind, shape, may_be in (
-            (self._COEFFICIENTS, "f8", shape_of_coefficients, np.isfinite),
-            ("intercept", "f8", (n_problems,), np.isfinite),
+            (self._COEFFICIENTS, _FLOAT64, shape_of_coefficients, np.isfinite),
+            ("intercept", _FLOAT64, (n_problems,), np.isfinite),
             ("objective", "f", (n_objectives,), _is_not_infinite),
             ("dual_objective", "f", (n_objectives,), _is_not_infinite),
             ("n_steps", "i", (n_objectives,), lambda steps: steps >= 0),
             ("feature_names", "U", (n_features,), lambda names: np.True_),
-            ("center", "f8", (n_features,), np.isfinite),
-            ("scale", "f8", (n_features,), lambda scale: np.isfinite(scale) & (scale > 0)),
+            ("center", _FLOAT64, (n_features,), np.isfinite),
+            ("scale", _FLOAT64, (n_features,), lambda scale: np.isfinite(scale) & (scale > 0)),
         ):
             array = getattr(self, name)
             if array is None:
                 continue
-            if array.shape != shape or kind not in (array.dtype.kind, array.dtype.str[1:]):
+            if array.shape != shape or kind not in (array.dtype.kind, array.dtype.str):
                 raise ValueError(f"{name} has dtype {array.dtype}, shape {array.shape}")
             if not may_be(array).all():
                 raise ValueError(f"{name} has numbers that no model has, such as infinity")
