@@ -11,7 +11,8 @@ from pegasos.problems import _rows, _validate
 from pegasos.problems._problem import Problem
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _pegasos
-from pegasos.solvers._schedule import LINEAR, Schedule
+from pegasos.solvers._linear import Linear
+from pegasos.solvers._schedule import Schedule
 
 SPARSE = ("csr32", "csr64", "csr32-64")
 
@@ -167,7 +168,7 @@ def penalised(feature):
 def path_of(rows, labels, weights, seed, loss="hinge", **settings):
     """A path of λ of problems over these rows."""
     settings = Settings(1.0, loss=loss, **settings)
-    problem = Problem(rows, labels, weights, settings)
+    problem = Problem(labels, weights, settings)
     return _core.LamPath(
         rows, problem.targets, problem.masses, diagonal=settings.loss.diagonal, seed=seed,
         intercept_scaling=settings.constant_feature, free_intercept=settings.free_intercept,
@@ -203,7 +204,7 @@ def test_a_bundle_has_the_same_bits_wherever_it_is_stopped(rng, layout, dtype, f
 
 def fit_of(estimator):
     """The solver at work in an estimator that a warm start would go on with."""
-    return Schedule.restore(LINEAR, estimator._settings(estimator.lam_), estimator._state).solver
+    return Schedule.restore(Linear, estimator._settings(estimator.lam_), estimator._state).solver
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])

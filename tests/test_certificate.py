@@ -340,12 +340,11 @@ def test_ascent_that_gets_nowhere_gives_up(rng, n_classes):
 @pytest.mark.parametrize("loss", LOSSES.values(), ids=str)
 def test_the_best_intercept_is_the_best(rng, loss):
     X, y = make_rows(rng, n=60, d=5)
-    rows, _ = pegasos.problems._validate.rows(X)
     labels = np.stack([y, -y]).astype(np.int8)
     labels[1, :7] = 0
     weights = rng.uniform(0.1, 2, 60)
     coef = rng.normal(size=(2, 5))
-    problem = Problem(rows, labels, weights, Settings(1, loss))
+    problem = Problem(labels, weights, Settings(1, loss))
     best = problem.targets.intercepts(coef @ X.T)
     for k in range(2):
 
@@ -358,7 +357,7 @@ def test_the_best_intercept_is_the_best(rng, loss):
 
 
 def best_intercepts(scores, labels, weights):
-    problem = Problem(None, np.ascontiguousarray(labels), weights, Settings(1))
+    problem = Problem(np.ascontiguousarray(labels), weights, Settings(1))
     return problem.targets.intercepts(scores)
 
 

@@ -22,7 +22,7 @@ import pegasos
 from pegasos import KernelPegasosClassifier, PegasosClassifier, _core, cli
 from pegasos.io import _archive, _checkpoint
 from pegasos.solvers import _linear
-from pegasos.solvers._schedule import LINEAR, Schedule
+from pegasos.solvers._schedule import Schedule
 
 
 @pytest.fixture
@@ -342,7 +342,7 @@ def test_an_intercept_that_is_not_fitted_stays_zero(rng, solver, n_iter, name):
     if name == "problems":
         clf._state["problems"]["constant_weight"] = 3
     else:
-        finisher = Schedule.restore(LINEAR, clf._settings(clf.lam_), clf._state).solver
+        finisher = Schedule.restore(_linear.Linear, clf._settings(clf.lam_), clf._state).solver
         fits = finisher.parts[0].fits
         fits.begin_at(finisher.a.copy(), finisher.coef.copy(), -np.ones(1))
         clf._state["solver.memory"] = fits.memory

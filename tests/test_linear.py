@@ -21,7 +21,9 @@ from pegasos import _core
 from pegasos.problems import _rows, _validate
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _pegasos
-from pegasos.solvers._schedule import KERNEL, LINEAR
+from pegasos.solvers._kernel_ascent import KernelAscent
+from pegasos.solvers._linear import Linear
+from pegasos.solvers._schedule import Schedule
 
 INTERCEPTS = {
     "none": {"fit_intercept": False},
@@ -227,20 +229,16 @@ def _session_of(X, labels, settings, layout, dtype, weights=None):
     return session, rows
 
 
-@pytest.mark.parametrize("kind", [LINEAR, KERNEL])
-@pytest.mark.parametrize("options", [{}, {"count": False}, {"normalize": False}], ids=str)
-def test_arrays_that_are_made_late_are_those_that_are_made_at_once(rng, kind, options):
+@pytest.mark.parametrize("kind", [Linear, KernelAscent])
+def test_a_session_that_is_made_late_is_the_one_that_is_made_at_once(rng, kind):
     labels = rng.integers(-1, 2, size=(3, 40)).astype(np.int8)
     settings = Settings(0.02, "squared_hinge", batch_size=3, project=True, average="suffix")
-    early, late = (kind.pegasos(settings, 3, 40, np.float64, 5) for _ in range(2))
-    assert not early.weights.any()  # asks for them
-    for session in (early, late):
-        session.set_rows(labels, rng.uniform(size=40), **options)
-        session.set_rows(labels[:, :30], np.linspace(0, 1, 30), **options)
-    assert early.has_begun
-    assert not late.has_begun
-    assert (late.n_iter, late.n_steps.tolist()) == (0, [0, 0, 0])
-    assert not late.has_begun
+    early, late = (Schedule(kind, settings, 3, 40, np.float64, 5) for _ in range(2))
+    assert not early.pegasos.weights.any()
+    for schedule in (early, late):
+        schedule.set_rows(labels, rng.uniform(size=40))
+        schedule.set_rows(labels[:, :30], np.linspace(0, 1, 30))
+        assert (schedule.n_iter, schedule.n_steps.tolist()) == (0, [0, 0, 0])
     expected, state = early.state(), late.state()
     assert state.keys() == expected.keys()
     for name, array in expected.items():

@@ -170,10 +170,10 @@ def test_kernel_machines_reach_their_gap(rng, dtype, loss, intercept):
     points = kernels.make("rbf", gamma=0.3).points(X.astype(dtype))
     c, n = rng.uniform(0.5, 2, len(y)), len(y)
     cache, labels = kernels.ColumnCache(points, 1), y.astype(np.int8)[None]
-    problem = _problem.Problem(cache, labels, c, settings)
+    problem = _problem.Problem(labels, c, settings)
     solver = KernelAscent(settings, 1, n, n, 0)
     solver.method = "newton"
-    solver.begin(problem)
+    solver.begin(cache, problem)
     solver.run(1e-6, 500)
     # An epoch of dual ascent is enough for some problems with the log loss.
     assert loss == "log_loss" or 0 < solver.epochs()["newton"] <= 500

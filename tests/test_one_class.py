@@ -204,11 +204,11 @@ def test_random_certificates_hold(rng):
         lam = nu * 1.001 * (c @ (X**2).sum(axis=1)) / c.sum()
         settings = Settings(lam, loss=_losses.of_one_class(nu), penalize_intercept=False)
         rows = _core.Rows(X)
-        problem = Problem(rows, np.ones((1, n), np.int8), c if trial % 2 else None, settings)
+        problem = Problem(np.ones((1, n), np.int8), c if trial % 2 else None, settings)
         a = (rng.uniform(-0.3, 1.3, n) * c)[None]
         w, b = rng.normal(size=(1, d)), rng.normal(size=1)
         b = rng.choice([b, problem.targets.intercepts(w @ X.T)])
-        found = _certificate.certify(problem, lambda a=a: a, lambda w=w, b=b: (w, b))
+        found = _certificate.certify(rows, problem, lambda a=a: a, lambda w=w, b=b: (w, b))
         mended = _certificate.feasible(problem, a)[0]
         assert (mended >= 0).all()
         assert (mended <= c).all()

@@ -36,7 +36,7 @@ from pegasos import (
 )
 from pegasos.io import _archive
 from pegasos.problems._settings import Settings
-from pegasos.solvers._schedule import KERNEL, Schedule
+from pegasos.solvers._kernel_pegasos import KernelPegasos
 
 EPSILON = 0.3
 #: l(u) and l'(u), by their definitions.
@@ -294,7 +294,7 @@ def test_steps_of_several_outputs_are_those_of_single_fits(data, kind, loss):
 def draws_of(c, n_steps, batch_size, sampling, seed):
     """The rows that a fit draws, but for those without weight."""
     settings = Settings(LAM, batch_size=batch_size, sampling=sampling)
-    session = Schedule(KERNEL, settings, 1, len(c), np.float64, seed).pegasos
+    session = KernelPegasos(settings, 1, len(c), np.float64, seed)
     session.set_rows((c > 0).astype(np.int8)[None], None)
     session.plan(n_steps=n_steps)
     draws = session.planned_draws(2**40)

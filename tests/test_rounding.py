@@ -123,7 +123,7 @@ def test_scores_are_within_their_doubt(rng, layout, dtype, kernel, offset):
         assert (doubt(dtype) <= 1e4 * np.finfo(dtype).eps * (lengths @ np.abs(K)).max()).all()
     # The certificate is in double, whatever the rows are.
     y, settings = rng.choice(np.array([-1, 1], np.int8), (2, 90)), Settings(0.1)
-    problem = Problem(cache, y, None, settings)
+    problem = Problem(y, None, settings)
     found = cache.certify(problem, coef, np.zeros(2), np.zeros((2, 90)))
     primal = 0.05 * (coef * scores).sum(axis=1) + np.maximum(0, 1 - y * scores).mean(axis=1)
     more = doubt(np.float64) * (1 + 0.05 * lengths.sum(axis=1))

@@ -133,7 +133,7 @@ def test_a_set_of_linear_machines_has_the_bits_of_separate_fits(
     def spy(self):
         coef, intercept = real(self)
         for k, problem in enumerate(self.problems):
-            found[problem["lam"], self.labels[k].tobytes()] = coef[k], intercept[k]
+            found[problem["lam"], self.problem.labels[k].tobytes()] = coef[k], intercept[k]
         return coef, intercept
 
     monkeypatch.setattr(Pegasos, "model", spy)

@@ -21,7 +21,8 @@ from pegasos.problems import _losses, _units, _validate
 from pegasos.problems._certificate import Certificate
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _warnings
-from pegasos.solvers._schedule import LINEAR, Schedule
+from pegasos.solvers._linear import Linear
+from pegasos.solvers._schedule import Schedule
 
 _P = ParamSpec("_P")
 
@@ -174,7 +175,7 @@ def fit(
         _validate.at_least_two(classes, codes, weights)
         columns = _problems.label_columns(codes, len(classes), multi_class, weights)
 
-    schedule = Schedule(LINEAR, settings, len(columns), n_features, dtype, seed)
+    schedule = Schedule(Linear, settings, len(columns), n_features, dtype, seed)
     schedule.set_rows(columns, weights, values)
     draws: Any = {}
     if order is not None:
@@ -205,13 +206,12 @@ def _model(
     schedule: Schedule, certificate: Certificate, classes: Any, multi_class: str, *, is_flat: bool
 ) -> LinearModel:
     """What a fit returns, in the units that users have."""
-    settings, counts = schedule.settings, None
+    settings, counts = schedule.settings, schedule.alpha_counts()
     coef, intercept = settings.told(*schedule.model())
     loss = settings.loss
-    if schedule.solver is schedule.pegasos:
-        counts = schedule.pegasos.alpha_counts()
-        if loss.has_targets:  # slopes have the units of losses over those of targets
-            counts = counts * (settings.objective_units / np.array(settings.units))[:, None]
+    if counts is not None and loss.has_targets:
+        # Slopes have the units of losses over those of targets.
+        counts = counts * (settings.objective_units / np.array(settings.units))[:, None]
     return LinearModel(
         coef=coef,
         intercept=intercept,

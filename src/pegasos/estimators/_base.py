@@ -30,7 +30,8 @@ from pegasos.io._checkpoint import CheckpointDue
 from pegasos.io._progress import Progress
 from pegasos.problems import _certificate, _columns, _validate
 from pegasos.problems._settings import CHECKS, Settings
-from pegasos.solvers import _schedule, _state, _warnings
+from pegasos.solvers import _state, _warnings
+from pegasos.solvers._linear import Linear
 from pegasos.solvers._schedule import Schedule
 
 
@@ -226,7 +227,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
     """
 
     #: Which kind of machines it trains.
-    _kind = _schedule.LINEAR
+    _kind: type[Linear] = Linear
 
     loss: str
     n_features_in_: int

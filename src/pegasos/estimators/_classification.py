@@ -334,9 +334,8 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
         return {"classes_": data.classes, "_scheme": data.scheme, "_is_sparse": data.is_sparse}
 
     def _ended_with(self, schedule: Schedule) -> dict[str, Any]:
-        if schedule.solver is not schedule.pegasos:
-            return {}
-        return {"alpha_counts_": schedule.pegasos.alpha_counts()}
+        counts = schedule.alpha_counts()
+        return {} if counts is None else {"alpha_counts_": counts}
 
     def _choices(self, settings: Settings) -> dict[str, Any]:
         return super()._choices(settings) | {"multi_class": self.multi_class}

@@ -24,7 +24,8 @@ from pegasos.problems._problem import Problem
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _pegasos, _schedule, _state
 from pegasos.solvers._joint import Joint
-from pegasos.solvers._schedule import LINEAR, Schedule
+from pegasos.solvers._linear import Linear
+from pegasos.solvers._schedule import Schedule
 
 # Room for the state of a set of problems; larger sets are split.
 _SET_BYTES = 2**30
@@ -75,7 +76,7 @@ def linear_machines(X: Any, rows: Any, dtype: Any, tests: list[np.ndarray]) -> M
         rows=rows,
         is_linear=True,
         schedule=lambda settings, n, seed: Schedule(
-            LINEAR, settings, n, rows.shape[1], dtype, seed
+            Linear, settings, n, rows.shape[1], dtype, seed
         ),
         scores=lambda numbers, coef, intercept: _rows.scores_of_groups(
             rows, coef, intercept, [tests[k] for k in numbers]
@@ -334,7 +335,7 @@ class Training:
         ) -> None:
             fold, column = np.array(members).T
             labels, weights, _ = folds.problems(fold, column)
-            problem = Problem(rows, labels, weights, settings)
+            problem = Problem(labels, weights, settings)
             path = _core.LamPath(
                 rows, problem.targets, problem.masses, diagonal=settings.loss.diagonal,
                 intercept_scaling=settings.constant_feature,

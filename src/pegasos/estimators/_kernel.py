@@ -15,7 +15,8 @@ from pegasos.io._model import KernelModel
 from pegasos.kernels import ColumnCache
 from pegasos.problems import _rows, _validate
 from pegasos.problems._settings import Settings
-from pegasos.solvers import _schedule, _state
+from pegasos.solvers import _state
+from pegasos.solvers._kernel_ascent import KernelAscent
 from pegasos.solvers._schedule import Schedule
 
 
@@ -32,7 +33,7 @@ def _squared_norms(matrix: Any, support: np.ndarray, coef: np.ndarray) -> np.nda
 class KernelMachine(PegasosEstimator):
     """Base of kernel estimators."""
 
-    _kind = _schedule.KERNEL
+    _kind = KernelAscent
 
     support_: np.ndarray
     support_vectors_: Any

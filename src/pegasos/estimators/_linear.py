@@ -125,7 +125,7 @@ class LinearMachine(PegasosEstimator):
             settings = self._settings_for(self._lam_of(data), data)
             return self._begin(settings, data, dtype, self._seed())
         schedule = self._resume(data, dtype)
-        if schedule.pegasos.n_rows != rows.shape[0]:
+        if schedule.n_rows != rows.shape[0]:
             schedule.return_to_pegasos(rows)  # dual variables are of other rows
         return schedule
 
@@ -155,12 +155,10 @@ class LinearMachine(PegasosEstimator):
             schedule = self._begin(settings, data, dtype, self._seed())
         else:
             schedule = self._resume(data)
-            dtype = schedule.pegasos.weights.dtype
-            rows, _ = _validate.rows(data.X, checked=True, dtype=dtype)
+            rows, _ = _validate.rows(data.X, checked=True, dtype=schedule.dtype)
             schedule.return_to_pegasos(rows)
         data.rows = rows
-        schedule.pegasos.begin_stream(schedule.pegasos.stream + 1)
-        schedule.set_rows(data.columns, data.weights, data.values, count=False, normalize=False)
+        schedule.set_piece(data.columns, data.weights, data.values)
         plan: dict[str, Any] = {"solver": "pegasos", "tol": None, "max_iter": 1, "check": "none"}
         self._train(schedule, data, **plan)
         schedule = schedule.ended()
@@ -184,11 +182,8 @@ class LinearMachine(PegasosEstimator):
 
     def _state_of(self, schedule: Schedule, data: Data, is_over: bool = False) -> dict[str, Any]:
         """What a warm start or `partial_fit` needs to go on; of rows, only what was asked for."""
-        if is_over and not self.warm_start:
-            if schedule.solver is not schedule.pegasos:
-                return {"_state": schedule.remains()}
-            schedule.pegasos.forget_rows()
-        return {"_state": schedule.state()}
+        is_kept = self.warm_start or not is_over
+        return {"_state": schedule.state() if is_kept else schedule.remains()}
 
 
 def _has_pieces(estimator: Any) -> bool:

@@ -33,7 +33,8 @@ from pegasos.problems import _columns as _problems
 from pegasos.problems import _rows, _validate
 from pegasos.problems._losses import with_probabilities
 from pegasos.solvers import _blocks
-from pegasos.solvers._schedule import KERNEL, Schedule
+from pegasos.solvers._kernel_ascent import KernelAscent
+from pegasos.solvers._schedule import Schedule
 
 # The automatic grid of C: how many, and from where to where.
 _N_CS, _LEAST_AND_MOST_C = 10, (1e-4, 10.0)
@@ -524,7 +525,7 @@ class _Kernel(_Search):
                 rows=cache,
                 is_linear=False,
                 schedule=lambda settings, n, seed: Schedule(
-                    KERNEL, settings, n, X.shape[0], np.float64, seed
+                    KernelAscent, settings, n, X.shape[0], np.float64, seed
                 ),
                 scores=scores,
                 tests=tests,

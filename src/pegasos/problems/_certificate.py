@@ -96,7 +96,7 @@ def significant(relative_gap: np.ndarray, objective: np.ndarray, nu: float = 0.0
 
 
 def certify(
-    problem: Problem, dual: Dual, model: Model, primal: np.ndarray | None = None
+    rows: _core.Rows, problem: Problem, dual: Dual, model: Model, primal: np.ndarray | None = None
 ) -> Certificate:
     """The certificate of linear models, by one or two passes over the rows.
 
@@ -104,6 +104,7 @@ def certify(
 
     Parameters
     ----------
+    rows : pegasos._core.Rows
     problem : pegasos.problems._problem.Problem
     dual : callable
         Returns dual variables of shape (n_problems, n_samples), which are made feasible first.
@@ -122,9 +123,9 @@ def certify(
     intercept: Any = None
     if primal is None:
         coef, intercept = model()
-        coef, interleaved = _rows.laid_out(problem.rows, coef)
+        coef, interleaved = _rows.laid_out(rows, coef)
     squared_norm, losses, best = _core.certify(
-        problem.rows, problem.targets, coef, intercept, dual(), problem.masses, lams=problem.lams,
+        rows, problem.targets, coef, intercept, dual(), problem.masses, lams=problem.lams,
         free_intercept=settings.free_intercept, intercept_scaling=settings.constant_feature,
         interleaved=interleaved,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a fit minimises: binary problems over the same rows."""
+"""What a fit minimises: binary problems over the same rows, but for the rows themselves."""
 
 import functools
 from dataclasses import dataclass
@@ -19,8 +19,6 @@ class Problem:
 
     Attributes
     ----------
-    rows : pegasos._core.Rows
-        Of kernel machines, a `pegasos.kernels.ColumnCache`.
     labels : ndarray of int8 of shape (n_problems, n_rows)
         y_i of each problem; 0 for rows that are not in it, and 1 for others of losses that take
         targets.
@@ -32,7 +30,6 @@ class Problem:
         z_i of losses that take targets; None: all 1.
     """
 
-    rows: Any
     labels: np.ndarray
     row_weights: np.ndarray | None
     settings: Settings
@@ -40,6 +37,10 @@ class Problem:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    @property
+    def n_rows(self) -> int:
+        return self.labels.shape[1]
 
     @functools.cached_property
     def weights(self) -> np.ndarray:
@@ -101,16 +102,27 @@ class Problem:
         """The beta of w(a) = sum_i beta_i phi(x_i), with the bits that the core gives them."""
         return a * self.labels * (1 / (self.lams * self.masses))[:, None]
 
-    def some(self, which: Any) -> "Problem":
-        """Problems number `which`, over the same rows."""
-        values = None if self.values is None else np.ascontiguousarray(self.values[which])
-        labels = np.ascontiguousarray(self.labels[which])
-        settings = self.settings.some(which)
-        return Problem(self.rows, labels, self.row_weights, settings, values)
+    def some(self, which: Any, rows: Any = slice(None)) -> "Problem":
+        """Problems number `which`, on some of the rows."""
+        labels = np.ascontiguousarray(self.labels[which][:, rows])
+        weights = None if self.row_weights is None else self.row_weights[rows]
+        values = self.values
+        if values is not None:
+            values = np.ascontiguousarray(values[which][:, rows])
+        return Problem(labels, weights, self.settings.some(which), values)
 
-    def part(self, k: int, inside: Any, rows: Any) -> "Problem":
-        """Problem number `k` on some of the rows, of which `rows` are."""
-        weights = None if self.row_weights is None else self.row_weights[inside]
-        values = None if self.values is None else self.values[k : k + 1, inside]
-        settings = self.settings.some(k)
-        return Problem(rows, self.labels[k : k + 1, inside], weights, settings, values)
+
+def blank(settings: Settings, n_rows: int = 0) -> Problem:
+    """What there is before problems are known."""
+    return Problem(np.zeros((0, n_rows), np.int8), None, settings)
+
+
+def scaled(row_weights: np.ndarray | None) -> np.ndarray | None:
+    """Weights whose sum is neither 0 nor infinite: relative to others, they are what they were.
+
+    By a power of two, which rounds nothing: rows of other problems, or left out of this one, must
+    not change a bit.
+    """
+    if row_weights is None:
+        return None
+    return np.ldexp(row_weights, -np.frexp(row_weights.max())[1])

@@ -15,7 +15,8 @@ from pegasos import _core, _threads
 from pegasos.problems import _rows, _validate
 from pegasos.problems._certificate import Certificate
 from pegasos.problems._settings import Settings
-from pegasos.solvers._schedule import _LEAST_GAP, _MOST_EPOCHS, GAP, LINEAR, next_check
+from pegasos.solvers._linear import Linear
+from pegasos.solvers._schedule import _LEAST_GAP, _MOST_EPOCHS, GAP, next_check
 
 
 class Joint:
@@ -24,9 +25,7 @@ class Joint:
     `cost` is that of answering the class of the column for rows of the class of the row.
     """
 
-    kind = LINEAR
-    #: A `Schedule` would have a solver at work here, with its model.
-    solver: Any = None
+    kind = Linear
 
     def __init__(
         self, settings: Settings, cost: np.ndarray, n_features: int, dtype: Any, seed: int
@@ -43,11 +42,6 @@ class Joint:
         self.newton_after = 0
         self.fingerprint = 0
         self._problem: Any = None  # of `train`, for the core
-
-    @property
-    def pegasos(self) -> Self:
-        """What has `n_rows`, as of a `Schedule`."""
-        return self
 
     def set_rows(self, columns: np.ndarray, row_weights: np.ndarray | None, _: Any) -> None:
         """Set the problem, before `train`: labels as of one-vs-rest, and weights of rows."""
@@ -93,7 +87,7 @@ class Joint:
         self._take_rows(rows, solver == "pegasos" or n_steps is not None)
         self._choose(solver)
         # Numbers that are few, to rounding: see `pegasos.solvers._schedule.GAP`.
-        is_exact = tol == "auto" and rows.size * len(self.cost) <= LINEAR.few
+        is_exact = tol == "auto" and rows.size * len(self.cost) <= Linear.few
         tol = GAP if tol == "auto" else tol
         told = self.n_epochs
 
@@ -281,6 +275,9 @@ class Joint:
     def epochs_of_plan(self) -> np.ndarray:
         """Epochs that `train` has made of its plan."""
         return np.array([np.inf if self.is_pegasos else self.n_epochs - self.base[0]])
+
+    def alpha_counts(self) -> None:
+        """There are none."""
 
     def progress(self) -> tuple[int, int, str]:
         """Rows visited, 0, and the gap as of the last check."""

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from pegasos import _core
-from pegasos.problems import _validate
+from pegasos.problems import _certificate, _validate
 from pegasos.problems._problem import Problem
 from pegasos.problems._settings import Settings
-from pegasos.solvers._kernel_pegasos import check_convex
+from pegasos.solvers._kernel_pegasos import KernelPegasos, check_convex
 from pegasos.solvers._linear import METHODS, Linear, Part
 
 # Problems over a whole matrix with fewer numbers than this in all are not worth another thread.
@@ -27,6 +27,9 @@ class KernelAscent(Linear):
     `coef` is beta, w = sum_j beta_j phi(x_j). Those of which each has few of the rows are solved
     one by one, on the kernel matrix among their own rows.
     """
+
+    pegasos = KernelPegasos
+    few = 2**17
 
     def __init__(
         self, settings: Settings, n_problems: int, n_rows: int, n_features: int, seed: int
@@ -60,6 +63,26 @@ class KernelAscent(Linear):
             return None
         return self._whole.scores + np.array(self.intercept)[:, None]
 
+    # ---- Of any model ----------------------------------------------------------------------------
+
+    @staticmethod
+    def certify(
+        rows: Any, problem: Problem, dual: Any, model: Any, seen: Any
+    ) -> _certificate.Certificate:
+        certificate: _certificate.Certificate = rows.certify(problem, *model(), dual(), seen)
+        return certificate
+
+    @staticmethod
+    def squared_norm(rows: Any) -> float:
+        return float(np.abs(rows.diagonal).mean())
+
+    @staticmethod
+    def scores(
+        rows: Any, coef: np.ndarray, intercept: np.ndarray, which: np.ndarray | None = None
+    ) -> np.ndarray:
+        scores: np.ndarray = rows.scores_of(coef, which).T + intercept
+        return scores
+
     # ---- Fits ------------------------------------------------------------------------------------
 
     @staticmethod
@@ -75,10 +98,9 @@ class KernelAscent(Linear):
         """Steps on pairs end exactly."""
         return name if rows.is_positive and name != "newton" else None
 
-    def begin(self, problem: Problem, start: Any = None) -> None:
-        check_convex(self.settings, problem.rows)
-        rows, is_other = problem.rows, False
-        labels, insides = problem.labels, list[Any]([None])
+    def begin(self, rows: Any, problem: Problem, start: Any = None) -> None:
+        check_convex(self.settings, rows)
+        labels, insides, is_other = problem.labels, list[Any]([None]), False
         if rows.is_divided_by(labels):
             # A problem without rows has one that is in none.
             insides = [np.flatnonzero(y) if y.any() else np.zeros(1, np.int64) for y in labels]
@@ -109,9 +131,9 @@ class KernelAscent(Linear):
         self.rows.widen()
         return True
 
-    def change_lam(self, settings: Settings, problem: Problem) -> None:
+    def change_lam(self, problem: Problem) -> None:
         """Go on with another λ, over the same rows; the core counts epochs from here."""
-        self.settings, self.problem = settings, problem
+        self.settings, self.problem = problem.settings, problem
         self.base[:] = 0
 
     def run(
@@ -147,7 +169,7 @@ class KernelAscent(Linear):
             targets, norms = self.problem.targets, self.norms
             if part.inside is not None:
                 columns, factorise = rows.inside(self.problem.labels, part.inside, n_each)
-                targets = self.problem.part(some.start, part.inside, rows).targets
+                targets = self.problem.some(some, part.inside).targets
                 norms = norms[part.inside]
             found = _core.kernel_solve(
                 columns, factorise, targets, norms, part.fits, last[some],

@@ -41,17 +41,11 @@ class KernelPegasos(Pegasos):
 
     _ARRAYS = (*Pegasos._ARRAYS, "scores", "unpushed")
 
-    scores: np.ndarray
-    unpushed: np.ndarray
-
     def __init__(
         self, settings: Settings, n_problems: int, n_rows: int, dtype: Any, seed: int
     ) -> None:
         super().__init__(settings, n_problems, n_rows, np.float64, seed)
-
-    def _blank(self) -> dict[str, Any]:
-        scores, unpushed = np.zeros((2, *self.shape))
-        return {"scores": scores, "unpushed": unpushed, **super()._blank()}
+        self.scores, self.unpushed = np.zeros((2, n_problems, n_rows))
 
     def go_on_from(
         self,
@@ -86,7 +80,7 @@ class KernelPegasos(Pegasos):
             return
         draws = self._order_from(first) if order is None else order[first:]
         self._in_core().run_kernel(
-            cache.core, self.problem(cache).targets, self.scores, self.unpushed, first, draws,
+            cache.core, self.problem.targets, self.scores, self.unpushed, first, draws,
             _core.Watch(on_progress),
         )  # fmt: skip
 
@@ -107,7 +101,7 @@ class KernelPegasos(Pegasos):
             more = np.empty(int((left - own).max()), np.int64)
             stream.draw(more)
             draws = np.concatenate([draws, more])
-            own += np.count_nonzero(self.labels[:, more], axis=1)
+            own += np.count_nonzero(self.problem.labels[:, more], axis=1)
             if len(draws) > most:
                 return None
         return draws
@@ -125,13 +119,8 @@ class KernelPegasos(Pegasos):
         what the steps cost. The scores of other rows are left unknown, so the session cannot go on.
         """
         rows, order = np.unique(draws, return_inverse=True)
-        few = KernelPegasos(self.settings, self.shape[0], len(rows), np.float64, self.seed)
-        few.set_rows(
-            np.ascontiguousarray(self.labels[:, rows]),
-            None if self.row_weights is None else self.row_weights[rows],
-            None if self.values is None else np.ascontiguousarray(self.values[:, rows]),
-            normalize=False,
-        )
+        few = KernelPegasos(self.settings, len(self.problems), len(rows), np.float64, self.seed)
+        few.set_problem(self.problem.some(slice(None), rows), normalize=False)
         few.problems[...] = self.problems
         few.run(make_cache(rows), order=order.astype(np.int64), on_progress=on_progress)
         self.problems[...] = few.problems

@@ -13,9 +13,10 @@ from typing import Any, Self
 import numpy as np
 
 from pegasos import _core, _threads
-from pegasos.problems import _certificate, _validate
+from pegasos.problems import _certificate, _rows, _validate
 from pegasos.problems._problem import Problem
 from pegasos.problems._settings import Settings
+from pegasos.solvers._pegasos import Pegasos
 
 #: How the core numbers the solvers that `solver=` names.
 METHODS = {"auto": _core.AUTO, "sdca": _core.ASCENT, "newton": _core.NEWTON}
@@ -90,6 +91,10 @@ class Linear:
     n_inside : ndarray of int64 of shape (n_problems,)
         Rows that each problem has.
     """
+
+    #: What runs before it, and how many numbers in the rows of all problems together are few.
+    pegasos: type[Pegasos] = Pegasos
+    few = 2**18
 
     rows: Any = None  # until `begin`, as `problem`
     problem: Any = None
@@ -242,6 +247,27 @@ class Linear:
         names = {"ascent": "sdca"}
         return {names.get(name, name): epochs[name] for name in order if epochs[name] > 0}
 
+    # ---- Of any model ----------------------------------------------------------------------------
+
+    @staticmethod
+    def certify(
+        rows: Any, problem: Problem, dual: Any, model: Any, seen: Any
+    ) -> _certificate.Certificate:
+        """The certificate of dual variables and a model, both functions; `seen` is a solver's."""
+        return _certificate.certify(rows, problem, dual, model, seen)
+
+    @staticmethod
+    def squared_norm(rows: Any) -> float:
+        """The mean of |x_i|^2."""
+        return float(rows.squared_norms().mean())
+
+    @staticmethod
+    def scores(
+        rows: Any, coef: np.ndarray, intercept: np.ndarray, which: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Scores (n, n_problems) of rows number `which`, or of all, under a model."""
+        return _rows.decision_function(rows, coef, intercept, which)
+
     # ---- Fits ------------------------------------------------------------------------------------
 
     @staticmethod
@@ -259,14 +285,14 @@ class Linear:
         is_cheap = n_problems * rows.seconds(_core.NEWTON) <= _CHEAP
         return "newton" if is_cheap and name in ("auto", "newton") else None
 
-    def begin(self, problem: Problem, start: Any = None) -> None:
+    def begin(self, rows: Any, problem: Problem, start: Any = None) -> None:
         """Say what is minimised, and where to start.
 
         `start` has dual variables, feasible, coefficients and intercepts. None: where this stands.
         """
-        if self.rows is problem.rows and self.problem is problem:
+        if self.rows is rows and self.problem is problem:
             return  # goes on where it stands
-        self.norms = problem.rows.squared_norms()
+        self.norms = rows.squared_norms()
         is_other = bool(self.parts) and bool((self.fingerprints != problem.fingerprints).any())
         for part in self._begun():  # the rows may be others in any case
             part.fits.expect_data(is_other)
@@ -281,7 +307,7 @@ class Linear:
         if parts[0].inside is None and parts[0].fits is None:
             parts[0].begin(self.shape)
         vars(self).update(
-            parts=parts, problem=problem, rows=problem.rows, _found=None,
+            parts=parts, problem=problem, rows=rows, _found=None,
             n_inside=np.array(problem.n_inside, np.int64),
         )  # fmt: skip
 
@@ -317,8 +343,8 @@ class Linear:
         if new.fits is None:
             new.begin(self.shape)
         vars(part).update(vars(new))
-        own = self.problem.part(part.problems.start, part.inside, rows)
-        return rows, own.targets, self.norms[part.inside]
+        targets = self.problem.some(part.problems, part.inside).targets
+        return rows, targets, self.norms[part.inside]
 
     def widen(self) -> bool:
         """Let rows be in double precision; False if they are, or may not be."""
@@ -328,9 +354,9 @@ class Linear:
         """Count the epochs of the next run from here."""
         self.base = np.array(self.n_epochs)
 
-    def change_lam(self, settings: Settings, problem: Problem) -> None:
+    def change_lam(self, problem: Problem) -> None:
         """Go on with another λ, over the same rows; epochs are counted from here."""
-        self.settings, self.problem = settings, problem
+        self.settings, self.problem = problem.settings, problem
         self._earlier += self.n_epochs
         self.base[:] = 0
 

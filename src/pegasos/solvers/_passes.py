@@ -28,8 +28,6 @@ class Passes:
         Passes that are over, and those of earlier plans.
     """
 
-    #: It goes on with no session of Pegasos.
-    pegasos = None
     #: As `solver=` has it.
     name: str
     #: What else of this class, beside arrays, a state has: numbers >= 0.
@@ -41,10 +39,6 @@ class Passes:
         self.settings, self.about, self.seed = settings, about, seed
         self.masses, self.n_inside = np.where(masses > 0, masses, 1), n_inside
         self.n_passes = self.base = 0
-
-    @property
-    def solver(self) -> Self:
-        return self
 
     @property
     def n_rows(self) -> int:
@@ -61,6 +55,9 @@ class Passes:
     @property
     def solver_epochs(self) -> dict[str, int]:
         return {self.name: self.n_passes}
+
+    def alpha_counts(self) -> None:
+        """There are none."""
 
     def epochs_of_plan(self) -> np.ndarray:
         return np.full(len(self.masses), self.n_passes - self.base)

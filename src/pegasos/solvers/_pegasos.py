@@ -5,7 +5,6 @@ need be, and gets the bits of an uninterrupted run.
 """
 
 import copy
-import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any, Self
@@ -14,7 +13,7 @@ import numpy as np
 
 from pegasos import _core, _told
 from pegasos.problems import _validate
-from pegasos.problems._problem import Problem
+from pegasos.problems._problem import Problem, blank, scaled
 from pegasos.problems._settings import Settings
 
 # Weights of the problems that share dense rows.
@@ -50,107 +49,58 @@ def next_draw(problems: np.ndarray) -> int:
 class Pegasos:
     """Linear problems over the same features, and where Pegasos stands on them.
 
-    `dtype`, float32 or float64, is the type of the rows; `seed` names the order of draws. Arrays
-    are made when they are first asked for: problems that another solver begins need none.
+    `dtype`, float32 or float64, is the type of the rows; `seed` names the order of draws.
     """
 
-    #: Its name, as `solver=` has it.
-    name = "pegasos"
-
-    problems: np.ndarray
-    weights: np.ndarray
-    sums: Any  # an array, where averages are wanted
+    #: What is minimised; without rows until `set_rows` tells them.
+    problem: Problem
     # Of a suffix that goes on: the mean of its earlier steps, its intercept, and their number.
-    earlier: np.ndarray | None
-    pending: np.ndarray
-    slopes: Any  # l'(u) of pending rows, where that is not always 1
-    counts: np.ndarray | None
-    # Where the last plan that was carried out ended; where epochs are counted from.
-    finished: np.ndarray
-    base: np.ndarray
+    earlier: np.ndarray | None = None
+    counts: np.ndarray | None = None
 
     def __init__(
         self, settings: Settings, n_problems: int, n_features: int, dtype: Any, seed: int
     ) -> None:
-        self.seed, self.shape, self.dtype = seed, (n_problems, n_features), np.dtype(dtype)
-        #: What is minimised; without labels until `set_rows` tells them.
-        self._problem = Problem(None, np.zeros((0, 0), np.int8), None, settings)
-        self._count = self._normalize = True
-        self.stream = 0
-        self.n_epochs = 0
-        self._planned_epochs: int | None = None
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether there are arrays."""
-        return "problems" in vars(self)
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in self._ARRAYS or self.has_begun:
-            raise AttributeError(f"{type(self).__name__} has no {name!r}")
-        new = copy.copy(self)
-        vars(new).update(self._blank())
-        if len(self.labels):
-            new._begin_rows()
-        vars(self).update(vars(new))  # all or nothing, if Ctrl-C comes
-        return vars(self)[name]
-
-    def _blank(self) -> dict[str, Any]:
-        """The arrays of problems that have made no step."""
-        settings, n_problems = self.settings, self.shape[0]
-        problems = np.zeros(n_problems, _core.PROBLEM)
-        problems["lam"] = settings.lams
-        problems["intercept_scaling"] = settings.constant_feature
-        problems["free_intercept"] = settings.free_intercept
-        problems["ball"] = settings.loss.ball if settings.project else 0
-        problems["q"] = 1
+        self.seed, self.stream = seed, 0
+        self.problem = blank(settings)
+        self.problems = np.zeros(n_problems, _core.PROBLEM)
+        self.problems["lam"] = settings.lams
+        self.problems["intercept_scaling"] = settings.constant_feature
+        self.problems["free_intercept"] = settings.free_intercept
+        self.problems["ball"] = settings.loss.ball if settings.project else 0
+        self.problems["q"] = 1
+        shape = n_problems, n_features
         try:
-            weights = _core.aligned_zeros(self.shape, self.dtype)
+            self.weights = _core.aligned_zeros(shape, dtype)
         except (MemoryError, ValueError):
             raise MemoryError(
-                f"{self.shape[1]} weights for each of {n_problems} problems are more than memory "
+                f"{n_features} weights for each of {n_problems} problems are more than memory "
                 "has room for"
             ) from None
         try:
-            pending = np.zeros((n_problems, settings.batch_size), np.int64)
-            slopes = None if settings.loss.has_counts else np.zeros(pending.shape)
+            self.pending = np.zeros((n_problems, settings.batch_size), np.int64)
+            # l'(u) of pending rows, where that is not always 1.
+            self.slopes = None if settings.loss.has_counts else np.zeros(self.pending.shape)
         except (MemoryError, ValueError):
             raise MemoryError(
                 f"{_validate.parameter('batch_size', settings.batch_size)} is more rows than "
                 "memory has room for"
             ) from None
-        sums = _core.aligned_zeros(self.shape, self.dtype) if settings.average else None
-        finished, base = np.zeros((2, n_problems), np.int64)
-        return {
-            "weights": weights, "sums": sums, "earlier": None, "pending": pending,
-            "slopes": slopes, "counts": None, "finished": finished, "base": base,
-            "problems": problems,
-        }  # fmt: skip
+        #: Of averages, where they are wanted.
+        self.sums: Any = _core.aligned_zeros(shape, dtype) if settings.average else None
+        # Where the last plan that was carried out ended; where epochs are counted from.
+        self.finished, self.base = np.zeros((2, n_problems), np.int64)
+        self.n_epochs = 0
+        self._planned_epochs: int | None = None
 
     @property
     def settings(self) -> Settings:
-        return self._problem.settings
-
-    @property
-    def labels(self) -> np.ndarray:
-        return self._problem.labels
-
-    @property
-    def row_weights(self) -> np.ndarray | None:
-        return self._problem.row_weights
-
-    @property
-    def values(self) -> np.ndarray | None:
-        return self._problem.values
+        return self.problem.settings
 
     @property
     def n_rows(self) -> int:
         """Of the problems: 0 before the first ones, and where they are forgotten."""
-        return self.labels.shape[1]
-
-    def _expect_rows(self, n_rows: int) -> None:
-        """Know how many rows there are, and not yet what the problems are."""
-        self._problem = Problem(None, np.zeros((0, n_rows), np.int8), None, self.settings)
+        return self.problem.n_rows
 
     def copy(self) -> Self:
         """Problems that go on by themselves."""
@@ -162,11 +112,9 @@ class Pegasos:
                 getattr(new, name)[...] = array
         return new
 
-    def change_lam(self, settings: Settings) -> None:
-        """Let the problems have the λ of `settings`, which are the same but for that."""
-        self._problem = dataclasses.replace(self._problem, settings=settings)
-        if self.has_begun:
-            self.problems["lam"] = settings.lams
+    def change_lam(self, problem: Problem) -> None:
+        """Let the problems have the λ of `problem`, which is the same but for that."""
+        self.problem, self.problems["lam"] = problem, problem.settings.lams
 
     @property
     def average(self) -> bool | str:
@@ -217,12 +165,12 @@ class Pegasos:
 
     def begin_stream(self, number: int) -> None:
         """Make the next rows follow stream `number` of the session's seed, from its first draw."""
-        self._expect_rows(0)
+        self.problem = blank(self.settings)
         self.stream = number
 
     def forget_rows(self) -> None:
         """Keep nothing of the present rows but what was learned."""
-        self._expect_rows(0)
+        self.problem = blank(self.settings)
         self.counts, self.problems = None, self.problems.copy()
         for name in ("next_draw", "n_drawn", "n_pending"):
             self.problems[name] = 0
@@ -240,49 +188,40 @@ class Pegasos:
     ) -> None:
         """Say what the problems are, before `plan` and `run`.
 
-        With as many rows as before, their stream of draws and alpha counts go on; otherwise both
-        begin anew, and so does a step that was interrupted half-way. `values` are the z_i of losses
-        that take targets. `count`: whether to keep alpha counts. `normalize`: whether weights count
-        relative to their mean, as in the objective, or as they are.
+        `values` are the z_i of losses that take targets. `normalize`: whether weights count
+        relative to their mean, as in the objective, or as they are. See `set_problem`.
         """
-        if self.has_begun and labels.shape[1] != self.n_rows:
-            self.forget_rows()
-        if row_weights is not None and normalize:
-            # Their sum must neither be 0 nor overflow. By a power of two, which rounds nothing:
-            # rows of other problems, or left out of this one, must not change a bit.
-            row_weights = np.ldexp(row_weights, -np.frexp(row_weights.max())[1])
-        self._problem = Problem(None, labels, row_weights, self.settings, values)
-        self._count, self._normalize = count, normalize
-        if self.has_begun:
-            self._begin_rows()
+        row_weights = scaled(row_weights) if normalize else row_weights
+        self.set_problem(Problem(labels, row_weights, self.settings, values), count, normalize)
 
-    def _begin_rows(self) -> None:
-        """Let arrays be of the present rows."""
-        problems, labels, row_weights = self.problems, self.labels, self.row_weights
-        inside = np.count_nonzero(labels, axis=1)
-        steps = -(-self.n_epochs * inside // self.settings.batch_size)
+    def set_problem(self, problem: Problem, count: bool = True, normalize: bool = True) -> None:
+        """Say what the problems are, as `set_rows`, which weights went through.
+
+        With as many rows as before, their stream of draws and alpha counts go on; otherwise both
+        begin anew, and so does a step that was interrupted half-way. `count`: whether to keep alpha
+        counts.
+        """
+        row_weights, settings = problem.row_weights, problem.settings
+        if problem.n_rows != self.n_rows:
+            self.forget_rows()
+        self.problem = problem
+        steps = -(-self.n_epochs * problem.n_inside // settings.batch_size)
         if (self.finished - self.base != steps).any():
             # Rows have come into problems, or left them: past epochs were of other lengths.
             self.base, self.n_epochs = self.finished.copy(), 0
-        if not self._count:
+        if not count:
             self.counts = None
         elif self.counts is None:
-            self.counts = np.zeros(labels.shape)
-        problems["weight_factor"] = 1
-        if row_weights is not None and self._normalize:
-            for k, column in enumerate(labels):
+            self.counts = np.zeros(problem.labels.shape)
+        self.problems["weight_factor"] = 1
+        if row_weights is not None and normalize:
+            for k, column in enumerate(problem.labels):
                 inside = column != 0
                 mass = row_weights[inside].sum()
-                problems["weight_factor"][k] = np.count_nonzero(inside) / mass if mass > 0 else 1
-        if self.settings.project and self.settings.loss.has_targets:
+                self.problems["weight_factor"][k] = problem.n_inside[k] / mass if mass > 0 else 1
+        if settings.project and settings.loss.has_targets:
             # At the optimum, lam/2 |w|^2 <= P(w) <= P(0).
-            problems["ball"] = 2 * self._problem.at_zero
-
-    def problem(self, rows: Any) -> Problem:
-        """What is minimised over `rows`, which `set_rows` has told of."""
-        if self._problem.rows is not rows:
-            self._problem = dataclasses.replace(self._problem, rows=rows)
-        return self._problem
+            self.problems["ball"] = 2 * problem.at_zero
 
     def plan(self, *, n_steps: Any = None, n_epochs: int = 0) -> None:
         """Set the step at which each problem stops: `n_steps` or `n_epochs` past the last plan.
@@ -292,7 +231,7 @@ class Pegasos:
         new one begins where that one began, and work done since counts.
         """
         problems, batch_size = self.problems, self.settings.batch_size
-        inside = np.count_nonzero(self.labels, axis=1)
+        inside = self.problem.n_inside
         if n_steps is None:
             epochs = self.n_epochs + n_epochs
             name, given, planned = "max_iter", n_epochs, epochs
@@ -386,14 +325,12 @@ class Pegasos:
     @property
     def n_steps(self) -> np.ndarray:
         """Steps taken by each problem."""
-        done: np.ndarray = self.problems["n_steps"] if self.has_begun else np.zeros(self.shape[0])
-        return done.astype(np.int64)
+        done: np.ndarray = self.problems["n_steps"].copy()
+        return done
 
     @property
     def n_iter(self) -> int:
         """Passes over the present rows: those planned if the plan was one of epochs, else begun."""
-        if not self.has_begun:
-            return 0
         p = self.problems
         if self._planned_epochs and (p["n_steps"] >= p["last_step"]).all():
             return self._planned_epochs
@@ -426,7 +363,7 @@ class Pegasos:
         if on_epoch is None:
             self._run(rows, order, n_threads, on_progress)
             return
-        steps = -(-np.count_nonzero(self.labels, axis=1) // self.settings.batch_size)
+        steps = -(-self.problem.n_inside // self.settings.batch_size)
         planned = self.problems["last_step"].copy()
         try:
             while (self.problems["n_steps"] < planned).any():
@@ -446,9 +383,9 @@ class Pegasos:
             return
         norms = self._squared_norms(rows)
         norms = norms + max(self.settings.constant_feature**2, float(self.settings.free_intercept))
-        if self.row_weights is not None:
-            norms = norms * self.row_weights
-        longest = (norms * (self.labels != 0)).max(axis=1)
+        if self.problem.row_weights is not None:
+            norms = norms * self.problem.row_weights
+        longest = (norms * (self.problem.labels != 0)).max(axis=1)
         least = np.ceil(curvature * problems["weight_factor"] * longest / problems["lam"])
         k = int(np.argmax(least))  # NaN is the largest
         if not np.isfinite(least[k]):
@@ -505,7 +442,7 @@ class Pegasos:
                 return
             draws = self._order_from(first) if order is None else order[first:]
             bundled = rows.is_sparse and together > 1 and len(problems) >= _LEAST_BUNDLE
-            targets = self.problem(rows).some(part).targets
+            targets = self.problem.some(part).targets
             self._in_core(part).run(rows, targets, first, draws, _core.Watch(tell), bundled)
 
         jobs = [functools.partial(run, slice(group[0], group[-1] + 1)) for group in groups]
@@ -572,9 +509,10 @@ class Pegasos:
         """
         assert self.counts is not None  # as `set_rows` leaves it for who asks
         steps = np.maximum(self.problems["n_steps"] + self.problems["delay"], 1)
-        n_inside = np.maximum(np.count_nonzero(self.labels, axis=1), 1)
+        n_inside = np.maximum(self.problem.n_inside, 1)
         a = self.counts / (steps * self.settings.batch_size / n_inside)[:, None]
-        return a if self.row_weights is None else a * self.row_weights
+        c = self.problem.row_weights
+        return a if c is None else a * c
 
     # ---- Saving ----------------------------------------------------------------------------------
 
@@ -595,7 +533,7 @@ class Pegasos:
         weights = state["weights"]
         seed, n_rows, stream, n_epochs = (int(number) for number in state["numbers"])
         session = cls(settings, weights.shape[0], weights.shape[1], weights.dtype, seed)
-        session._expect_rows(n_rows)
+        session.problem = blank(settings, n_rows)
         session.stream, session.n_epochs = stream, n_epochs
         session.set_averaging("sums" in state)
         for name in {"counts", "earlier"} & state.keys():

@@ -38,6 +38,7 @@ from pegasos.problems._certificate import Certificate
 from pegasos.problems._partitions import Arrays
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _schedule, _state
+from pegasos.solvers._linear import Linear
 from pegasos.solvers._passes import Passes
 
 # Where slopes along a new step are computed; that at 0 and that at 1 are known from gradients.
@@ -322,9 +323,7 @@ def begin(block: Block, centres: Any, number: int, message: Message) -> dict[str
     weight, points = np.zeros(len(has_all)), np.zeros((len(has_all), d + 1))
     if len(which):
         seed, some = (message.seed + number) % 2**63, message.which[which]
-        own = _schedule.Schedule(
-            _schedule.LINEAR, settings.some(some), len(some), d, block.X.dtype, seed
-        )
+        own = _schedule.Schedule(Linear, settings.some(some), len(some), d, block.X.dtype, seed)
         values = None if block.values is None else np.ascontiguousarray(block.values[some])
         own.set_rows(np.ascontiguousarray(labels[which]), block.weights, values)
         own.train(block.rows(), solver="auto", tol=_ROUGH, max_iter=_ROUGH_EPOCHS, check="none")

@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from pegasos.problems import _certificate, _rows
+from pegasos.problems import _certificate
+from pegasos.problems._problem import Problem, blank, scaled
 from pegasos.problems._settings import Settings
-from pegasos.solvers._kernel_ascent import KernelAscent
-from pegasos.solvers._kernel_pegasos import KernelPegasos
 from pegasos.solvers._linear import Linear
-from pegasos.solvers._pegasos import MOST_GROWTH, Pegasos
+from pegasos.solvers._pegasos import MOST_GROWTH
 
 # Pegasos checks no gap before so many epochs.
 _EPOCHS_BEFORE_CHECK = 20
@@ -25,44 +24,13 @@ _EPOCHS_BEFORE_CHECK = 20
 _LEAST_NARROW = 1e-4
 
 # What tol="auto" asks for: a gap well below what thousands of test rows can tell; and, where the
-# rows or kernel matrices of all problems have few numbers (`Kind.few`), one that leaves nothing
+# rows or kernel matrices of all problems have few numbers (`Linear.few`), one that leaves nothing
 # but rounding, within so many epochs. (w is off by the root of the gap where the loss is smooth;
 # the hinge has corners, which are found exactly.) With few features, a fit of 1.2 to 2.1 ms takes
 # hardly longer by it; kernel machines of 500 rows would take 1.3 to 2.5 times as long.
 GAP, _MOST_EPOCHS = 1e-3, 200
 _LEAST_GAP, _LEAST_GAP_IF_SMOOTH = 1e-10, 1e-14
 
-
-@dataclasses.dataclass(frozen=True)
-class Kind:
-    """A kind of machines, linear or kernel: what the schedule must know of it."""
-
-    pegasos: type[Pegasos]
-    # Of a problem, dual variables and a model, as functions, and what a solver has `seen`.
-    certify: Callable[..., _certificate.Certificate]
-    squared_norm: Callable[[Any], float]  # of the rows: the mean of |x_i|^2
-    # Of (rows, coef, intercept, which): scores (n, n_problems) of rows `which`, or of all if None.
-    scores: Callable[..., np.ndarray]
-    few: int  # so many numbers in the rows, or kernel matrices, of all problems are few
-    solver: type[Linear]  # goes on from where Pegasos ends
-
-
-LINEAR = Kind(
-    Pegasos,
-    _certificate.certify,
-    lambda rows: float(rows.squared_norms().mean()),
-    _rows.decision_function,
-    few=2**18,
-    solver=Linear,
-)
-KERNEL = Kind(
-    KernelPegasos,
-    lambda problem, dual, model, seen: problem.rows.certify(problem, *model(), dual(), seen),
-    lambda cache: float(np.abs(cache.diagonal).mean()),
-    lambda cache, coef, intercept, which: cache.scores_of(coef, which).T + intercept,
-    few=2**17,
-    solver=KernelAscent,
-)
 
 #: What `solver=` may be, beside "auto", in the order of tables of epochs.
 SOLVERS = ("pegasos", "sdca", "newton")
@@ -84,27 +52,44 @@ def solver_names() -> list[str]:
 class Schedule:
     """Problems over the same rows, the solver that is at work on them, and what is left to do.
 
-    Of kernel machines, `n_features` is the number of rows. `pegasos` is the session of Pegasos,
-    with the labels and weights of the rows; `solver`, this session or a `Linear`, is the one at
-    work, whose model is that of the fit.
+    `kind` is the class of the solver that goes on where Pegasos ends: `Linear`, or `KernelAscent`
+    of kernel machines, whose `n_features` is the number of rows. `finisher` is that solver once it
+    is at work, so that its model is that of the fit; None: Pegasos is.
     """
 
     def __init__(
         self,
-        kind: Kind,
+        kind: type[Linear],
         settings: Settings,
         n_problems: int,
         n_features: int,
         dtype: Any,
         seed: int,
     ) -> None:
-        self.kind = kind
-        self.pegasos: Any = kind.pegasos(settings, n_problems, n_features, dtype, seed)
-        self.solver: Any = self.pegasos
+        self.kind, self.dtype, self.seed = kind, np.dtype(dtype), seed
+        self.shape = n_problems, n_features
+        self.problem = blank(settings)
+        self.finisher: Any = None
+        self._pegasos: Any = None
         # Epochs of Pegasos that are done of a fit that is not over yet.
         self.epochs_begun = 0
         # Solvers and their epochs, in the order in which they ran, before the one at work.
         self._ran: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def pegasos(self) -> Any:
+        """The session of Pegasos: made when it is asked for, as another solver needs none."""
+        if self._pegasos is None:
+            new = self.kind.pegasos(self.settings, *self.shape, self.dtype, self.seed)
+            if len(self.problem):
+                new.set_problem(self.problem)
+            self._pegasos = new
+        return self._pegasos
+
+    @property
+    def solver(self) -> Any:
+        """The one at work."""
+        return self.pegasos if self.finisher is None else self.finisher
 
     # ---- Training --------------------------------------------------------------------------------
 
@@ -113,12 +98,26 @@ class Schedule:
         labels: np.ndarray,
         row_weights: np.ndarray | None,
         values: np.ndarray | None = None,
-        **options: bool,
     ) -> None:
-        """Set the problems, before `train`; see `pegasos.solvers._pegasos.Pegasos.set_rows`."""
-        if labels.shape[1] != self.pegasos.n_rows:
-            self.solver, self._ran = self.pegasos, ()
-        self.pegasos.set_rows(labels, row_weights, values, **options)
+        """Set the problems, before `train`; `values` are the z_i of losses that take targets."""
+        if labels.shape[1] != self.n_rows:
+            self.finisher, self._ran = None, ()
+        self.problem = Problem(labels, scaled(row_weights), self.settings, values)
+        if self._pegasos is not None:
+            self._pegasos.set_problem(self.problem)
+
+    def set_piece(
+        self, labels: np.ndarray, row_weights: np.ndarray | None, values: np.ndarray | None
+    ) -> None:
+        """Set the problems to rows that go on with those before, for Pegasos.
+
+        They have the next stream of draws, and their weights count as they are; there are no alpha
+        counts.
+        """
+        pegasos, self._ran = self.pegasos, ()
+        pegasos.begin_stream(pegasos.stream + 1)
+        self.problem = Problem(labels, row_weights, self.settings, values)
+        pegasos.set_problem(self.problem, count=False, normalize=False)
 
     # What overflows is found where models and certificates are made, and told in a sentence.
     @np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")
@@ -163,7 +162,7 @@ class Schedule:
             "on_progress": on_progress,
             "on_epoch": on_epoch,
         }
-        certificate = _certificate.Certificate.unknown(self.pegasos.shape[0])
+        certificate = _certificate.Certificate.unknown(self.shape[0])
         for name, gap, most in stages:
             wanted: Any = gap
             while True:
@@ -172,7 +171,7 @@ class Schedule:
                     self._run_pegasos(rows, *plan, threads)
                 else:
                     at_work, start = self._next_solver(rows, threads)
-                    at_work.begin(self.pegasos.problem(rows), start)
+                    at_work.begin(rows, self.problem, start)
                     self._put_to_work(at_work)
                     at_work.by_epochs, at_work.method = on_epoch is not None, name
                     at_work.run(
@@ -180,8 +179,8 @@ class Schedule:
                         on_progress=self._telling(on_progress, on_epoch),
                     )  # fmt: skip
                 if check != "none":
-                    is_known = self.solver is not self.pegasos and check == "last"
-                    certificate = self.solver.certificate() if is_known else self.certify(rows)
+                    is_known = self.finisher is not None and check == "last"
+                    certificate = self.finisher.certificate() if is_known else self.certify(rows)
                 if wanted is None or is_fixed or certificate.proved_gap.max() <= wanted:
                     return certificate
                 excess = certificate.spoiled(wanted)
@@ -203,19 +202,19 @@ class Schedule:
         """
         if solver not in ("auto", "sdca") or tol is None:
             return False
-        if self.solver is not self.pegasos and self.solver.value_bytes == 8:
+        if self.finisher is not None and self.finisher.value_bytes == 8:
             return False
         return not self._has_few(n_rows**2) if tol == "auto" else tol >= _LEAST_NARROW
 
     def _has_few(self, n_numbers: int) -> bool:
         """Whether rows or a kernel matrix of so many numbers are few, of all problems together."""
-        return n_numbers * self.pegasos.shape[0] <= self.kind.few
+        return n_numbers * self.shape[0] <= self.kind.few
 
     def _exact(self, name: str, rows: Any) -> str | None:
         """A solver that leaves nothing but rounding, where that costs little; None: none does."""
         if not self._has_few(rows.size):
             return None
-        return self.kind.solver.exact(rows, name, self.pegasos.shape[0])
+        return self.kind.exact(rows, name, self.shape[0])
 
     def _run_pegasos(
         self,
@@ -241,7 +240,7 @@ class Schedule:
             if until >= max_iter or self.certify(rows).stopping_gap.max() <= tol:
                 return
             pegasos = self._ended_pegasos()
-            vars(self).update(pegasos=pegasos, solver=pegasos, epochs_begun=until)
+            vars(self).update(_pegasos=pegasos, epochs_begun=until)
 
     def _ended_pegasos(self) -> Any:
         """Pegasos, whose plan is over."""
@@ -254,47 +253,48 @@ class Schedule:
 
         Before one whose own first epoch is none of Pegasos, Pegasos makes an epoch.
         """
-        pegasos, kind = self.pegasos, self.kind
-        if self.solver is not pegasos:
-            return self.solver, None
+        if self.finisher is not None:
+            return self.finisher, None
         start = None
-        if not kind.solver.begins_with_pegasos(rows):
+        if not self.kind.begins_with_pegasos(rows):
             # An average is by far the better point to start at.
-            pegasos.set_averaging(True)
-            pegasos.plan(n_epochs=1)
-            pegasos.carry_out(rows, **threads)
-        if pegasos.n_steps.any():
-            coef, intercept = pegasos.model()
-            a = _certificate.feasible(pegasos.problem(rows), pegasos.dual())
+            self.pegasos.set_averaging(True)
+            self.pegasos.plan(n_epochs=1)
+            self.pegasos.carry_out(rows, **threads)
+        if self.n_steps.any():
+            coef, intercept = self.pegasos.model()
+            a = _certificate.feasible(self.problem, self.pegasos.dual())
             start = a, coef, intercept
-        n_problems, (n_rows, n_features) = pegasos.shape[0], rows.shape
-        return kind.solver(self.settings, n_problems, n_rows, n_features, self.seed), start
+        (n_rows, n_features), n_problems = rows.shape, self.shape[0]
+        return self.kind(self.settings, n_problems, n_rows, n_features, self.seed), start
 
     def _put_to_work(self, solver: Any) -> None:
         """Let a solver go on, and remember what ran before."""
-        if solver is self.solver:
+        if solver is self.finisher:
             return
         if not self.n_iter:
-            self.solver = solver
+            self.finisher = solver
             return
-        changes = {"_ran": tuple(self.solver_epochs.items()), "solver": solver}
+        changes = {"_ran": tuple(self.solver_epochs.items()), "finisher": solver}
         if not solver.begins_with_pegasos(solver.rows):
-            changes |= {"pegasos": self._ended_pegasos(), "epochs_begun": self.epochs_begun + 1}
+            changes |= {"_pegasos": self._ended_pegasos(), "epochs_begun": self.epochs_begun + 1}
         vars(self).update(changes)
 
     def epochs_of_plan(self) -> np.ndarray:
         """Epochs that `train` has made of its plan, of each problem; of Pegasos, all."""
-        if self.solver is self.pegasos:
-            return np.full(self.pegasos.shape[0], np.inf)
-        return self.epochs_begun + self.solver.n_epochs - self.solver.base
+        if self.finisher is None:
+            return np.full(self.shape[0], np.inf)
+        return self.epochs_begun + self.finisher.n_epochs - self.finisher.base
 
     def ended(self) -> "Schedule":
         """This one once its plan is over, so that the next `train` does more."""
         new = copy.copy(self)
-        new.solver, new.epochs_begun = copy.copy(self.solver), 0
-        new.solver.end_plan()
-        if self.solver is self.pegasos:
-            new.pegasos = new.solver
+        new.epochs_begun = 0
+        if self.finisher is None:
+            new._pegasos = self._ended_pegasos()
+        else:
+            new.finisher = copy.copy(self.finisher)
+            new.finisher.end_plan()
         return new
 
     # ---- Changing the solver ---------------------------------------------------------------------
@@ -306,25 +306,25 @@ class Schedule:
         A solver goes on, and this schedule becomes that one. Pegasos alone begins at 0.
         """
         settings = dataclasses.replace(self.settings, lam=lam)
-        last, pegasos = self.solver, self.pegasos
-        if last is not pegasos:
-            pegasos.change_lam(settings)
-            self.epochs_begun = 0
-            last.change_lam(settings, pegasos.problem(rows))
-            return self
-        n_problems, n_features = pegasos.shape
-        new = Schedule(self.kind, settings, n_problems, n_features, pegasos.dtype, self.seed)
-        new.set_rows(pegasos.labels, pegasos.row_weights, pegasos.values)
-        return new
+        problem = dataclasses.replace(self.problem, settings=settings)
+        if self.finisher is None:
+            new = Schedule(self.kind, settings, *self.shape, self.dtype, self.seed)
+            new.problem = problem
+            return new
+        if self._pegasos is not None:
+            self._pegasos.change_lam(problem)
+        self.finisher.change_lam(problem)
+        self.problem, self.epochs_begun = problem, 0
+        return self
 
     @np.errstate(over="ignore", under="ignore")
     def return_to_pegasos(self, rows: Any) -> None:
         """Let Pegasos go on from another solver's model, and count the epochs that led to it."""
-        solver, settings = self.solver, self.settings
-        if solver is self.pegasos:
+        solver, problem = self.finisher, self.problem
+        if solver is None:
             return
         pegasos = self.pegasos.copy()
-        inside = np.count_nonzero(pegasos.labels, axis=1)
+        inside = problem.n_inside
         if not len(inside):  # not told yet
             inside = solver.n_inside
         ran = tuple(self.solver_epochs.items())
@@ -332,15 +332,15 @@ class Schedule:
         norm = self.kind.squared_norm(rows)
         pegasos.go_on_from(coef, intercept, self.n_iter, inside, norm)
         if pegasos.counts is not None:
-            c = pegasos.row_weights
+            c = problem.row_weights
             weights = 1 if c is None else np.maximum(c, 1e-300)
             steps = pegasos.problems["n_steps"] + pegasos.problems["delay"]
-            epochs = steps * settings.batch_size / np.maximum(inside, 1)
-            most = np.array([settings.loss_of(k).bound for k in range(len(inside))])[:, None]
+            epochs = steps * self.settings.batch_size / np.maximum(inside, 1)
+            most = np.array([self.settings.loss_of(k).bound for k in range(len(inside))])[:, None]
             a = np.clip(solver.dual() / weights, -most, most)
             counts = epochs[:, None] * a
-            pegasos.counts[...] = np.rint(counts) if settings.loss.has_counts else counts
-        vars(self).update(_ran=ran, pegasos=pegasos, solver=pegasos)
+            pegasos.counts[...] = np.rint(counts) if self.settings.loss.has_counts else counts
+        vars(self).update(_ran=ran, _pegasos=pegasos, finisher=None)
 
     def _telling(
         self, on_progress: Callable[[], None] | None, on_epoch: Callable[[], None] | None
@@ -369,39 +369,38 @@ class Schedule:
     @property
     def settings(self) -> Settings:
         """Those of the problems."""
-        settings: Settings = self.pegasos.settings
-        return settings
-
-    @property
-    def seed(self) -> int:
-        """Names the order of draws."""
-        return int(self.pegasos.seed)
+        return self.problem.settings
 
     @property
     def n_rows(self) -> int:
         """Of the problems."""
-        return int(self.pegasos.n_rows)
+        return self.problem.n_rows
 
     @property
     def n_steps(self) -> np.ndarray:
         """Steps of Pegasos by each problem, those of another solver's first epoch included."""
-        steps: np.ndarray = self.pegasos.n_steps
-        return steps if self.solver is self.pegasos else steps + self.solver.n_steps
+        steps = np.zeros(self.shape[0], np.int64)
+        if self._pegasos is not None:
+            steps += self._pegasos.n_steps
+        return steps if self.finisher is None else steps + self.finisher.n_steps
 
     @property
     def n_iter(self) -> int:
         """Passes over the present rows; of problems that took different numbers, the most."""
-        others = 0 if self.solver is self.pegasos else int(self.solver.n_epochs.max())
-        return self.pegasos.n_iter + others
+        others = 0 if self.finisher is None else int(self.finisher.n_epochs.max())
+        return others + (0 if self._pegasos is None else self._pegasos.n_iter)
 
     @property
     def solver_epochs(self) -> dict[str, int]:
         """Epochs of each solver, in the order in which they ran."""
-        is_pegasos, ran, n_iter = self.solver is self.pegasos, dict(self._ran), self.n_iter
-        own = {"pegasos": n_iter - sum(ran.values())} if is_pegasos else self.solver.epochs()
+        ran, n_iter = dict(self._ran), self.n_iter
+        if self.finisher is not None:
+            own = self.finisher.epochs()
+        else:
+            own = {"pegasos": n_iter - sum(ran.values())}
         if min(own.values(), default=0) < 0 or n_iter != sum((*ran.values(), *own.values())):
             ran = {}  # those were of other rows
-            own = {"pegasos": n_iter} if is_pegasos else own
+            own = {"pegasos": n_iter} if self.finisher is None else own
         both = {name: ran.get(name, 0) + own.get(name, 0) for name in ran | own}
         return {name: epochs for name, epochs in both.items() if epochs}
 
@@ -412,15 +411,17 @@ class Schedule:
     def certify(self, rows: Any) -> _certificate.Certificate:
         """The certificate of the present model, computed from it and from the dual variables."""
         solver = self.solver
-        problem = self.pegasos.problem(rows)
-        return self.kind.certify(problem, solver.dual, solver.model, solver.seen())
+        return self.kind.certify(rows, self.problem, solver.dual, solver.model, solver.seen())
 
     def standing(self, rows: Any) -> _certificate.Certificate:
         """The certificate: what a solver saw last, else computed now."""
-        solver = self.solver
-        if solver is not self.pegasos and np.isfinite(solver.relative_gap).all():
-            return solver.certificate()
+        if self.finisher is not None and np.isfinite(self.finisher.relative_gap).all():
+            return self.finisher.certificate()
         return self.certify(rows)
+
+    def alpha_counts(self) -> np.ndarray | None:
+        """How often each row was a violation, if Pegasos has led to the model; else None."""
+        return self.pegasos.alpha_counts() if self.finisher is None else None
 
     # ---- Saving ----------------------------------------------------------------------------------
 
@@ -431,21 +432,29 @@ class Schedule:
             "epochs_begun": np.array([self.epochs_begun], np.int64),
             "solver_epochs": table(dict(self._ran)),
         }
-        if self.solver is not self.pegasos:
-            arrays = self.solver.state()
+        if self.finisher is not None:
+            arrays = self.finisher.state()
             state |= {f"solver.{name}": array for name, array in arrays.items()}
         return state
 
     def remains(self) -> dict[str, np.ndarray]:
-        """What Pegasos needs beside the model to go on with other rows, for `of_remains`."""
-        solver, pegasos = self.solver, self.pegasos
-        norm, of_rows = float(solver.norms.mean()), (pegasos.shape[1], pegasos.dtype)
-        return remains(self, solver.n_inside, norm, *of_rows, seed=self.seed, stream=pegasos.stream)
+        """What Pegasos needs to go on with other rows: nothing that grows with the present ones.
+
+        If another solver was at work, this is what it takes beside the model, for `of_remains`.
+        """
+        solver, pegasos = self.finisher, self._pegasos
+        if solver is None:
+            self.pegasos.forget_rows()
+            return self.state()
+        norm, stream = float(solver.norms.mean()), 0 if pegasos is None else pegasos.stream
+        return remains(
+            self, solver.n_inside, norm, self.shape[1], self.dtype, seed=self.seed, stream=stream
+        )
 
     @classmethod
     def of_remains(
         cls,
-        kind: Kind,
+        kind: type[Linear],
         settings: Settings,
         state: dict[str, np.ndarray],
         coef: np.ndarray,
@@ -462,17 +471,20 @@ class Schedule:
         return schedule
 
     @classmethod
-    def restore(cls, kind: Kind, settings: Settings, state: dict[str, np.ndarray]) -> "Schedule":
+    def restore(
+        cls, kind: type[Linear], settings: Settings, state: dict[str, np.ndarray]
+    ) -> "Schedule":
         """The schedule of a `state`; one that others could have changed is checked before."""
         pegasos = kind.pegasos.restore(settings, state)
-        schedule = cls.__new__(cls)
-        schedule.kind = kind
-        schedule.pegasos = schedule.solver = pegasos
+        weights = pegasos.weights
+        (n_problems, n_features), dtype = weights.shape, weights.dtype
+        schedule = cls(kind, settings, n_problems, n_features, dtype, pegasos.seed)
+        schedule._pegasos, schedule.problem = pegasos, pegasos.problem
         schedule.epochs_begun = int(state["epochs_begun"][0])
         schedule._ran = _ran(state["solver_epochs"])
         arrays = {k.removeprefix("solver."): v for k, v in state.items() if k.startswith("solver.")}
         if arrays:
-            schedule.solver = kind.solver.restore(settings, arrays, pegasos.seed)
+            schedule.finisher = kind.restore(settings, arrays, pegasos.seed)
         return schedule
 
 

@@ -71,8 +71,7 @@ def check(state: dict[str, np.ndarray], blank: Schedule | Joint) -> None:
     if "solver.base" in state:
         if n_rows < 1:
             raise ValueError(f"state.numbers must have rows, got {n_rows}")
-        kind = blank.kind.solver
-        new = kind(blank.settings, n_problems, n_rows, n_features, blank.seed)
+        new = blank.kind(blank.settings, n_problems, n_rows, n_features, blank.seed)
         shape = new.shape
         expected |= _memory_of(state, (n_problems, *shape))
         expected |= {f"solver.{name}": array for name, array in new.state().items()}

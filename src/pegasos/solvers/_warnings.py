@@ -188,13 +188,13 @@ def of_constant(
     name: Callable[[int], str],
 ) -> None:
     """Warn if a constant predicts the training targets better, by the loss that was minimised."""
-    settings, problem = schedule.settings, schedule.pegasos.problem(rows)
+    settings, problem = schedule.settings, schedule.problem
     constants, least = problem.targets.constants(problem.masses, np.zeros(len(problem)))
     # No mean loss is above the objective, unless |w|^2 may be below 0, which bounds nothing.
     if not ((certificate.objective > least) | np.isnan(certificate.gap)).any():
         return
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        scores = schedule.kind.scores(rows, *schedule.model(), None)
+        scores = schedule.kind.scores(rows, *schedule.model())
         errors = np.ascontiguousarray(problem.values - scores.T)
         mean_loss = replace(problem, values=errors).at_zero
     k = int(np.argmax(mean_loss - least))
