@@ -577,11 +577,6 @@ cdef class Rows:
         cdef double numbers = <double> self.size / <double> self.c.n_rows + NUMBERS_OF_A_ROW
         return <int64_t> max(1.0, min(NUMBERS / (n_passes * numbers), <double> self.c.n_rows))
 
-    @property
-    def gains_by_blas(self):
-        """Whether Newton's method over these rows uses SciPy's BLAS."""
-        return bool(pegasos_gains_by_blas(self.c.n_features))
-
     def seconds(self, int64_t solver):
         """Seconds that ASCENT or NEWTON is likely to take; see ``pegasos_seconds``."""
         require(solver == PEGASOS_ASCENT or solver == PEGASOS_NEWTON, "solver must be one")
@@ -2546,6 +2541,7 @@ def solve(Rows rows not None, Targets targets not None, int64_t first,
     cdef pegasos_options options
     cdef pegasos_targets own
     cdef Pool pool = None
+    cdef Block alone = None
     cdef void *room
     problem = problem_of(targets.c.loss, intercept_scaling, free_intercept)
     require_problem(&problem, targets, n, d, rows.c.value_bytes, first, fits, max_epochs, lams,
@@ -2560,7 +2556,7 @@ def solve(Rows rows not None, Targets targets not None, int64_t first,
     options = options_of(tol, solver, watch)
     options.seed = seed
     if solver != PEGASOS_ASCENT and (to_the_end or together) and pegasos_gains_by_blas(d):
-        options.blas = blas()
+        options.blas, alone = blas(), one_thread_of_blas()
     if together:
         together_room = pegasos_squares_room(&rows.c, n_problems)
     room = malloc(<size_t> max(together_room, pegasos_room(&rows.c) if to_the_end else 0))
@@ -2591,6 +2587,8 @@ def solve(Rows rows not None, Targets targets not None, int64_t first,
         free(room)
     if pool is not None:
         pool.close()
+    if alone is not None:
+        alone.close()
     return None if watch.answer(status) == PEGASOS_OVERFLOW else fits.standings()
 
 
@@ -2783,6 +2781,7 @@ cdef class Joint:
         cdef int64_t n = self.c.rows.n_rows, d = self.c.rows.n_features, K = self.c.n_classes
         cdef pegasos_joint_options options
         cdef int status
+        cdef Block alone = None
         cdef void *room
         require(memory.shape[0] == Joint.n_bytes(n, d, K, averages), "memory must have n_bytes")
         require_aligned(&memory[0], sizeof(double), "memory must be aligned")
@@ -2804,7 +2803,7 @@ cdef class Joint:
                 "Newton's method has no room for so many classes and features")
         options.blas = NULL
         if options.newton_after > 0 and pegasos_gains_by_blas(pegasos_joint_unknowns(&self.c)):
-            options.blas = blas()
+            options.blas, alone = blas(), one_thread_of_blas()
         options.averages, options.average_from = averages, average_from
         options.tol, options.last_epoch, options.last_step = tol, last_epoch, last_step
         options.batch_size, options.sampling, options.project = batch_size, sampling, project
@@ -2815,4 +2814,6 @@ cdef class Joint:
         with nogil:
             status = pegasos_joint_run(&self.c, &options, &memory[0], room, &watch.c)
             free(room)
+        if alone is not None:
+            alone.close()
         return watch.answer(status)

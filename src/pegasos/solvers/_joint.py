@@ -4,14 +4,13 @@
 that `pegasos.solvers._schedule.Schedule` shows to estimators.
 """
 
-import contextlib
 import copy
 from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 
-from pegasos import _core, _threads
+from pegasos import _core
 from pegasos.problems import _rows, _validate
 from pegasos.problems._certificate import Certificate
 from pegasos.problems._settings import Settings
@@ -187,10 +186,9 @@ class Joint:
             options |= {"project": settings.project, "average_from": int(self.base[2])}
         else:
             options["newton_after"] = self.newton_after
-        with _threads.blas.one_thread() if self.newton_after else contextlib.nullcontext():
-            status = self._problem.run(
-                memory, averages=bool(settings.average), seed=self.seed, watch=watch, **options
-            )
+        status = self._problem.run(
+            memory, averages=bool(settings.average), seed=self.seed, watch=watch, **options
+        )
         if status == _core.OVERFLOW:
             raise _validate.overflow(np.dtype(np.float64), settings.lam)
 

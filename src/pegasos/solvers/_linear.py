@@ -4,7 +4,6 @@
 method. Here are the pieces of memory that it works on, one for each problem.
 """
 
-import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from pegasos import _core, _threads
+from pegasos import _core
 from pegasos.problems import _certificate, _rows, _validate
 from pegasos.problems._problem import Problem
 from pegasos.problems._settings import Settings
@@ -390,26 +389,24 @@ class Linear:
                 table[part.problems] = solve(tell, part, part.problems, places=places)
                 tell()  # which most problems are too short to call
 
-        found, whole, is_divided = None, self.parts[0], self.parts[0].inside is not None
-        has_blas = self.method != "sdca" and (is_divided or rows.gains_by_blas)
+        found, whole = None, self.parts[0]
         self._found = None
-        with _threads.blas.one_thread() if has_blas else contextlib.nullcontext():
-            if is_divided:
-                table = np.zeros(n, _core.STANDING)
-                some = _parts(n, 1 if n_threads == 1 else n)
-                jobs = [functools.partial(solve_parts, which) for which in some]
-                _core.share(jobs, n_threads, on_progress)
-                found = table
-            elif n_threads == 1:
-                found = solve(on_progress, whole, whole.problems, together=are_squares)
-            else:
-                if are_squares:
-                    solve(
-                        on_progress, whole, whole.problems, together=True, to_the_end=False,
-                        n_shares=n_threads if is_long else 1,
-                    )  # fmt: skip
-                jobs = [functools.partial(solve, part=whole, some=some) for some in _parts(n, n)]
-                _core.share(jobs, n_threads, on_progress)
+        if whole.inside is not None:
+            table = np.zeros(n, _core.STANDING)
+            some = _parts(n, 1 if n_threads == 1 else n)
+            jobs = [functools.partial(solve_parts, which) for which in some]
+            _core.share(jobs, n_threads, on_progress)
+            found = table
+        elif n_threads == 1:
+            found = solve(on_progress, whole, whole.problems, together=are_squares)
+        else:
+            if are_squares:
+                solve(
+                    on_progress, whole, whole.problems, together=True, to_the_end=False,
+                    n_shares=n_threads if is_long else 1,
+                )  # fmt: skip
+            jobs = [functools.partial(solve, part=whole, some=some) for some in _parts(n, n)]
+            _core.share(jobs, n_threads, on_progress)
         self._found = self.standings() if found is None else found
 
     def _solve(
