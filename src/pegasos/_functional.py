@@ -146,18 +146,20 @@ def fit(
     >>> print(model.coef.round(3), model.intercept.round(3))
     [[ 2. -1.]] [1.]
     """
+    of_settings: dict[str, Any] = {
+        "batch_size": batch_size, "sampling": sampling, "project": project, "average": average,
+        "fit_intercept": fit_intercept, "penalize_intercept": penalize_intercept,
+        "intercept_scaling": intercept_scaling,
+    }  # fmt: skip
     given = SimpleNamespace(
-        solver=solver, tol=tol, max_iter=max_iter, n_steps=n_steps, order=order, loss=loss,
-        epsilon=epsilon, multi_class=multi_class, n_jobs=n_jobs, verbose=verbose,
+        lam=lam, solver=solver, tol=tol, max_iter=max_iter, n_steps=n_steps, order=order, loss=loss,
+        epsilon=epsilon, multi_class=multi_class, n_jobs=n_jobs, random_state=random_state,
+        verbose=verbose, **of_settings,
     )  # fmt: skip
     known = functools.partial(_validate.choice, allowed=(*_losses.LOSSES, *_losses.TARGET_LOSSES))
-    _parameters.check(given, loss=known, n_jobs=_validate.integer)
+    _parameters.check(given, lam=_validate.lam, loss=known, n_jobs=_validate.integer)
     plan = _parameters.plan(given)
-    settings = Settings(
-        lam, loss=_losses.named(loss, float(epsilon)), batch_size=batch_size, sampling=sampling,
-        project=project, average=average, fit_intercept=fit_intercept,
-        penalize_intercept=penalize_intercept, intercept_scaling=intercept_scaling,
-    )  # fmt: skip
+    settings = Settings(lam, _losses.named(loss, float(epsilon)), **of_settings)
     seed = _validate.seed(random_state)
     rows, dtype = _validate.rows(X)
     n_samples, n_features = rows.shape

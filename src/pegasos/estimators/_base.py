@@ -29,7 +29,7 @@ from pegasos.io._blocks import Blocks
 from pegasos.io._checkpoint import CheckpointDue
 from pegasos.io._progress import Progress
 from pegasos.problems import _certificate, _columns, _validate
-from pegasos.problems._settings import CHECKS, Settings
+from pegasos.problems._settings import CHOSEN, Settings
 from pegasos.solvers import _state, _warnings
 from pegasos.solvers._linear import Linear
 from pegasos.solvers._schedule import Schedule
@@ -411,7 +411,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         return self._fitted["lam"] if self.lam is None else self.lam
 
     def _settings(self, lam: float, **others: Any) -> Settings:
-        own = {name: getattr(self, name) for name in ("loss", *CHECKS)}
+        own = {name: getattr(self, name) for name in CHOSEN}
         return Settings(lam, **own | others)
 
     def _seed(self) -> int:

@@ -6,16 +6,16 @@ A class has the parameters that its bases below declare, and own ones; `paramete
 
 import inspect
 from collections.abc import Callable, Collection, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from numbers import Integral, Real
-from typing import Any, ClassVar, TypeVar, dataclass_transform, get_origin
+from typing import Any, ClassVar, TypeVar, cast, dataclass_transform, get_origin
 
 import numpy as np
 
+from pegasos import _core
 from pegasos.kernels import KERNELS, MOST_DEGREE
 from pegasos.problems import _validate
 from pegasos.problems._losses import LOSSES, TARGET_LOSSES
-from pegasos.problems._settings import CHECKS
 from pegasos.problems._validate import boolean, choice, integer, parameter, real, value_of
 from pegasos.solvers._schedule import solver_names
 
@@ -67,18 +67,10 @@ def parameters(cls: _Class) -> _Class:
 
 def check(estimator: Any, **own: Check) -> None:
     """Raise unless all parameters of `estimator` are allowed; `own` are checks of its class."""
-    given, usual = vars(estimator), dict(PARAMETERS)
-    usual["loss"] = partial(_loss, type(estimator), LOSSES, TARGET_LOSSES)
+    given, cls = vars(estimator), cast(Any, type(estimator))
+    for name, check_value in _checks(cls, tuple(given)):
+        own.get(name, check_value)(name, given[name])
     epsilons = given.keys() & {"epsilon", "epsilons"}
-    if epsilons:
-        usual["loss"] = partial(_loss, type(estimator), TARGET_LOSSES, LOSSES)
-    if "cost" not in given:
-        usual["multi_class"] = partial(choice, allowed=_SCHEMES[:2])
-    if "cv" not in given:
-        usual["n_steps"] = partial(integer, besides=(None,))
-    for name, check_value in (usual | own).items():
-        if name in given:
-            check_value(name, given[name])
     for name in epsilons if estimator.loss == "huber" else ():
         for value in [] if given[name] is None else np.atleast_1d(given[name]).tolist():
             real(f"{parameter(name)} of {parameter('loss', 'huber')}", value, above=0)
@@ -96,6 +88,20 @@ def check(estimator: Any, **own: Check) -> None:
                 f"{one} or {other} must be None, since each says what the other one is, "
                 f"got {one}={given[one]!r} and {other}={given[other]!r}"
             )
+
+
+@lru_cache
+def _checks(cls: Any, names: tuple[str, ...]) -> list[tuple[str, Check]]:
+    """Which of these are parameters, in the order of `PARAMETERS`, and their checks in a class."""
+    usual = dict(PARAMETERS)
+    usual["loss"] = partial(_loss, cls, LOSSES, TARGET_LOSSES)
+    if "epsilon" in names or "epsilons" in names:
+        usual["loss"] = partial(_loss, cls, TARGET_LOSSES, LOSSES)
+    if "cost" not in names:
+        usual["multi_class"] = partial(choice, allowed=_SCHEMES[:2])
+    if "cv" not in names:
+        usual["n_steps"] = partial(integer, besides=(None,))
+    return [(name, check_value) for name, check_value in usual.items() if name in names]
 
 
 def plan(estimator: Any) -> dict[str, Any]:
@@ -293,7 +299,13 @@ PARAMETERS: dict[str, Check] = {
     "tol": partial(real, above=0, besides=("auto", None)),
     "max_iter": integer,
     "n_steps": _numbers_of_steps,
-    **CHECKS,
+    "batch_size": integer,
+    "sampling": partial(choice, allowed=tuple(_core.SAMPLINGS)),
+    "project": boolean,
+    "average": partial(choice, allowed=(False, True, "suffix")),
+    "fit_intercept": boolean,
+    "penalize_intercept": boolean,
+    "intercept_scaling": partial(real, above=0, at_most=1e100),
     "multi_class": partial(choice, allowed=_SCHEMES),
     "cost": lambda name, value: None,  # whose shape the classes say: `_validate.cost`
     "class_weight": _that(

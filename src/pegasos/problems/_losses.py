@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from pegasos import _core
-from pegasos.problems import _validate
 
 
 @dataclass(frozen=True)
@@ -151,7 +150,7 @@ def named(name: Any, epsilon: float = 0.0) -> Loss:
         return name
     if name in TARGET_LOSSES:
         return of_targets(name, epsilon)
-    return LOSSES[_validate.choice("loss", name, list(LOSSES))]
+    return LOSSES[name]
 
 
 class with_probabilities:  # noqa: N801 a decorator

@@ -1,25 +1,11 @@
 """What all problems share: λ, the loss, the intercept, and how Pegasos steps."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 import numpy as np
 
-from pegasos import _core
 from pegasos.problems import _losses, _validate
-
-#: What settings may be, of functions and of estimators: checks of a name and a value.
-CHECKS: dict[str, Callable[[str, Any], Any]] = {
-    "batch_size": _validate.integer,
-    "sampling": partial(_validate.choice, allowed=tuple(_core.SAMPLINGS)),
-    "project": _validate.boolean,
-    "average": partial(_validate.choice, allowed=(False, True, "suffix")),
-    "fit_intercept": _validate.boolean,
-    "penalize_intercept": _validate.boolean,
-    "intercept_scaling": partial(_validate.real, above=0, at_most=1e100),
-}
 
 # What λ may be in training.
 _LEAST_LAM, _LARGEST_LAM = 1e-300, 1e300
@@ -28,6 +14,8 @@ _LEAST_LAM, _LARGEST_LAM = 1e-300, 1e300
 @dataclass(frozen=True)
 class Settings:
     """What all problems of a fit share, λ first. See `pegasos.fit` for the meaning.
+
+    Values are allowed ones: `pegasos.estimators._parameters.check` has seen to it.
 
     λ and epsilon are as users have them. Training divides targets and scores by `units`, powers of
     two, which round nothing. So the solvers' share of rounding, which is absolute, is one of the
@@ -48,10 +36,11 @@ class Settings:
     lam_of_each: tuple[float, ...] = ()  # λ of each problem; empty: `lam` is that of all
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "lam", _validate.lam("lam", self.lam))
-        object.__setattr__(self, "loss", _losses.named(self.loss))
-        for name, check in CHECKS.items():
-            object.__setattr__(self, name, check(name, getattr(self, name)))
+        average = "suffix" if self.average == "suffix" else bool(self.average)
+        vars(self).update(
+            lam=float(self.lam), loss=_losses.named(self.loss), batch_size=int(self.batch_size),
+            average=average, intercept_scaling=float(self.intercept_scaling),
+        )  # fmt: skip
         for unit, lam in np.broadcast(self.units, self.lams):
             if not _LEAST_LAM <= lam <= _LARGEST_LAM:
                 raise ValueError(
@@ -131,3 +120,7 @@ class Settings:
     def free_intercept(self) -> bool:
         """Whether there is an intercept that is not penalised."""
         return self.fit_intercept and not self.penalize_intercept
+
+
+#: Those that are parameters of estimators as well, but λ.
+CHOSEN = [field.name for field in fields(Settings)][1:-2]

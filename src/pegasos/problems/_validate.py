@@ -185,7 +185,6 @@ def seed(source: Any) -> int:
 
     An int is the seed itself; a generator is asked for one; None takes one from the system.
     """
-    random_state("random_state", source)
     if source is None:
         return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
     if isinstance(source, np.random.Generator):
