@@ -180,7 +180,14 @@ class _Model:
         return self.loss
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to `path` as an .npz archive of plain arrays, replacing it whole."""
+        """Write the model to `path` as an .npz archive of plain arrays, replacing it whole.
+
+        Raises
+        ------
+        ValueError
+            If labels are neither numbers nor strings, or the kernel is a function, or precomputed:
+            the file could not stand alone.
+        """
         _archive.save(path, self._arrays())
 
     def _arrays(self) -> dict[str, np.ndarray]:
@@ -212,6 +219,11 @@ class _Model:
         return {}, {}
 
     @classmethod
+    def _from(cls, about: dict[str, Any], arrays: dict[str, Any]) -> Any:
+        """The model that a file holds, whose arrays may not fit together."""
+        return cls(**about, **arrays)
+
+    @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a model written by `save`. Nothing in the file is executed.
 
@@ -239,6 +251,8 @@ class _Model:
         else:
             self._check_classes()
         n_problems, n_features = self._n_problems, self.n_features
+        if n_features < 1:
+            raise ValueError("there must be a feature at least")
         # A joint problem has one objective, whatever the number of its weight vectors.
         n_objectives = 1 if self.multi_class == "crammer_singer" else n_problems
         shape_of_coefficients = self._coefficients()[0].shape
@@ -470,15 +484,6 @@ class LinearModel(_Model):
         rows, _ = _validate.rows(X, n_features=coef.shape[1], checked=checked)
         return _numbers(_rows.decision_function(rows, coef, intercept))
 
-    @classmethod
-    def _from(cls, about: dict[str, Any], arrays: dict[str, Any]) -> Any:
-        return cls(**about, **arrays)
-
-    def _check(self) -> None:
-        super()._check()
-        if self.coef.shape[1] < 1:
-            raise ValueError(f"coef has shape {self.coef.shape}")
-
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class KernelModel(_Model):
@@ -530,37 +535,18 @@ class KernelModel(_Model):
         """
         dual_coef, intercept = self._coefficients()
         if not checked:
+            from sklearn.utils import check_array
+
             self._check_names(X)
-            X = self._checked(X)
+            X = _validate.converted(check_array, X)
+            _validate.finite_rows(X)
+            X = _validate.aligned(X)
+            _validate.same_features(X.shape[1], self.n_features)
         if self.scale is not None:
             X = standardized(X, self.center, self.scale)
         return kernel_scores(X, self.support, dual_coef, intercept, n_threads)
 
-    def _checked(self, X: Any) -> Any:
-        from sklearn.utils import check_array
-
-        X = _validate.converted(check_array, X)
-        _validate.finite_rows(X)
-        X = _validate.aligned(X)
-        _validate.same_features(X.shape[1], self.n_features)
-        return X
-
     # ---- The file --------------------------------------------------------------------------------
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to `path` as an .npz archive of plain arrays, replacing it whole.
-
-        Raises
-        ------
-        ValueError
-            If the kernel is a function, or precomputed: the file could not stand alone.
-        """
-        kernel = self.support.kernel
-        if not kernel.is_stored:
-            raise ValueError(
-                f"a model whose kernel is {kernel.name!r} cannot be saved without its kernel"
-            )
-        super().save(path)
 
     @property
     def kernel(self) -> dict[str, Any]:
@@ -568,6 +554,11 @@ class KernelModel(_Model):
         return self.support.kernel.stored
 
     def _own(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        kernel = self.support.kernel
+        if not kernel.is_stored:
+            raise ValueError(
+                f"a model whose kernel is {kernel.name!r} cannot be saved without its kernel"
+            )
         X, empty = self.support.X, np.empty(0, np.int64)  # a matrix, or the values of a sparse one
         parts = (X.data, X.indices, X.indptr) if _validate.is_sparse(X) else (X, empty, empty)
         about = {"kernel": self.kernel, "shape": [int(n) for n in X.shape]}
@@ -587,7 +578,7 @@ class KernelModel(_Model):
             raise ValueError(f"vectors must be finite numbers, got dtype {vectors.dtype}")
         if len(indptr):
             vectors = _validate.csr(vectors, indices, indptr, shape)
-        if vectors.ndim != 2 or vectors.shape != shape or shape[1] < 1:
+        if vectors.ndim != 2 or vectors.shape != shape:
             raise ValueError(f"vectors have shape {vectors.shape}, not {shape}")
         return cls(support=kernel.points(vectors), **about, **arrays)
 
