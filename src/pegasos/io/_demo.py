@@ -6,6 +6,7 @@ needs nothing but the package itself.
 
 import os
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from sklearn.datasets import load_digits, make_moons
@@ -15,26 +16,28 @@ from sklearn.model_selection import train_test_split
 from pegasos import KernelPegasosClassifier, PegasosClassifier
 from pegasos.io import _archive, _metrics
 
+_MARGIN, _TILE, _GAP = 40, 92, 10
+_WIDTH = 2 * _MARGIN + 10 * _TILE + 9 * _GAP
 _INK, _GREY, _RED, _BLUE = "#222222", "#777777", (178, 24, 43), (33, 102, 172)
 
 
 def run(path: str) -> None:
     """Train, report on standard output, and save the picture to `path`."""
     _archive.check_writable(path)
-    digits, width, height = _digits()
+    digits, height = _digits()
     moons, height = _moons(height)
     with _archive.replacing(path, "w") as file:
         file.write(
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-            f'viewBox="0 0 {width} {height}" font-family="Helvetica, Arial, sans-serif">\n'
-            + "\n".join([_box(0, 0, width, height, "white"), *digits, *moons])
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" '
+            f'viewBox="0 0 {_WIDTH} {height}" font-family="Helvetica, Arial, sans-serif">\n'
+            + "\n".join([_box(0, 0, _WIDTH, height, "white"), *digits, *moons])
             + "\n</svg>\n"
         )
     print(f"\npicture saved to {os.path.abspath(path)}")
 
 
-def _digits() -> tuple[list[str], int, int]:
-    """Linear machines on digits: elements of the picture, its width, and where they end."""
+def _digits() -> tuple[list[str], int]:
+    """Linear machines on digits: elements of the picture, and where they end."""
     X, y = load_digits(return_X_y=True)
     X = X / 16
     X_train, X_test, y_train, y_test = train_test_split(
@@ -58,13 +61,12 @@ def _digits() -> tuple[list[str], int, int]:
     _metrics.say_tables(print, {"confusion": _metrics.by_class(matrix, machine.classes_)})
 
     wrong = np.flatnonzero(predicted != y_test)
+    misread = list(zip(X_test[wrong], y_test[wrong], predicted[wrong], strict=True))
     summary = (
         f"{len(X_train)} digits to learn from, {len(X_test)} held out, "
         f"{100 * accuracy:.1f} % of these read correctly"
     )
-    return _digits_picture(
-        machine.coef_, matrix, X_test[wrong], y_test[wrong], predicted[wrong], summary
-    )
+    return _digits_picture(machine.coef_, matrix, misread, summary)
 
 
 def _moons(top: int) -> tuple[list[str], int]:
@@ -89,16 +91,10 @@ def _moons(top: int) -> tuple[list[str], int]:
 
 
 def _digits_picture(
-    weights: np.ndarray,
-    matrix: np.ndarray,
-    images: np.ndarray,
-    actual: np.ndarray,
-    predicted: np.ndarray,
-    summary: str,
-) -> tuple[list[str], int, int]:
+    weights: np.ndarray, matrix: np.ndarray, misread: list[tuple[Any, int, int]], summary: str
+) -> tuple[list[str], int]:
     """Weights of each machine, confusion matrix, and the digits that were misread."""
-    margin, tile, gap = 40, 92, 10
-    width = 2 * margin + 10 * tile + 9 * gap
+    margin, tile = _MARGIN, _TILE
     parts = [
         _text(margin, 52, "What ten support vector machines learned from handwritten digits", 26),
         _text(margin, 82, summary, 15, _GREY),
@@ -107,7 +103,7 @@ def _digits_picture(
     ]
     top = 166
     for digit, w in enumerate(weights):
-        left = margin + digit * (tile + gap)
+        left = margin + digit * (tile + _GAP)
         parts += _image(w / np.abs(w).max(), left, top, tile, _diverging)
         parts.append(_text(left + tile / 2, top + tile + 22, str(digit), 17, anchor="middle"))
 
@@ -131,25 +127,27 @@ def _digits_picture(
                 parts.append(_text(x + cell / 2 - 1, y + 24, str(n), 14, ink, "middle"))
 
     left, small, columns = grid_left + 10 * cell + 56, 62, 6
-    shown = min(len(images), 4 * columns)
-    title = "Every digit that was misread" if shown == len(images) else "Some that were misread"
+    shown = misread[: 4 * columns]
+    title = (
+        "Every digit that was misread" if len(shown) == len(misread) else "Some that were misread"
+    )
     parts.append(_text(left, top, title, 18))
     parts.append(_text(left, top + 22, "actual → predicted", 14, _GREY))
-    for k in range(shown):
+    for k, (image, actual, predicted) in enumerate(shown):
         x = left + (k % columns) * (small + 22)
         y = grid_top + (k // columns) * (small + 34)
-        parts += _image(images[k], x, y, small, lambda ink: _mix((34, 34, 34), ink))
-        label = f"{actual[k]} → {predicted[k]}"
+        parts += _image(image, x, y, small, lambda ink: _mix((34, 34, 34), ink))
+        label = f"{actual} → {predicted}"
         parts.append(_text(x + small / 2, y + small + 18, label, 14, anchor="middle"))
-    height = grid_top + max(10 * cell, -(-shown // columns) * (small + 34)) + margin
-    return parts, width, height
+    height = grid_top + max(10 * cell, -(-len(shown) // columns) * (small + 34)) + margin
+    return parts, height
 
 
 def _moons_picture(
     machine: KernelPegasosClassifier, X: np.ndarray, y: np.ndarray, summary: str, top: int
 ) -> tuple[list[str], int]:
     """Draw points and support vectors on the plane, coloured by side of boundary and margins."""
-    left, width, height, cell = 40, 1010, 360, 5
+    left, width, height, cell = _MARGIN, _WIDTH - 2 * _MARGIN, 360, 5
     parts = [
         _text(left, top + 10, "A kernel machine on two moons", 18),
         _text(left, top + 32, summary, 14, _GREY),
