@@ -884,7 +884,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 told.append(f"to go on, say --resume {shlex.quote(args.checkpoint)}")
             _say("; ".join(told))
             return 130
-
-
-if __name__ == "__main__":
-    sys.exit(main())
