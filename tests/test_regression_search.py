@@ -7,6 +7,7 @@ import pytest
 from covering import covering
 from rows import convert
 from scipy import sparse
+from sklearn.datasets import make_friedman1
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import make_scorer, mean_absolute_error, r2_score
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold
@@ -250,25 +251,36 @@ def test_scores_whose_squares_overflow_warn_of_nothing(rng):
     assert not [w for w in told if issubclass(w.category, RuntimeWarning)]
 
 
-def test_small_lams_that_have_lost_get_few_epochs(rng):
-    """And the best point is that of a search to the same gap for all λ."""
+def test_machines_that_have_lost_get_few_epochs(rng):
+    """And the best point is that of a search to a fine gap for all λ."""
     X = rng.normal(size=(250, 100))
     y = 0.3 * X @ rng.normal(size=100) + 3 * rng.normal(size=250)
     make = {"lams": np.geomspace(10, 1e-3, 6), "solver": "sdca", "random_state": 0, "refit": False}
     make["max_iter"] = 10**4
     found = PegasosRegressorCV(**make).fit(X, y)
-    certified = PegasosRegressorCV(cv_effort=0.01, **make).fit(X, y)
-    assert certified.cv_results_["relative_gap"].max() <= 0.01
+    certified = PegasosRegressorCV(cv_effort=1e-3, **make).fit(X, y)
+    assert certified.cv_results_["relative_gap"].max() <= 1e-3
     epochs, gaps, means = (
         found.cv_results_[name] for name in ("n_epochs", "relative_gap", "mean_test_score")
     )
-    few = gaps > 0.01
+    few = gaps > 1e-3
     assert few.any()
-    assert (epochs[few] == 16).all()
+    assert ((epochs[few] == 16) | ((gaps[few] <= 0.05) & (epochs[few] < 16))).all()
     assert (means[few] < found.best_score_).all()
     assert epochs.sum() < certified.cv_results_["n_epochs"].sum() / 2
     assert found.best_params_ == certified.best_params_
-    assert found.best_score_ == certified.best_score_
+    assert found.best_score_ == pytest.approx(certified.best_score_, abs=1e-3)
+
+
+@pytest.mark.parametrize("loss", TARGET_LOSSES)
+def test_the_best_score_of_kernel_machines_is_that_of_optimal_ones(loss):
+    """At a gap of 5 % it is off by up to 0.004 here."""
+    X, y = make_friedman1(200, noise=1.0, random_state=0)
+    make = {"cv": KFold(3), "loss": loss, "refit": False, "random_state": 0}
+    found = KernelPegasosRegressorCV(**make).fit(X, y)
+    exact = KernelPegasosRegressorCV(cv_effort=1e-6, **make).fit(X, y)
+    assert found.best_params_ == exact.best_params_
+    assert found.best_score_ == pytest.approx(exact.best_score_, abs=1e-3)
 
 
 @pytest.mark.parametrize("loss", TARGET_LOSSES)

@@ -33,10 +33,6 @@ _SET_BYTES = 2**30
 # seconds, by the costs that solvers state. A path of λ begins each machine where one is nearly
 # solved: it takes a tenth of a cold start.
 GAP, _SECONDS, _WARM = 0.05, 1.0, 0.1
-# ... but linear machines of targets, unless by Pegasos, to a smaller one, since R² is less exact
-# than accuracy at the same gap: to that of fits where Newton's method, whose last digits cost
-# little, is at work.
-_GAP_OF_TARGETS, _GAP_OF_NEWTON = 0.01, _schedule.GAP
 # ... else it makes epochs: two at first, or as many as are likely to take so many seconds; then
 # twice as many, up to `_MOST_EPOCHS`, of what may be best, until the best score stops rising. An
 # epoch costs so many passes over its rows.
@@ -172,6 +168,12 @@ class Grid:
         scores = self.scores[where][..., folds]
         return scores.mean(axis=-1), standard_errors(scores)
 
+    def may_be_best(self, where: tuple[int, ...], folds: list[int]) -> bool:
+        """Whether a mean score is at most half a standard error below the best one so far."""
+        means, errors = self.standing((), folds)
+        best = np.unravel_index(np.argmax(np.nan_to_num(means, nan=-np.inf)), means.shape)
+        return bool(means[where] >= means[best] - errors[best] / 2)
+
 
 def standard_errors(scores: np.ndarray) -> np.ndarray:
     """Of means over the last axis, folds, as if these were independent; of one fold 0."""
@@ -221,7 +223,7 @@ class Training:
         elif is_rough and not self._is_cheap():
             self._double_epochs()
         elif is_automatic:
-            self._follow(self._gap(), self.grid)
+            self._follow(GAP, self.grid)
             # Not with class weights: rough machines may score better for not heeding them.
             is_usual = sweeps and solver == "auto" and self.search.class_weight is None
             if is_usual and self.n_problems > 2:
@@ -234,23 +236,10 @@ class Training:
             self._descend(epochs)
 
     def _is_cheap(self) -> bool:
-        """Whether all machines can be certified in little time."""
-        newton, n_machines = self._newton(), self.n_folds * self.n_problems * len(self.points)
-        return newton is not None and bool(n_machines * _WARM * newton <= _SECONDS)
-
-    def _newton(self) -> float | None:
-        """Seconds that Newton's method is likely to take for a linear machine, if it is faster."""
-        rows = self.machines.rows
+        """Whether Newton's method is faster, and certifies all machines in little time."""
+        rows, n_machines = self.machines.rows, self.n_folds * self.n_problems * len(self.points)
         newton, ascent = rows.seconds(_core.NEWTON), rows.seconds(_core.ASCENT)
-        return newton if newton < ascent else None
-
-    def _gap(self) -> float:
-        """To what gap machines are certified, if any, unless the search says so."""
-        solver, is_of_targets = self.search.solver, self.folds.values is not None
-        if not (self.machines.is_linear and is_of_targets) or solver == "pegasos":
-            return GAP
-        by_newton = solver != "sdca" and self._newton() is not None
-        return _GAP_OF_NEWTON if by_newton else _GAP_OF_TARGETS
+        return bool(newton < ascent and n_machines * _WARM * newton <= _SECONDS)
 
     def _double_epochs(self) -> None:
         """Make epochs for all λ, then twice as many for those that may be best, while this helps.
@@ -376,43 +365,50 @@ class Training:
 
         Those that were dropped are left out. Without a gap, a few epochs, each beginning at 0.
 
-        By default, searches of linear regression give λ few epochs once a larger one scores worse
-        than the best by more than a standard error. The smallest λ take most epochs, and score
-        worse still.
+        R² is less exact than accuracy at the same gap. So by default, regressors make a number of
+        epochs at most to a gap, and go on to that of fits if they may be best then: if their mean
+        score is half a standard error below the best one so far, or less. The smallest λ take most
+        epochs, and mostly score worse.
         """
         machines, folds, schedule = self.machines, self.folds, None
-        may_lose = machines.is_linear and folds.values is not None and self.n_folds > 1
-        may_lose &= isinstance(self.search.cv_effort, str)
-        most = LEAST_EPOCHS if tol is None else self.max_iter
+        is_rough = isinstance(self.search.cv_effort, str) and folds.values is not None
+        is_rough &= self.search.solver != "pegasos"
+        most = LEAST_EPOCHS if tol is None else _MOST_EPOCHS if is_rough else self.max_iter
         members = np.arange(self.n_folds * self.n_problems)
         fold, column = np.divmod(members, self.n_problems)
         places = np.argsort(-self.lams)
         for place in places[~grid.dropped[machines.where][places]]:
-            point, began = self.points[place], time.perf_counter()
+            point, began, where = self.points[place], time.perf_counter(), (*machines.where, place)
             if schedule is None or tol is None:
                 schedule = machines.schedule(point.some(column), len(members), self.seed)
                 schedule.set_rows(*folds.problems(fold, column))
             else:
                 schedule = schedule.at_lam(point.lam, machines.rows)
-            certificate = schedule.train(
-                machines.rows, solver=self.search.solver, tol=tol, check="last",
-                max_iter=min(most, self.max_iter), n_threads=self.n_threads,
-            )  # fmt: skip
-            (coef, intercept), known = schedule.model(), schedule.solver.scores_of_model()
-            if known is None:
-                scores = machines.scores(folds.numbers, coef, intercept)
-            else:
-                of_folds = zip(folds.numbers, np.split(known, self.n_folds), strict=True)
-                scores = [of[:, machines.tests[number]].T for number, of in of_folds]
-            for number, of_fold in zip(folds.numbers, scores, strict=True):
-                _refuse_overflow(of_fold, np.dtype(np.float64), point.lam)
-                grid.add((*machines.where, place), number, range(self.n_problems), of_fold)
-            self._note(grid, (*machines.where, place), began, certificate, schedule.n_iter)
-            if may_lose:
-                means, errors = grid.standing(machines.where, folds.numbers)
-                best = int(np.argmax(np.nan_to_num(means, nan=-np.inf)))
-                if means[place] < means[best] - errors[best]:
-                    most = _MOST_EPOCHS
+            certificate = self._train(schedule, where, tol, most, grid)
+            if is_rough and grid.may_be_best(where, folds.numbers):
+                grid.expect(self.n_folds)
+                certificate = self._train(schedule, where, _schedule.GAP, self.max_iter, grid)
+            self._note(grid, where, began, certificate, schedule.n_iter)
+
+    def _train(
+        self, schedule: Schedule, where: tuple[int, ...], tol: float | None, most: int, grid: Grid
+    ) -> Any:
+        """Train the machines of a place to a gap, in `most` epochs, and score them."""
+        machines, folds = self.machines, self.folds
+        certificate = schedule.train(
+            machines.rows, solver=self.search.solver, tol=tol, check="last",
+            max_iter=min(most, self.max_iter), n_threads=self.n_threads,
+        )  # fmt: skip
+        (coef, intercept), known = schedule.model(), schedule.solver.scores_of_model()
+        if known is None:
+            scores = machines.scores(folds.numbers, coef, intercept)
+        else:
+            of_folds = zip(folds.numbers, np.split(known, self.n_folds), strict=True)
+            scores = [of[:, machines.tests[number]].T for number, of in of_folds]
+        for number, of_fold in zip(folds.numbers, scores, strict=True):
+            _refuse_overflow(of_fold, np.dtype(np.float64), self.points[where[-1]].lam)
+            grid.add(where, number, range(self.n_problems), of_fold)
+        return certificate
 
     def _join(self, epochs: int, tol: float | None) -> None:
         """Train the joint problem of each fold and λ, a fit of its own, for `epochs` at most."""
