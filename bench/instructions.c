@@ -116,13 +116,18 @@ static void step_bundle(void)
 static void step_kernel(void)
 {
     set.n_problems = 1;
-    pegasos_columns whole = {
-        .n_rows = N, .value_bytes = 4, .n_columns = N, .columns = matrix, .place = places};
-    const pegasos_draws list = {.count = STEPS, .list = draws};
     pegasos_watch nobody = {.every = 1e18};
+    const pegasos_workers workers = {.watch = &nobody};
+    pegasos_columns whole = {.n_rows = N,
+                             .value_bytes = 4,
+                             .n_columns = N,
+                             .columns = matrix,
+                             .place = places,
+                             .workers = &workers};
+    const pegasos_draws list = {.count = STEPS, .list = draws};
     void *work = malloc((size_t)pegasos_kernel_train_work(&whole, &set));
     set.weights = kernel_beta;
-    pegasos_kernel_train(&whole, &set, kernel_scores, kernel_unpushed, &list, work, &nobody);
+    pegasos_kernel_train(&whole, &set, kernel_scores, kernel_unpushed, &list, work);
     free(work);
 }
 
@@ -271,7 +276,7 @@ static void fit_kernel(void)
     const pegasos_matrix matrix = {.columns = &kept, .is_positive = 1};
     for (int64_t i = 0; i < N; i++)
         norms[i] = 1; /* of the matrix; that of the constant feature comes on top */
-    pegasos_kernel_run(&matrix, &problem, &arrays, &nobody);
+    pegasos_kernel_run(&matrix, &problem, &arrays);
     free(arrays.work);
 }
 

@@ -67,6 +67,7 @@ typedef struct pegasos_watch {
     double every;      /* numbers to be read from one call of `poll` to the next: > 0, finite */
     int64_t by_epochs; /* 1: `poll` is called at the end of every epoch, too */
     double n_read;     /* numbers read since the last call; 0 at first */
+    pegasos_progress progress; /* of a kernel machine's fit: what `poll` is told */
 } pegasos_watch;
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
@@ -484,7 +485,6 @@ typedef struct pegasos_columns {
     void *context;
     void *block;                    /* scratch: pegasos_columns_block numbers of value_bytes */
     const pegasos_workers *workers; /* here without blas and scratch */
-    void *fit; /* memory of the kernel machine's fit that is told to poll; NULL: nothing is */
 } pegasos_columns;
 
 int64_t pegasos_columns_block(int64_t n_rows);
@@ -620,12 +620,12 @@ int64_t pegasos_kernel_work(int64_t n_rows, int64_t value_bytes, int64_t n_colum
 
 /* Goes on with a run until it is done or stopped; returns a status. */
 int pegasos_kernel_run(const pegasos_matrix *matrix, pegasos_kernel *problem,
-                       const pegasos_kernel_arrays *arrays, pegasos_watch *watch);
+                       const pegasos_kernel_arrays *arrays);
 
 /* Lets a run begin at the dual variables `a`, made feasible; returns a status. One that was stopped
  * has changed nothing. */
 int pegasos_kernel_begin(const pegasos_matrix *matrix, pegasos_kernel *problem,
-                         const pegasos_kernel_arrays *arrays, pegasos_watch *watch);
+                         const pegasos_kernel_arrays *arrays);
 
 /* Lets a run go on with a gap check, after dual variables or lambda were changed. */
 void pegasos_kernel_leave_round(pegasos_kernel *problem);
@@ -643,8 +643,7 @@ void pegasos_kernel_leave_round(pegasos_kernel *problem);
  * and is begun again.
  */
 int pegasos_kernel_train(pegasos_columns *columns, const pegasos_linear_set *set, double *scores,
-                         double *unpushed, const pegasos_draws *draws, void *work,
-                         pegasos_watch *watch);
+                         double *unpushed, const pegasos_draws *draws, void *work);
 
 /* How many bytes `work` has. */
 int64_t pegasos_kernel_train_work(const pegasos_columns *columns, const pegasos_linear_set *set);

@@ -254,12 +254,6 @@ static void take_corners(const run *r)
         r->x->slopes[k] -= corner_of(r, r->x->active[k]);
 }
 
-static bool is_stopped(const run *r, double numbers)
-{
-    const pegasos_progress progress = {r->s->n_epochs, r->s->primal, r->s->relative_gap};
-    return is_to_stop(r->watch, numbers, &progress);
-}
-
 /* ---- Columns --------------------------------------------------------------------------------- */
 
 /* Makes the rows in `active` those of the round. */
@@ -500,7 +494,7 @@ static bool sweep(run *r)
         s->enough = s->position == 0 ? SOLVED * gap : s->enough;
         s->position++;
         s->most_steps = gap <= s->enough ? s->position : s->most_steps;
-        if (is_stopped(r, (double)(r->m * r->m)))
+        if (stops(r->watch, (double)(r->m * r->m)))
             return false;
     }
     return true;
@@ -619,7 +613,7 @@ static bool take_steps(run *r)
             return true;
         if (end.why == WANTS && !fetch(r, end.row))
             return false;
-        if (is_stopped(r, each * (double)(s->position - before)))
+        if (stops(r->watch, each * (double)(s->position - before)))
             return false;
     }
     return true;
@@ -796,6 +790,11 @@ static bool refresh(run *r)
 
 /* ---- The run --------------------------------------------------------------------------------- */
 
+static void tell_progress(const run *r)
+{
+    r->watch->progress = (pegasos_progress){r->s->n_epochs, r->s->primal, r->s->relative_gap};
+}
+
 static bool is_over(const run *r)
 {
     const pegasos_kernel *s = r->s;
@@ -815,7 +814,7 @@ static void leave_round_without_room(const pegasos_columns *c, pegasos_kernel *s
 }
 
 static run run_of(const pegasos_matrix *matrix, pegasos_kernel *problem,
-                  const pegasos_kernel_arrays *arrays, pegasos_watch *watch)
+                  const pegasos_kernel_arrays *arrays)
 {
     pegasos_kernel *s = problem;
     const int64_t n = matrix->columns->n_rows;
@@ -824,7 +823,7 @@ static run run_of(const pegasos_matrix *matrix, pegasos_kernel *problem,
                  .is_positive = matrix->is_positive,
                  .x = arrays,
                  .s = s,
-                 .watch = watch,
+                 .watch = matrix->columns->workers->watch,
                  .targets = arrays->targets,
                  .loss = loss_of(arrays->targets->loss),
                  .w = scratch_in(arrays->work, n),
@@ -841,10 +840,10 @@ void pegasos_kernel_leave_round(pegasos_kernel *problem)
 }
 
 int pegasos_kernel_begin(const pegasos_matrix *matrix, pegasos_kernel *problem,
-                         const pegasos_kernel_arrays *arrays, pegasos_watch *watch)
+                         const pegasos_kernel_arrays *arrays)
 {
     pegasos_kernel *s = problem;
-    run r = run_of(matrix, problem, arrays, watch);
+    run r = run_of(matrix, problem, arrays);
     const int64_t n = matrix->columns->n_rows;
     const size_t bytes = (size_t)n * sizeof(double);
     double *const a = r.w.feasible, *const f = r.w.fresh;
@@ -872,11 +871,12 @@ int pegasos_kernel_begin(const pegasos_matrix *matrix, pegasos_kernel *problem,
 }
 
 int pegasos_kernel_run(const pegasos_matrix *matrix, pegasos_kernel *problem,
-                       const pegasos_kernel_arrays *arrays, pegasos_watch *watch)
+                       const pegasos_kernel_arrays *arrays)
 {
     pegasos_kernel *s = problem;
-    run r = run_of(matrix, problem, arrays, watch);
+    run r = run_of(matrix, problem, arrays);
     leave_round_without_room(r.columns, s);
+    tell_progress(&r);
     while (!is_over(&r)) {
         if (s->part == PEGASOS_KERNEL_BEGIN && !begin_with_sample(&r))
             return PEGASOS_STOPPED;
@@ -892,8 +892,8 @@ int pegasos_kernel_run(const pegasos_matrix *matrix, pegasos_kernel *problem,
             return PEGASOS_STOPPED;
         if (!refresh(&r))
             return PEGASOS_STOPPED;
-        const pegasos_progress progress = {s->n_epochs, s->primal, s->relative_gap};
-        if (is_to_stop_after_epoch(watch, &progress))
+        tell_progress(&r);
+        if (is_to_stop_after_epoch(r.watch, &r.watch->progress))
             return PEGASOS_STOPPED;
     }
     return PEGASOS_DONE;

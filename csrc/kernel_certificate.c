@@ -298,7 +298,6 @@ static int score_by_weights(const making *c)
 {
     const pegasos_rows *const rows = c->e->rows;
     pegasos_watch *const watch = c->e->columns->workers->watch;
-    const pegasos_progress progress = {0, INFINITY, INFINITY};
     const int64_t n = c->n, d = rows->n_features, n_points = c->n_sets * c->n_problems;
     const double numbers = 1 + stored_numbers(rows) / (double)n;
     const double most = watch->every / (numbers * (double)n_points);
@@ -309,7 +308,7 @@ static int score_by_weights(const making *c)
         for (int64_t i = 0, count; i < n; i += count) {
             count = n - i < piece ? n - i : piece;
             pegasos_linear_combine(rows, i, count, c->points + p * n + i, w);
-            if (is_to_stop(watch, numbers * (double)count, &progress))
+            if (stops(watch, numbers * (double)count))
                 return 1;
         }
         c->sums[p].squared_norm = 0;
@@ -326,7 +325,7 @@ static int score_by_weights(const making *c)
         for (int64_t p = 0; p < n_points; p++)
             for (int64_t r = 0; r < count; r++)
                 c->scores[p * n + i + r] = c->some_scores[r * n_points + p];
-        if (is_to_stop(watch, numbers * (double)(count * n_points), &progress))
+        if (stops(watch, numbers * (double)(count * n_points)))
             return 1;
     }
     return 0;

@@ -8,7 +8,7 @@
  * Values come from whoever writes them: kernels of rows (kernels.c), or a program
  * (kernel_values.c).
  */
-#include "fit.h"
+#include "rows.h"
 #include "share.h"
 
 #include <math.h>
@@ -39,14 +39,6 @@ static int64_t rows_of_block(int64_t width)
 {
     const int64_t rows = (int64_t)ROWS * WIDTH / width;
     return rows < 1 ? 1 : least_of(rows, ROWS);
-}
-
-static pegasos_progress progress_of(const pegasos_columns *c)
-{
-    pegasos_solution found = {.objective = INFINITY, .relative_gap = INFINITY};
-    if (c->fit)
-        pegasos_kernel_found(c->n_rows, c->fit, &found);
-    return (pegasos_progress){found.n_epochs, found.objective, found.relative_gap};
 }
 
 /* ---- Columns that are kept ------------------------------------------------------------------- */
@@ -81,7 +73,6 @@ static void do_mirror(void *argument, int64_t slot, int64_t k)
 static int fill_all(pegasos_columns *c)
 {
     const int64_t n = c->n_rows;
-    const pegasos_progress progress = progress_of(c);
     /* A piece's square on the diagonal is not halved: where threads are not worth while, pieces are
      * small. */
     const bool is_little = c->is_symmetric && n * n <= LEAST_SHARED / 2;
@@ -100,8 +91,7 @@ static int fill_all(pegasos_columns *c)
         /* As if whole rows were read, and cleared: where memory comes in large pages, it is all of
          * them that the system clears when they are first written to. */
         if (c->is_symmetric && n_tasks > 0
-            && !share(c->workers, n_tasks, CLEARED * GATHERED * (double)n, do_mirror, &m,
-                      &progress))
+            && !share(c->workers, n_tasks, CLEARED * GATHERED * (double)n, do_mirror, &m))
             return 1;
     }
     for (int64_t i = 0; i < n; i++)
@@ -162,7 +152,6 @@ int pegasos_columns_among(pegasos_columns *c, int64_t count, const int64_t *rows
                           const int64_t *which, int64_t stride, void *out)
 {
     const int64_t bytes = c->value_bytes, most = rows_of_block(m);
-    const pegasos_progress progress = progress_of(c);
     gathering g = {c, count, m, stride, rows, which, out};
     int64_t missing[ROWS], lines[ROWS], n_missing = 0;
     if (c->is_all_at_once && pegasos_columns_keep(c, count, rows) != 0)
@@ -172,7 +161,7 @@ int pegasos_columns_among(pegasos_columns *c, int64_t count, const int64_t *rows
         n_missing += is_far || c->place[rows[j]] < 0;
     if (n_missing < count
         && !share(c->workers, (count + GATHERED - 1) / GATHERED, GATHERED * (double)m, do_gather,
-                  &g, &progress))
+                  &g))
         return 1;
     for (int64_t j = 0, some; j < count && n_missing > 0;) {
         for (some = 0; j < count && some < most; j++)
@@ -215,11 +204,11 @@ static void do_push(void *argument, int64_t slot, int64_t k)
                         p->coef_stride, p->which, p->score_stride, p->scores + first);
 }
 
-static bool push_all(const pegasos_columns *c, pushing *p, const pegasos_progress *progress)
+static bool push_all(const pegasos_columns *c, pushing *p)
 {
     const double each = PART_OF_NUMBER * (double)(p->count * p->n_problems * SCORES);
     const int64_t n_tasks = (p->n + SCORES - 1) / SCORES;
-    return p->count == 0 || share(c->workers, n_tasks, each, do_push, p, progress);
+    return p->count == 0 || share(c->workers, n_tasks, each, do_push, p);
 }
 
 /* sum_j u_j column_j */
@@ -258,8 +247,7 @@ static void do_pull(void *argument, int64_t slot, int64_t r)
 
 /* Adds at most ROWS columns that are computed, number which[r] of the coefficients; not 0: stopped.
  */
-static int push_computed(pegasos_columns *c, int64_t count, const int64_t *rows, pushing p,
-                         const pegasos_progress *progress)
+static int push_computed(pegasos_columns *c, int64_t count, const int64_t *rows, pushing p)
 {
     const int64_t n = c->n_rows, width = c->is_whole ? n : least_of(WIDTH, n);
     const int64_t most = rows_of_block(width), *const which = p.which;
@@ -276,22 +264,20 @@ static int push_computed(pegasos_columns *c, int64_t count, const int64_t *rows,
             p.which = which + j;
             p.scores = scores + first;
             if (c->values(c->context, p.count, rows + j, first, p.n, NULL, p.n, c->block) != 0
-                || !push_all(c, &p, progress))
+                || !push_all(c, &p))
                 return 1;
             const int64_t own = rows[j] + p.count, begin = own > first ? own : first;
             const int64_t m = least_of(p.n_mirrored, first + p.n) - begin;
             pulling g = {&p, p.mirrored + begin, (double *)c->block + begin - first, m,
                          scores + rows[j]};
-            if (p.mirrored && m > 0
-                && !share(c->workers, p.count, (double)m, do_pull, &g, progress))
+            if (p.mirrored && m > 0 && !share(c->workers, p.count, (double)m, do_pull, &g))
                 return 1;
         }
     return 0;
 }
 
 /* Adds at most ROWS columns, those that are kept first. */
-static int push_some(pegasos_columns *c, int64_t count, const int64_t *rows, pushing p,
-                     const pegasos_progress *progress)
+static int push_some(pegasos_columns *c, int64_t count, const int64_t *rows, pushing p)
 {
     int64_t places[ROWS], own[ROWS], missing[ROWS], others[ROWS], n_missing = 0;
     p.count = 0;
@@ -307,10 +293,10 @@ static int push_some(pegasos_columns *c, int64_t count, const int64_t *rows, pus
     }
     p.places = places;
     p.which = own;
-    if (!push_all(c, &p, progress))
+    if (!push_all(c, &p))
         return 1;
     p.which = others;
-    return n_missing > 0 ? push_computed(c, n_missing, missing, p, progress) : 0;
+    return n_missing > 0 ? push_computed(c, n_missing, missing, p) : 0;
 }
 
 /* Columns serve later calls as well, if there is room, and computing them again is not cheap. */
@@ -337,7 +323,6 @@ static pushing pushing_of(const pegasos_columns *c, int64_t n_problems, const do
 int pegasos_columns_add(pegasos_columns *c, int64_t count, const int64_t *rows, int64_t n_problems,
                         const double *coef, int64_t is_half, int64_t score_stride, double *scores)
 {
-    const pegasos_progress progress = progress_of(c);
     pushing p = pushing_of(c, n_problems, coef, count, score_stride, scores);
     assert(!is_half || (c->value_bytes == 8 && !c->place && !c->is_whole));
     p.mirrored = is_half ? coef : NULL;
@@ -345,7 +330,7 @@ int pegasos_columns_add(pegasos_columns *c, int64_t count, const int64_t *rows, 
     if (keep_if_worth(c, count, rows) != 0)
         return 1;
     for (int64_t j = 0; j < count; j += ROWS, p.coef += ROWS)
-        if (push_some(c, least_of(ROWS, count - j), rows + j, p, &progress) != 0)
+        if (push_some(c, least_of(ROWS, count - j), rows + j, p) != 0)
             return 1;
     return 0;
 }
@@ -354,7 +339,6 @@ int pegasos_columns_push(pegasos_columns *c, int64_t n_problems, const double *c
                          double *pushed)
 {
     const int64_t n = c->n_rows;
-    const pegasos_progress progress = progress_of(c);
     pushing p = pushing_of(c, n_problems, change, n, n, pushed);
     int64_t rows[ROWS], count = 0;
     memset(pushed, 0, (size_t)(n_problems * n) * sizeof(double));
@@ -367,7 +351,7 @@ int pegasos_columns_push(pegasos_columns *c, int64_t n_problems, const double *c
         if (count == 0 || (count < ROWS && i < n - 1))
             continue;
         p.which = rows;
-        if (keep_if_worth(c, count, rows) != 0 || push_some(c, count, rows, p, &progress) != 0)
+        if (keep_if_worth(c, count, rows) != 0 || push_some(c, count, rows, p) != 0)
             return 1;
         count = 0;
     }
@@ -378,7 +362,6 @@ int pegasos_columns_score(pegasos_columns *c, int64_t count, int64_t m, const in
                           int64_t n_problems, const double *coef, int64_t coef_stride,
                           const int64_t *which, void *values, double *scores)
 {
-    const pegasos_progress progress = progress_of(c);
     pushing p = pushing_of(c, n_problems, coef, coef_stride, m, scores);
     int64_t places[ROWS];
     for (int64_t j = 0; j < ROWS; j++)
@@ -390,7 +373,7 @@ int pegasos_columns_score(pegasos_columns *c, int64_t count, int64_t m, const in
         p.count = least_of(rows_of_block(m), count - j);
         p.which = which + j;
         if (pegasos_columns_among(c, p.count, rows + j, m, rows, m, values) != 0
-            || !push_all(c, &p, &progress))
+            || !push_all(c, &p))
             return 1;
     }
     return 0;

@@ -42,7 +42,6 @@ typedef struct kernel_fit {
     const pegasos_options *options;
     pegasos_targets targets;
     pegasos_kernel_arrays arrays;
-    pegasos_watch watch;
     kernel_state *s;
 } kernel_fit;
 
@@ -146,7 +145,7 @@ static bool begin_at_point(kernel_fit *f)
         memset(f->arrays.a, 0, (size_t)(8 * KEPT_ARRAYS * s->n_rows));
         pegasos_kernel_leave_round(r);
         r->part = PEGASOS_KERNEL_BEGIN;
-    } else if (pegasos_kernel_begin(f->matrix, r, &f->arrays, &f->watch) != PEGASOS_DONE)
+    } else if (pegasos_kernel_begin(f->matrix, r, &f->arrays) != PEGASOS_DONE)
         return false;
     /* A problem that was slow in single precision has used up its budget. */
     s->budget_end = is_wider && s->was_slow ? r->n_epochs : 0;
@@ -321,7 +320,7 @@ static int run(kernel_fit *f)
             s->gap_before = 1;
         }
         r->last_epoch = has_budget && s->budget_end < most ? s->budget_end : most;
-        const int status = pegasos_kernel_run(f->matrix, r, &f->arrays, &f->watch);
+        const int status = pegasos_kernel_run(f->matrix, r, &f->arrays);
         if (status != PEGASOS_DONE)
             return status;
         if (is_over(f))
@@ -352,7 +351,6 @@ int pegasos_kernel_solve_one(const pegasos_matrix *matrix, const pegasos_problem
     const int64_t n = matrix->columns->n_rows;
     kernel_fit f = {.matrix = matrix, .problem = problem, .options = options, .s = memory};
     f.targets = targets_of(problem, n, labels);
-    f.watch = pegasos_watch_of(options);
     f.arrays = pegasos_kernel_arrays_in(n, memory);
     f.arrays.targets = &f.targets;
     f.arrays.norms = norms;

@@ -144,12 +144,6 @@ int64_t pegasos_kernel_train_work(const pegasos_columns *columns, const pegasos_
 
 /* ---- Columns --------------------------------------------------------------------------------- */
 
-static bool is_stopped(const run *r, double numbers)
-{
-    const pegasos_progress progress = {0, INFINITY, INFINITY};
-    return is_to_stop(r->watch, numbers, &progress);
-}
-
 /* Has columns computed of the rows list[0 .. count - 1] of the block; false: it was stopped. */
 static bool compute(run *r, int64_t count, const int64_t *list)
 {
@@ -159,7 +153,7 @@ static bool compute(run *r, int64_t count, const int64_t *list)
     for (int64_t j = 0; j < count; j++)
         r->wanted[j] = r->rows[list[j]];
     if (r->is_whole)
-        return pegasos_columns_keep(r->columns, count, r->wanted) == 0 && !is_stopped(r, numbers);
+        return pegasos_columns_keep(r->columns, count, r->wanted) == 0 && !stops(r->watch, numbers);
     if (r->n_values + count > r->most_values) { /* room is short: forget those that are there */
         r->n_values = 0;
         for (int64_t l = 0; l < r->m; l++)
@@ -170,7 +164,7 @@ static bool compute(run *r, int64_t count, const int64_t *list)
         return false;
     for (int64_t j = 0; j < count; j++)
         r->place[list[j]] = r->n_values++;
-    return !is_stopped(r, numbers);
+    return !stops(r->watch, numbers);
 }
 
 static pegasos_targets targets_of(const run *r, int64_t k)
@@ -460,7 +454,7 @@ static bool pull(run *r)
             return false;
         pegasos_kernel_push(count, r->places, m, m, r->bytes, r->value_room, K, r->coef, count,
                             NULL, m, r->v);
-        if (is_stopped(r, (double)(count * m) * (double)(K + NUMBERS_PER_VALUE)))
+        if (stops(r->watch, (double)(count * m) * (double)(K + NUMBERS_PER_VALUE)))
             return false;
     }
     return true;
@@ -540,14 +534,13 @@ static void find_unpushed(run *r)
 }
 
 int pegasos_kernel_train(pegasos_columns *columns, const pegasos_linear_set *set, double *scores,
-                         double *unpushed, const pegasos_draws *draws, void *work,
-                         pegasos_watch *watch)
+                         double *unpushed, const pegasos_draws *draws, void *work)
 {
     run r = run_of(columns, set);
     r.columns = columns;
     r.scores = scores;
     r.unpushed = unpushed;
-    r.watch = watch;
+    r.watch = columns->workers->watch;
     assert(set->n_problems >= 1 && set->batch_size >= 1 && !set->bundled);
     lay_out(&r, work);
     find_unpushed(&r);
@@ -567,12 +560,12 @@ int pegasos_kernel_train(pegasos_columns *columns, const pegasos_linear_set *set
             const int64_t left = r.count - begin;
             const int64_t end = begin + (left < DRAWS_TOGETHER ? left : DRAWS_TOGETHER);
             for (int64_t k = 0; k < set->n_problems; k++)
-                if (!take_steps(&r, k, begin, end) || is_stopped(&r, 0))
+                if (!take_steps(&r, k, begin, end) || stops(r.watch, 0))
                     return PEGASOS_STOPPED;
         }
         if (!r.is_whole)
             put_back(&r);
-        if (is_stopped(&r, (double)(set->n_problems * (r.m + r.count))))
+        if (stops(r.watch, (double)(set->n_problems * (r.m + r.count))))
             return PEGASOS_STOPPED;
     }
     return PEGASOS_DONE;

@@ -30,7 +30,6 @@ typedef struct values {
     int64_t n_columns; /* there is room for so many: n, or none is kept */
     pegasos_watch watch;
     int ended; /* what the fit returns if values end it */
-    void *memory;
     matrix_state *s;
     double *norms, *dual;  /* n: K(x_i, x_i), and dual variables that are feasible */
     int64_t *place, *all;  /* n; all: 0, 1, 2, ... */
@@ -76,7 +75,6 @@ static values values_in(void *memory, const pegasos_problem *problem,
     values v = {.problem = problem, .kernel = problem->kernel, .ended = PEGASOS_STOPPED};
     v.n_columns = room_for_columns(v.kernel);
     v.watch = pegasos_watch_of(options);
-    v.memory = memory;
     v.s = (matrix_state *)((char *)memory + pegasos_kernel_kept(n));
     v.norms = (double *)(v.s + 1);
     v.dual = v.norms + n;
@@ -96,9 +94,6 @@ static values values_in(void *memory, const pegasos_problem *problem,
 static bool ask(values *v, int64_t count, const int64_t *rows, int64_t m, const int64_t *others,
                 double *out)
 {
-    pegasos_solution found;
-    pegasos_kernel_found(v->kernel->n_rows, v->memory, &found);
-    const pegasos_progress progress = {found.n_epochs, found.objective, found.relative_gap};
     double sum = 0; /* NaN once a value is not finite */
     if (v->kernel->values(v->kernel->context, count, rows, m, others, out) != 0)
         return false;
@@ -108,7 +103,7 @@ static bool ask(values *v, int64_t count, const int64_t *rows, int64_t m, const 
         v->ended = PEGASOS_OVERFLOW;
         return false;
     }
-    return !is_to_stop(&v->watch, NUMBERS_PER_VALUE * (double)(count * m), &progress);
+    return !stops(&v->watch, NUMBERS_PER_VALUE * (double)(count * m));
 }
 
 /* `values` of pegasos_columns. */
@@ -148,7 +143,7 @@ static bool begin(values *v)
 }
 
 /* Returns a status. */
-static int solve(values *v, const pegasos_options *options)
+static int solve(values *v, const pegasos_options *options, void *memory)
 {
     const int64_t n = v->kernel->n_rows;
     const pegasos_workers workers = {.watch = &v->watch};
@@ -162,11 +157,10 @@ static int solve(values *v, const pegasos_options *options)
                                .values = write_values,
                                .context = v,
                                .block = v->block,
-                               .workers = &workers,
-                               .fit = v->memory};
+                               .workers = &workers};
     const pegasos_matrix matrix = {.columns = &columns, .is_positive = 1, .rank = n};
     const int status = pegasos_kernel_solve_one(&matrix, v->problem, options, v->labels, v->norms,
-                                                v->memory, v->work);
+                                                memory, v->work);
     return status == PEGASOS_STOPPED ? v->ended : status;
 }
 
@@ -179,7 +173,10 @@ int pegasos_kernel_solve(const pegasos_problem *problem, const pegasos_options *
         memset(memory, 0, (size_t)pegasos_kernel_kept(n));
         memset(v.s, 0, sizeof *v.s);
     }
-    const int status = v.s->has_begun || begin(&v) ? solve(&v, options) : v.ended;
+    pegasos_kernel_found(n, memory, solution);
+    v.watch.progress =
+        (pegasos_progress){solution->n_epochs, solution->objective, solution->relative_gap};
+    const int status = v.s->has_begun || begin(&v) ? solve(&v, options, memory) : v.ended;
     pegasos_kernel_found(n, memory, solution);
     const pegasos_targets targets = targets_of(problem, n, v.labels);
     memset(v.dual, 0, (size_t)n * sizeof(double));

@@ -380,7 +380,6 @@ int pegasos_kernel_values(const pegasos_some *x, const pegasos_some *z,
     const pegasos_points *const p = z->points, *const q = x->points;
     block b = {.x = x, .z = z, .workers = workers, .stride = stride, .out = out};
     pegasos_workers alone = *workers;
-    const pegasos_progress progress = {0, INFINITY, INFINITY};
     assert(p->rows.value_bytes == q->rows.value_bytes && p->rows.n_features == q->rows.n_features);
     assert(!is_thin(q, p) || (!z->which && z->first == 0 && z->count == p->rows.n_rows));
     if (x->count == 0 || z->count == 0)
@@ -393,7 +392,7 @@ int pegasos_kernel_values(const pegasos_some *x, const pegasos_some *z,
     const int64_t n_tiles = b.n_across * ((x->count + b.size.x - 1) / b.size.x);
     const double values = (double)(x->count * z->count) / (double)n_tiles;
     const double cost = b.size.cost + WRITTEN + (p->kernel.kind == PEGASOS_SIGMOID ? OF_TANH : 0);
-    if (!share(p->write ? &alone : workers, n_tiles, cost * values, do_tile, &b, &progress))
+    if (!share(p->write ? &alone : workers, n_tiles, cost * values, do_tile, &b))
         return 1;
     return b.ended;
 }

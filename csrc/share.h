@@ -27,7 +27,7 @@ static void do_slot(void *argument, int64_t slot)
 
 /* Does all of n tasks, each of which reads so many numbers; false: stopped. */
 static bool share(const pegasos_workers *workers, int64_t n, double numbers, shared_task task,
-                  void *argument, const pegasos_progress *progress)
+                  void *argument)
 {
     const bool is_shared = workers->threads && numbers * (double)n >= LEAST_SHARED;
     const int64_t most = n < workers->n_threads ? n : workers->n_threads;
@@ -41,8 +41,7 @@ static bool share(const pegasos_workers *workers, int64_t n, double numbers, sha
             do_slot(&r, 0);
         else
             workers->threads->run(workers->threads->context, n_slots, do_slot, &r);
-        if (is_to_stop(workers->watch, numbers * (double)(last - first) / (double)n_slots,
-                       progress))
+        if (stops(workers->watch, numbers * (double)(last - first) / (double)n_slots))
             return false;
     }
     return true;

@@ -87,6 +87,7 @@ pegasos_watch pegasos_watch_of(const pegasos_options *options)
         .context = options->context,
         .every = options->poll_every > 0 ? options->poll_every : NUMBERS_PER_POLL,
         .by_epochs = options->poll_epochs,
+        .progress = {0, INFINITY, INFINITY},
     };
 }
 

@@ -21,6 +21,12 @@ static INLINE bool is_to_stop(pegasos_watch *watch, double numbers,
     return watch->poll && watch->poll(watch->context, progress) != 0;
 }
 
+/* The same where the watch itself knows the progress. */
+static INLINE bool stops(pegasos_watch *watch, double numbers)
+{
+    return is_to_stop(watch, numbers, &watch->progress);
+}
+
 /* To be called at the end of each epoch: whether to stop. */
 static INLINE bool is_to_stop_after_epoch(const pegasos_watch *watch,
                                           const pegasos_progress *progress)

@@ -84,7 +84,7 @@ static trained train(input *in, const task *t, bool is_whole, bool is_cut)
         .pending = room(in, K * t->batch, 8),
         .slopes = t->targets.loss.kind == PEGASOS_HINGE ? NULL : room(in, K * t->batch, 8)};
     void *work = room(in, pegasos_kernel_train_work(&columns, &set), 1);
-    while (pegasos_kernel_train(&columns, &set, scores, unpushed, &t->draws, work, &watch)
+    while (pegasos_kernel_train(&columns, &set, scores, unpushed, &t->draws, work)
            == PEGASOS_STOPPED)
         ;
     return end;

@@ -277,7 +277,7 @@ cdef extern from "core.h" nogil:
                                  void *)
     int64_t pegasos_kernel_train_work(const pegasos_columns *, const pegasos_linear_set *)
     int pegasos_kernel_train(pegasos_columns *, const pegasos_linear_set *, double *, double *,
-                             const pegasos_draws *, void *, pegasos_watch *)
+                             const pegasos_draws *, void *)
 
     ctypedef struct pegasos_choice:
         int64_t count, most
@@ -965,7 +965,7 @@ cdef class Pegasos:
             raise MemoryError(f"Pegasos has no room for {set.n_problems} problems of {n} rows")
         with nogil:
             status = pegasos_kernel_train(&work.columns, &set, &scores[0, 0], &unpushed[0, 0],
-                                          &drawn, room, &watch.c)
+                                          &drawn, room)
             free(room)
         work.end(status)
 

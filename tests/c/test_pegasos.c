@@ -552,7 +552,7 @@ static double kernel_objective(const void *gram, int64_t bytes, int mode, int is
             .coef = coef,
             .active = active,
             .work = malloc((size_t)pegasos_kernel_work(N, bytes, columns.n_columns))};
-        status = pegasos_kernel_run(&matrix, &problem, &arrays, &watch);
+        status = pegasos_kernel_run(&matrix, &problem, &arrays);
         free(arrays.work);
         for (int64_t i = 0; i < N; i++)
             CHECK(is_within_bounds(loss, a[i], weight_of(&targets, i)));
@@ -638,7 +638,7 @@ static void train_kernel(kernel_bench *b, const void *gram, int64_t bytes, int m
     int status;
     do {
         void *work = malloc((size_t)pegasos_kernel_train_work(&columns, set));
-        status = pegasos_kernel_train(&columns, set, b->scores, b->unpushed, &stream, work, &watch);
+        status = pegasos_kernel_train(&columns, set, b->scores, b->unpushed, &stream, work);
         free(work);
     } while (status == PEGASOS_STOPPED);
     CHECK(status == PEGASOS_DONE);
