@@ -212,7 +212,17 @@ static void kernel_push(void)
 {
     for (int64_t i = 0; i < N * K; i++)
         a[i] = 1;
-    pegasos_kernel_push(N, places, N, N, 4, matrix, K, a, N, NULL, N, scores);
+    pegasos_watch nobody = {.every = 1e18};
+    const pegasos_workers workers = {.watch = &nobody};
+    int64_t n_kept = N;
+    pegasos_columns whole = {.n_rows = N,
+                             .value_bytes = 4,
+                             .n_columns = N,
+                             .columns = matrix,
+                             .place = places,
+                             .n_kept = &n_kept,
+                             .workers = &workers};
+    pegasos_columns_push(&whole, K, a, scores);
 }
 
 /* ---- Whole fits of a few rows, to certified gaps ---- */

@@ -447,16 +447,6 @@ enum { PEGASOS_PANEL_BYTES = 4 * PEGASOS_BUNDLE_BYTES };
 void pegasos_kernel_add(int64_t n, double factor, double constant, int64_t value_bytes,
                         const void *column, double *scores);
 
-/* scores[k][j] += sum_r coef[k][r] columns[places[r]][j], j < n: what coefficients of `count`
- * columns add to the scores of n rows, for n_problems problems. From one column to the next there
- * are `stride` numbers of value_bytes, from one problem's coefficients to the next coef_stride, and
- * score_stride of scores. With `which`, the coefficient is coef[k][which[r]]. Coefficients of zero
- * cost nothing. */
-void pegasos_kernel_push(int64_t count, const int64_t *places, int64_t n, int64_t stride,
-                         int64_t value_bytes, const void *columns, int64_t n_problems,
-                         const double *coef, int64_t coef_stride, const int64_t *which,
-                         int64_t score_stride, double *scores);
-
 /* out[i][j] = columns[places[i]][which[j]], i < count, j < m: a block of the kernel matrix from
  * some of its columns; rows of `out` whose place is below 0 are left alone. */
 void pegasos_kernel_gather(int64_t count, const int64_t *places, int64_t stride,
@@ -500,18 +490,20 @@ int pegasos_columns_among(pegasos_columns *columns, int64_t count, const int64_t
 int pegasos_columns_push(pegasos_columns *columns, int64_t n_problems, const double *change,
                          double *pushed);
 
-/* scores[k][i] += sum_r coef[k][r] K(x_rows[r], x_i), of n_problems x count coefficients. is_half,
- * of doubles that are not kept: the rows are the first ones, and values between two serve both. */
+/* scores[k][i] += sum_r coef[k][which[r]] K(x_rows[r], x_i), r < count, of n_problems; from one
+ * problem's coefficients to the next there are coef_stride numbers, and score_stride of scores.
+ * Coefficients of zero cost nothing. Without `which`, the coefficient is coef[k][r]. is_half, of
+ * doubles that are not kept: the rows are the first ones, and values between two serve both. */
 int pegasos_columns_add(pegasos_columns *columns, int64_t count, const int64_t *rows,
-                        int64_t n_problems, const double *coef, int64_t is_half,
-                        int64_t score_stride, double *scores);
+                        int64_t n_problems, const double *coef, int64_t coef_stride,
+                        const int64_t *which, int64_t is_half, int64_t score_stride,
+                        double *scores);
 
-/* scores[p][j] += sum_r coef[p][which[r]] K(x_rows[r], x_rows[j]), j < m, r < count <= m: the
- * scores of some rows, the first of which have the coefficients, of which n_problems rows are
- * coef_stride apart. `values` is scratch for pegasos_columns_block numbers of value_bytes. */
-int pegasos_columns_score(pegasos_columns *columns, int64_t count, int64_t m, const int64_t *rows,
-                          int64_t n_problems, const double *coef, int64_t coef_stride,
-                          const int64_t *which, void *values, double *scores);
+/* scores[k][j] += sum_r coef[k][which[r]] K(x_rows[r], x_others[j]), j < m: to the scores of some
+ * rows, m numbers apart. `values` is scratch for pegasos_columns_block numbers of value_bytes. */
+int pegasos_columns_score(pegasos_columns *columns, int64_t count, const int64_t *rows, int64_t m,
+                          const int64_t *others, int64_t n_problems, const double *coef,
+                          int64_t coef_stride, const int64_t *which, void *values, double *scores);
 
 /* The transpose of some thin rows, to be used again while the same ones are asked for. */
 typedef struct pegasos_choice {

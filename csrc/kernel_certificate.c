@@ -160,7 +160,7 @@ static int score_in_double(const making *c, int64_t count, int64_t m, int64_t n_
                     c->some_coef[p * n_x + r] = coef[p * stride + c->rows[x + r]];
             if (e->in_double(e->context, is_all ? 0 : n_x, c->rows + x, n_z, c->rows + z, &columns)
                     != 0
-                || pegasos_columns_add(columns, n_x, c->sequence, n_points, c->some_coef,
+                || pegasos_columns_add(columns, n_x, c->sequence, n_points, c->some_coef, n_x, NULL,
                                        is_all && !columns->is_whole, m, c->some_scores + z)
                        != 0)
                 return 1;
@@ -184,8 +184,8 @@ static int score_rows(const making *c, int64_t first, int64_t last, bool in_doub
     else {
         for (int64_t j = 0; j < m; j++)
             c->numbers[j] = e->numbers ? e->numbers[c->rows[j]] : c->rows[j];
-        status = pegasos_columns_score(e->columns, count, m, c->numbers, n_points, coef, stride,
-                                       c->rows, c->values, c->some_scores);
+        status = pegasos_columns_score(e->columns, count, c->numbers, m, c->numbers, n_points, coef,
+                                       stride, c->rows, c->values, c->some_scores);
     }
     for (int64_t p = 0; p < n_points && status == 0; p++)
         for (int64_t j = 0; j < m; j++)

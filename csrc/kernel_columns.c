@@ -15,7 +15,7 @@
 #include <string.h>
 
 /* Rows whose columns are computed, or added to scores, at a time; and columns of a block. */
-enum { ROWS = 256, WIDTH = 4096, SCORES = 8192, MIRRORED = 512, GATHERED = 16 };
+enum { ROWS = 256, WIDTH = 4096, MIRRORED = 512, GATHERED = 16 };
 /* Numbers this far apart each take a line of cache: computing products of thick rows is faster. */
 enum { FAR = 16 };
 /* A kernel value that is there is added to a score in so many values' time. */
@@ -128,6 +128,38 @@ int pegasos_columns_keep(pegasos_columns *c, int64_t count, const int64_t *rows)
 
 /* ---- Values among rows ----------------------------------------------------------------------- */
 
+/* Numbers far apart each take a line of cache: those of the next column are asked for meanwhile. */
+#define DEFINE_GATHER(VALUE)                                                                       \
+    static void gather_##VALUE(int64_t count, const int64_t *places, int64_t stride,               \
+                               const VALUE *columns, int64_t m, const int64_t *which,              \
+                               int64_t out_stride, VALUE *out)                                     \
+    {                                                                                              \
+        for (int64_t i = 0; i < count; i++, out += out_stride) {                                   \
+            const int64_t place = places[i], next = i + 1 < count ? places[i + 1] : -1;            \
+            if (place < 0)                                                                         \
+                continue;                                                                          \
+            const VALUE *from = columns + place * stride;                                          \
+            const VALUE *ahead = columns + (next < 0 ? place : next) * stride;                     \
+            for (int64_t j = 0; j < m; j++) {                                                      \
+                out[j] = from[which[j]];                                                           \
+                PREFETCH(ahead + which[j]);                                                        \
+            }                                                                                      \
+        }                                                                                          \
+    }
+DEFINE_GATHER(float)
+DEFINE_GATHER(double)
+
+void pegasos_kernel_gather(int64_t count, const int64_t *places, int64_t stride,
+                           int64_t value_bytes, const void *columns, int64_t m,
+                           const int64_t *which, int64_t out_stride, void *out)
+{
+    assert(count >= 0 && m >= 0 && are_in_range(which, m, 0, INT64_MAX));
+    if (value_bytes == 4)
+        gather_float(count, places, stride, columns, m, which, out_stride, out);
+    else
+        gather_double(count, places, stride, columns, m, which, out_stride, out);
+}
+
 typedef struct gathering {
     const pegasos_columns *c;
     int64_t count, m, stride;
@@ -184,24 +216,97 @@ int pegasos_columns_among(pegasos_columns *c, int64_t count, const int64_t *rows
 
 /* ---- Scores ---------------------------------------------------------------------------------- */
 
+/* Scores of `SCORES` rows are updated by `PUSH_COLUMNS` columns before the next rows: both stay in
+ * cache. */
+enum { SCORES = 8192, PUSH_COLUMNS = 16, PUSH_TOGETHER = 4, PUSH_LANES = 8 };
+
+/* What coefficients of `count` columns add to the scores of n rows, for several problems. From one
+ * column to the next there are `stride` numbers. */
 typedef struct pushing {
     int64_t count, n, stride, value_bytes, n_problems, coef_stride, score_stride;
-    const double *mirrored; /* not NULL: coefficients of rows 0 .. n_mirrored - 1, to which all */
-    int64_t n_mirrored;     /* belong, and values between two of them serve both */
-    const int64_t *places, *which;
-    const char *columns;
+    const int64_t *places, *which; /* of columns and coefficients; NULL: 0, 1, 2, ... */
+    const void *columns;
     const double *coef;
     double *scores;
+    int64_t n_mirrored; /* coefficients are of rows 0 .. n_mirrored - 1, and values between two of
+                           these serve both; 0: not so */
 } pushing;
 
-static void do_push(void *argument, int64_t slot, int64_t k)
+/* to += u column + constant */
+#define DEFINE_PUSH(VALUE)                                                                         \
+    CLONES_WIDE static void push_##VALUE(int64_t m, double u, double constant,                     \
+                                         const VALUE *restrict column, double *restrict to)        \
+    {                                                                                              \
+        const int64_t full = m - m % PUSH_LANES;                                                   \
+        for (int64_t i = 0; i < full; i += PUSH_LANES)                                             \
+            for (int l = 0; l < PUSH_LANES; l++)                                                   \
+                to[i + l] += u * (double)column[i + l] + constant;                                 \
+        for (int64_t i = full; i < m; i++)                                                         \
+            to[i] += u * (double)column[i] + constant;                                             \
+    }
+DEFINE_PUSH(float)
+DEFINE_PUSH(double)
+
+void pegasos_kernel_add(int64_t n, double factor, double constant, int64_t value_bytes,
+                        const void *column, double *scores)
+{
+    if (value_bytes == 4)
+        push_float(n, factor, constant, column, scores);
+    else
+        push_double(n, factor, constant, column, scores);
+}
+
+/* Adds four columns to scores, one after the other for each row: as if by four pushes. Then the
+ * columns from number r on, up to PUSH_COLUMNS, to scores of problem k, of rows number first ..
+ * first + m - 1. */
+#define DEFINE_PUSH_SOME(VALUE)                                                                    \
+    static INLINE void push_four_##VALUE(int64_t m, const double *u, const VALUE *const *columns,  \
+                                         double *restrict to)                                      \
+    {                                                                                              \
+        const VALUE *restrict c0 = columns[0], *restrict c1 = columns[1];                          \
+        const VALUE *restrict c2 = columns[2], *restrict c3 = columns[3];                          \
+        const double u0 = u[0], u1 = u[1], u2 = u[2], u3 = u[3];                                   \
+        const int64_t full = m - m % PUSH_LANES;                                                   \
+        for (int64_t i = 0; i < full; i += PUSH_LANES)                                             \
+            for (int l = 0; l < PUSH_LANES; l++)                                                   \
+                to[i + l] = to[i + l] + u0 * (double)c0[i + l] + u1 * (double)c1[i + l]            \
+                            + u2 * (double)c2[i + l] + u3 * (double)c3[i + l];                     \
+        for (int64_t i = full; i < m; i++)                                                         \
+            to[i] = to[i] + u0 * (double)c0[i] + u1 * (double)c1[i] + u2 * (double)c2[i]           \
+                    + u3 * (double)c3[i];                                                          \
+    }                                                                                              \
+                                                                                                   \
+    CLONES_WIDE static void push_some_##VALUE(const pushing *p, int64_t r, int64_t k,              \
+                                              int64_t first, int64_t m)                            \
+    {                                                                                              \
+        const VALUE *const columns = (const VALUE *)p->columns + first, *chosen[PUSH_COLUMNS];     \
+        const double *const coef = p->coef + k * p->coef_stride;                                   \
+        double *const to = p->scores + k * p->score_stride + first, u[PUSH_COLUMNS];               \
+        int64_t n = 0, done = 0;                                                                   \
+        for (int64_t j = r; j < p->count && j < r + PUSH_COLUMNS; j++) {                           \
+            u[n] = coef[p->which ? p->which[j] : j];                                               \
+            chosen[n] = columns + (p->places ? p->places[j] : j) * p->stride;                      \
+            n += u[n] != 0;                                                                        \
+        }                                                                                          \
+        for (; done + PUSH_TOGETHER <= n; done += PUSH_TOGETHER)                                   \
+            push_four_##VALUE(m, u + done, chosen + done, to);                                     \
+        for (; done < n; done++)                                                                   \
+            push_##VALUE(m, u[done], 0, chosen[done], to);                                         \
+    }
+DEFINE_PUSH_SOME(float)
+DEFINE_PUSH_SOME(double)
+
+static void do_push(void *argument, int64_t slot, int64_t task)
 {
     const pushing *const p = argument;
-    const int64_t first = k * SCORES;
+    const int64_t first = task * SCORES, m = least_of(SCORES, p->n - first);
     (void)slot;
-    pegasos_kernel_push(p->count, p->places, least_of(SCORES, p->n - first), p->stride,
-                        p->value_bytes, p->columns + first * p->value_bytes, p->n_problems, p->coef,
-                        p->coef_stride, p->which, p->score_stride, p->scores + first);
+    for (int64_t r = 0; r < p->count; r += PUSH_COLUMNS)
+        for (int64_t k = 0; k < p->n_problems; k++)
+            if (p->value_bytes == 4)
+                push_some_float(p, r, k, first, m);
+            else
+                push_some_double(p, r, k, first, m);
 }
 
 static bool push_all(const pegasos_columns *c, pushing *p)
@@ -245,20 +350,16 @@ static void do_pull(void *argument, int64_t slot, int64_t r)
             weighted_sum(g->m, g->coef + k * p->coef_stride, g->columns + r * p->stride);
 }
 
-/* Adds at most ROWS columns that are computed, number which[r] of the coefficients; not 0: stopped.
- */
+/* Adds at most ROWS columns that are computed, which has a number for each; not 0: stopped. */
 static int push_computed(pegasos_columns *c, int64_t count, const int64_t *rows, pushing p)
 {
     const int64_t n = c->n_rows, width = c->is_whole ? n : least_of(WIDTH, n);
     const int64_t most = rows_of_block(width), *const which = p.which;
     double *const scores = p.scores;
-    int64_t places[ROWS];
     p.columns = c->block;
-    p.places = places;
-    for (int64_t j = 0; j < ROWS; j++)
-        places[j] = j;
+    p.places = NULL;
     for (int64_t j = 0; j < count; j += p.count)
-        for (int64_t first = p.mirrored ? rows[j] : 0; first < n; first += p.n) {
+        for (int64_t first = p.n_mirrored > 0 ? rows[j] : 0; first < n; first += p.n) {
             p.count = least_of(most, count - j);
             p.n = p.stride = least_of(width, n - first);
             p.which = which + j;
@@ -268,27 +369,30 @@ static int push_computed(pegasos_columns *c, int64_t count, const int64_t *rows,
                 return 1;
             const int64_t own = rows[j] + p.count, begin = own > first ? own : first;
             const int64_t m = least_of(p.n_mirrored, first + p.n) - begin;
-            pulling g = {&p, p.mirrored + begin, (double *)c->block + begin - first, m,
+            pulling g = {&p, p.coef + begin, (double *)c->block + begin - first, m,
                          scores + rows[j]};
-            if (p.mirrored && m > 0 && !share(c->workers, p.count, (double)m, do_pull, &g))
+            if (m > 0 && !share(c->workers, p.count, (double)m, do_pull, &g))
                 return 1;
         }
     return 0;
 }
 
-/* Adds at most ROWS columns, those that are kept first. */
-static int push_some(pegasos_columns *c, int64_t count, const int64_t *rows, pushing p)
+/* Adds columns number first, first + 1, ... of the listed rows, at most ROWS, those that are kept
+ * first; not 0: stopped. */
+static int push_some(pegasos_columns *c, int64_t first, int64_t count, const int64_t *rows,
+                     pushing p)
 {
+    const int64_t *const which = p.which;
     int64_t places[ROWS], own[ROWS], missing[ROWS], others[ROWS], n_missing = 0;
     p.count = 0;
-    for (int64_t j = 0; j < count; j++) {
-        const int64_t place = c->place ? c->place[rows[j]] : -1;
+    for (int64_t j = first; j < count && j < first + ROWS; j++) {
+        const int64_t place = c->place ? c->place[rows[j]] : -1, number = which ? which[j] : j;
         if (place >= 0) {
             places[p.count] = place;
-            own[p.count++] = p.which ? p.which[j] : j;
+            own[p.count++] = number;
         } else {
             missing[n_missing] = rows[j];
-            others[n_missing++] = p.which ? p.which[j] : j;
+            others[n_missing++] = number;
         }
     }
     p.places = places;
@@ -296,41 +400,32 @@ static int push_some(pegasos_columns *c, int64_t count, const int64_t *rows, pus
     if (!push_all(c, &p))
         return 1;
     p.which = others;
-    return n_missing > 0 ? push_computed(c, n_missing, missing, p) : 0;
-}
-
-/* Columns serve later calls as well, if there is room, and computing them again is not cheap. */
-static int keep_if_worth(pegasos_columns *c, int64_t count, const int64_t *rows)
-{
-    const bool is_worth = c->place && (c->is_all_at_once || !c->is_cheap);
-    return is_worth ? pegasos_columns_keep(c, count, rows) : 0;
-}
-
-static pushing pushing_of(const pegasos_columns *c, int64_t n_problems, const double *coef,
-                          int64_t coef_stride, int64_t score_stride, double *scores)
-{
-    return (pushing){.n = c->n_rows,
-                     .stride = c->n_rows,
-                     .value_bytes = c->value_bytes,
-                     .columns = c->columns,
-                     .n_problems = n_problems,
-                     .coef = coef,
-                     .coef_stride = coef_stride,
-                     .score_stride = score_stride,
-                     .scores = scores};
+    return push_computed(c, n_missing, missing, p);
 }
 
 int pegasos_columns_add(pegasos_columns *c, int64_t count, const int64_t *rows, int64_t n_problems,
-                        const double *coef, int64_t is_half, int64_t score_stride, double *scores)
+                        const double *coef, int64_t coef_stride, const int64_t *which,
+                        int64_t is_half, int64_t score_stride, double *scores)
 {
-    pushing p = pushing_of(c, n_problems, coef, count, score_stride, scores);
-    assert(!is_half || (c->value_bytes == 8 && !c->place && !c->is_whole));
-    p.mirrored = is_half ? coef : NULL;
-    p.n_mirrored = count;
-    if (keep_if_worth(c, count, rows) != 0)
+    /* Columns serve later calls as well, if there is room, and computing them again is not cheap.
+     */
+    const bool is_worth = c->place && (c->is_all_at_once || !c->is_cheap);
+    const pushing p = {.n = c->n_rows,
+                       .stride = c->n_rows,
+                       .value_bytes = c->value_bytes,
+                       .columns = c->columns,
+                       .n_problems = n_problems,
+                       .coef = coef,
+                       .coef_stride = coef_stride,
+                       .which = which,
+                       .n_mirrored = is_half ? count : 0,
+                       .score_stride = score_stride,
+                       .scores = scores};
+    assert(!is_half || (c->value_bytes == 8 && !c->place && !c->is_whole && !which));
+    if (is_worth && pegasos_columns_keep(c, count, rows) != 0)
         return 1;
-    for (int64_t j = 0; j < count; j += ROWS, p.coef += ROWS)
-        if (push_some(c, least_of(ROWS, count - j), rows + j, p) != 0)
+    for (int64_t j = 0; j < count; j += ROWS)
+        if (push_some(c, j, count, rows, p) != 0)
             return 1;
     return 0;
 }
@@ -339,7 +434,6 @@ int pegasos_columns_push(pegasos_columns *c, int64_t n_problems, const double *c
                          double *pushed)
 {
     const int64_t n = c->n_rows;
-    pushing p = pushing_of(c, n_problems, change, n, n, pushed);
     int64_t rows[ROWS], count = 0;
     memset(pushed, 0, (size_t)(n_problems * n) * sizeof(double));
     for (int64_t i = 0; i < n; i++) {
@@ -350,29 +444,30 @@ int pegasos_columns_push(pegasos_columns *c, int64_t n_problems, const double *c
             rows[count++] = i;
         if (count == 0 || (count < ROWS && i < n - 1))
             continue;
-        p.which = rows;
-        if (keep_if_worth(c, count, rows) != 0 || push_some(c, count, rows, p) != 0)
+        if (pegasos_columns_add(c, count, rows, n_problems, change, n, rows, 0, n, pushed) != 0)
             return 1;
         count = 0;
     }
     return 0;
 }
 
-int pegasos_columns_score(pegasos_columns *c, int64_t count, int64_t m, const int64_t *rows,
-                          int64_t n_problems, const double *coef, int64_t coef_stride,
-                          const int64_t *which, void *values, double *scores)
+int pegasos_columns_score(pegasos_columns *c, int64_t count, const int64_t *rows, int64_t m,
+                          const int64_t *others, int64_t n_problems, const double *coef,
+                          int64_t coef_stride, const int64_t *which, void *values, double *scores)
 {
-    pushing p = pushing_of(c, n_problems, coef, coef_stride, m, scores);
-    int64_t places[ROWS];
-    for (int64_t j = 0; j < ROWS; j++)
-        places[j] = j;
-    p.n = p.stride = m;
-    p.columns = values;
-    p.places = places;
+    pushing p = {.n = m,
+                 .stride = m,
+                 .value_bytes = c->value_bytes,
+                 .columns = values,
+                 .n_problems = n_problems,
+                 .coef = coef,
+                 .coef_stride = coef_stride,
+                 .score_stride = m,
+                 .scores = scores};
     for (int64_t j = 0; j < count; j += p.count) {
         p.count = least_of(rows_of_block(m), count - j);
         p.which = which + j;
-        if (pegasos_columns_among(c, p.count, rows + j, m, rows, m, values) != 0
+        if (pegasos_columns_among(c, p.count, rows + j, m, others, m, values) != 0
             || !push_all(c, &p))
             return 1;
     }

@@ -34,8 +34,8 @@ enum { DRAWS_TOGETHER = 64 };
 enum { TOGETHER = 128, TOGETHER_IN_BLOCK = 64 };
 /* A row of a margin below this may well violate it when it is drawn. */
 static const double NEARLY = 1.2;
-/* Rows that are pulled together, and unpushed rows that are pushed to all. */
-enum { PULLED_TOGETHER = 512, PUSHED_TOGETHER = 512 };
+/* So many unpushed rows are pushed to all. */
+enum { PUSHED_TOGETHER = 512 };
 /* What a kernel value costs, in numbers read. */
 enum { NUMBERS_PER_VALUE = 8 };
 
@@ -45,9 +45,9 @@ typedef struct run {
     double *scores, *unpushed; /* of all rows */
     pegasos_watch *watch;
     int64_t n, bytes;
-    bool is_whole;      /* blocks have all rows: arrays are the state's, columns the matrix's */
-    int64_t n_unpushed; /* rows that are marked as such */
-    int8_t *is_unpushed, *marks;
+    bool is_whole; /* blocks have all rows: arrays are the state's, columns the matrix's */
+    int64_t n_unpushed, *unpushed_rows; /* at most PUSHED_TOGETHER */
+    int8_t *marks;
     double *pushed; /* n_problems x n */
     /* The block: m rows, ascending, and the place of each row of the matrix among them. */
     int64_t m, *rows, *local;
@@ -69,8 +69,8 @@ typedef struct run {
     double *counts, *slopes;
     int64_t *pending;
     /* Scratch */
-    double *key, *coef;
-    int64_t *list, *wanted, *some, *places;
+    double *key;
+    int64_t *list, *wanted;
 } run;
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
@@ -96,7 +96,6 @@ static int64_t lay_out(run *r, char *work)
     const int64_t draws = longest_block(n), pending = K * (batch - 1);
     const int64_t most = r->is_whole || draws + pending > n ? n : draws + pending;
     int64_t used = 0;
-    r->is_unpushed = take(work, &used, n);
     r->marks = take(work, &used, n);
     r->local = take(work, &used, n * 8);
     r->rows = take(work, &used, most * 8);
@@ -109,9 +108,7 @@ static int64_t lay_out(run *r, char *work)
     r->pushed = take(work, &used, K * n * 8);
     if (r->is_whole)
         return used;
-    r->some = take(work, &used, PULLED_TOGETHER * 8);
-    r->places = take(work, &used, PULLED_TOGETHER * 8);
-    r->coef = take(work, &used, K * PULLED_TOGETHER * 8);
+    r->unpushed_rows = take(work, &used, PUSHED_TOGETHER * 8);
     r->place = take(work, &used, most * 8);
     r->problems = take(work, &used, K * (int64_t)sizeof(pegasos_linear));
     r->factor = take(work, &used, K * 8);
@@ -124,7 +121,7 @@ static int64_t lay_out(run *r, char *work)
     r->counts = r->set->counts ? take(work, &used, K * most * 8) : NULL;
     /* Where pending rows make blocks long, there is room for fewer columns than rows. */
     const int64_t columns = LONGEST * (int64_t)LONGEST / most;
-    r->most_values = columns > most ? most : columns > PULLED_TOGETHER ? columns : PULLED_TOGETHER;
+    r->most_values = columns > most ? most : columns > PUSHED_TOGETHER ? columns : PUSHED_TOGETHER;
     r->value_room = take(work, &used, r->most_values * most * r->bytes);
     return used;
 }
@@ -392,12 +389,43 @@ static void use_state(run *r)
     r->counts = set->counts;
 }
 
-/* Lets a block work on copies of what belongs to its rows. */
-static void copy_state(run *r)
+/* Lets the scores of all rows know all coefficients; false: it was stopped. */
+static bool push(run *r)
+{
+    const int64_t K = r->set->n_problems;
+    if (pegasos_columns_push(r->columns, K, r->unpushed, r->pushed) != 0)
+        return false;
+    for (int64_t i = 0; i < K * r->n; i++) {
+        r->scores[i] += r->pushed[i];
+        r->unpushed[i] = 0;
+    }
+    r->n_unpushed = 0;
+    return true;
+}
+
+/* Lists unpushed rows, or pushes them if there are many; false: it was stopped. */
+static bool find_unpushed(run *r)
+{
+    r->n_unpushed = 0;
+    for (int64_t i = 0; i < r->n && r->n_unpushed < PUSHED_TOGETHER; i++) {
+        bool is_unpushed = false;
+        for (int64_t k = 0; k < r->set->n_problems; k++)
+            is_unpushed |= r->unpushed[k * r->n + i] != 0;
+        if (is_unpushed)
+            r->unpushed_rows[r->n_unpushed++] = i;
+    }
+    return r->n_unpushed < PUSHED_TOGETHER || push(r);
+}
+
+/* Lets a block work on copies of what belongs to its rows, with scores of all coefficients; false:
+ * it was stopped. */
+static bool copy_state(run *r)
 {
     const pegasos_linear_set *set = r->set;
     const int64_t K = set->n_problems, batch = set->batch_size;
     const size_t bytes = (size_t)(K * r->m) * sizeof(double);
+    if (!find_unpushed(r))
+        return false;
     r->column = r->place;
     r->values = r->value_room;
     r->n_values = 0;
@@ -419,6 +447,9 @@ static void copy_state(run *r)
         for (int64_t l = 0; l < r->m; l++)
             r->v[k * r->m + l] = r->scores[k * r->n + r->rows[l]];
     }
+    return pegasos_columns_score(r->columns, r->n_unpushed, r->unpushed_rows, r->m, r->rows, K,
+                                 r->unpushed, r->n, r->unpushed_rows, r->value_room, r->v)
+           == 0;
 }
 
 /* Begins the block at draw number `first`; false: there is none. */
@@ -431,32 +462,6 @@ static bool begin_block(run *r, const pegasos_draws *draws, int64_t first)
     if (r->count == 0)
         return false;
     find_rows(r);
-    return true;
-}
-
-/* Adds what unpushed coefficients make to the scores of the block's copies; false: stopped. */
-static bool pull(run *r)
-{
-    const int64_t K = r->set->n_problems, m = r->m;
-    for (int64_t i = 0; i < r->n;) {
-        int64_t count = 0;
-        for (; i < r->n && count < PULLED_TOGETHER; i++)
-            if (r->is_unpushed[i]) {
-                r->places[count] = count;
-                r->some[count++] = i;
-            }
-        if (count == 0)
-            break;
-        for (int64_t k = 0; k < K; k++)
-            for (int64_t j = 0; j < count; j++)
-                r->coef[k * count + j] = r->unpushed[k * r->n + r->some[j]];
-        if (pegasos_columns_among(r->columns, count, r->some, m, r->rows, m, r->value_room) != 0)
-            return false;
-        pegasos_kernel_push(count, r->places, m, m, r->bytes, r->value_room, K, r->coef, count,
-                            NULL, m, r->v);
-        if (stops(r->watch, (double)(count * m) * (double)(K + NUMBERS_PER_VALUE)))
-            return false;
-    }
     return true;
 }
 
@@ -493,10 +498,6 @@ static void put_back(run *r)
                 sums[i] += r->late[k * m + l];
             if (r->counts)
                 set->counts[k * n + i] += r->counts[k * m + l];
-            if (gained != 0 && !r->is_unpushed[i]) {
-                r->is_unpushed[i] = 1;
-                r->n_unpushed++;
-            }
         }
         const size_t waiting = (size_t)r->problems[k].n_pending * 8;
         memcpy(set->pending + k * batch, r->pending + k * batch, waiting);
@@ -506,32 +507,7 @@ static void put_back(run *r)
     }
 }
 
-/* Lets the scores of all rows know all coefficients; false: it was stopped. */
-static bool push(run *r)
-{
-    const int64_t K = r->set->n_problems;
-    if (pegasos_columns_push(r->columns, K, r->unpushed, r->pushed) != 0)
-        return false;
-    for (int64_t i = 0; i < K * r->n; i++) {
-        r->scores[i] += r->pushed[i];
-        r->unpushed[i] = 0;
-    }
-    memset(r->is_unpushed, 0, (size_t)r->n);
-    r->n_unpushed = 0;
-    return true;
-}
-
 /* ---- The run --------------------------------------------------------------------------------- */
-
-static void find_unpushed(run *r)
-{
-    memset(r->is_unpushed, 0, (size_t)r->n);
-    for (int64_t k = 0; k < r->set->n_problems; k++)
-        for (int64_t i = 0; i < r->n; i++)
-            r->is_unpushed[i] |= r->unpushed[k * r->n + i] != 0;
-    for (int64_t i = 0; i < r->n; i++)
-        r->n_unpushed += r->is_unpushed[i];
-}
 
 int pegasos_kernel_train(pegasos_columns *columns, const pegasos_linear_set *set, double *scores,
                          double *unpushed, const pegasos_draws *draws, void *work)
@@ -543,19 +519,16 @@ int pegasos_kernel_train(pegasos_columns *columns, const pegasos_linear_set *set
     r.watch = columns->workers->watch;
     assert(set->n_problems >= 1 && set->batch_size >= 1 && !set->bundled);
     lay_out(&r, work);
-    find_unpushed(&r);
-    if (r.is_whole)
+    if (r.is_whole) {
         use_state(&r);
-    for (int64_t first; (first = next_draw(set->n_problems, set->problems)) >= 0;) {
-        if (r.n_unpushed >= (r.is_whole ? 1 : PUSHED_TOGETHER) && !push(&r))
+        if (!push(&r))
             return PEGASOS_STOPPED;
+    }
+    for (int64_t first; (first = next_draw(set->n_problems, set->problems)) >= 0;) {
         if (!begin_block(&r, draws, first))
             break;
-        if (!r.is_whole) {
-            copy_state(&r);
-            if (!pull(&r) || !fetch_violators(&r))
-                return PEGASOS_STOPPED;
-        }
+        if (!r.is_whole && (!copy_state(&r) || !fetch_violators(&r)))
+            return PEGASOS_STOPPED;
         for (int64_t begin = 0; begin < r.count; begin += DRAWS_TOGETHER) {
             const int64_t left = r.count - begin;
             const int64_t end = begin + (left < DRAWS_TOGETHER ? left : DRAWS_TOGETHER);

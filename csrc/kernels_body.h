@@ -40,23 +40,6 @@ static INLINE VALUE NAME(exp_of)(VALUE x)
     return (1 + (r + r * r * EXP_TAIL(r))) * power;
 }
 
-/* Numbers far apart each take a line of cache: those of the next column are asked for meanwhile. */
-static void NAME(gather)(int64_t count, const int64_t *places, int64_t stride, const VALUE *columns,
-                         int64_t m, const int64_t *which, int64_t out_stride, VALUE *out)
-{
-    for (int64_t i = 0; i < count; i++, out += out_stride) {
-        const int64_t place = places[i], next = i + 1 < count ? places[i + 1] : -1;
-        if (place < 0)
-            continue;
-        const VALUE *from = columns + place * stride;
-        const VALUE *ahead = columns + (next < 0 ? place : next) * stride;
-        for (int64_t j = 0; j < m; j++) {
-            out[j] = from[which[j]];
-            PREFETCH(ahead + which[j]);
-        }
-    }
-}
-
 static INLINE const VALUE *NAME(row_of)(const lines *rows, int64_t i, int64_t d)
 {
     return (const VALUE *)rows->values + (rows->which ? rows->which[i] : rows->first + i) * d;

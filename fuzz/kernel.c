@@ -267,19 +267,27 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     /* scores of coefficients on columns */
     if (kind == PEGASOS_LINEAR && !in.extreme) {
         const int64_t count = take_in(&in, 0, 5), problems = take_in(&in, 1, 3);
-        int64_t *places = room(&in, count, 8);
+        int64_t *rows = room(&in, count, 8), *place = room(&in, stride, 8);
         double *coef = room(&in, problems * count, 8), *scores = room(&in, problems * stride, 8);
+        pegasos_columns columns = {.n_rows = stride,
+                                   .value_bytes = bytes,
+                                   .columns = K,
+                                   .place = place,
+                                   .workers = &workers};
+        for (int64_t i = 0; i < stride; i++)
+            place[i] = i < n ? n - 1 - i : -1;
         for (int64_t r = 0; r < count; r++)
-            places[r] = take_in(&in, 0, n - 1);
+            rows[r] = take_in(&in, 0, (n < stride ? n : stride) - 1);
         for (int64_t r = 0; r < problems * count; r++)
             coef[r] = take_number(&in);
-        pegasos_kernel_push(count, places, stride, stride, bytes, K, problems, coef, count, NULL,
-                            stride, scores);
+        MUST(pegasos_columns_add(&columns, count, rows, problems, coef, count, NULL, 0, stride,
+                                 scores)
+             == 0);
         for (int64_t k = 0; k < problems; k++)
             for (int64_t j = 0; j < stride; j++) {
                 double sum = 0;
                 for (int64_t r = 0; r < count; r++)
-                    sum += coef[k * count + r] * number(K, bytes, places[r] * stride + j);
+                    sum += coef[k * count + r] * number(K, bytes, place[rows[r]] * stride + j);
                 MUST(fabs(scores[k * stride + j] - sum) <= 1e-6 * (1 + fabs(sum)));
             }
     }

@@ -254,7 +254,7 @@ cdef extern from "core.h" nogil:
     int pegasos_columns_among(pegasos_columns *, int64_t, const int64_t *, int64_t, const int64_t *,
                               int64_t, void *)
     int pegasos_columns_add(pegasos_columns *, int64_t, const int64_t *, int64_t, const double *,
-                            int64_t, int64_t, double *)
+                            int64_t, const int64_t *, int64_t, int64_t, double *)
 
     ctypedef struct pegasos_factor:
         pegasos_rows rows
@@ -1722,7 +1722,8 @@ cdef class Columns:
         work = Work.of(self.x, self.z, watch, n_threads, self)
         with nogil:
             status = pegasos_columns_add(&work.columns, rows.shape[0], &rows[0], coef.shape[0],
-                                         &coef[0, 0], False, apart, &scores[0, 0])
+                                         &coef[0, 0], rows.shape[0], NULL, False, apart,
+                                         &scores[0, 0])
         work.end(PEGASOS_STOPPED if status else PEGASOS_DONE)
 
     def certify(self, Targets targets not None, const double[:, ::1] coef not None,
