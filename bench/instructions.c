@@ -192,10 +192,10 @@ static void kernel_values(const pegasos_rows *rows, int64_t kind)
         .norms = row_norms,
         .is_thick = rows == &sparse_rows
     };
-    const pegasos_some all = {&points, 0, N, NULL};
     pegasos_watch nobody = {.every = 1e18};
     const pegasos_workers workers = {.scratch = panel, .watch = &nobody};
-    pegasos_kernel_values(&all, &all, &workers, N, matrix);
+    pegasos_source source = {.x = &points, .z = &points, .workers = &workers};
+    pegasos_kernel_values(&source, N, NULL, 0, N, NULL, N, matrix);
 }
 
 static void kernel_gauss(void)

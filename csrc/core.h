@@ -413,16 +413,13 @@ typedef struct pegasos_points {
     int64_t by_differences; /* 1: |x - z|^2 of PEGASOS_GAUSSIAN is computed as it is written */
     int64_t is_thick;       /* 1: a good part of sparse rows is stored, say 4 %: what costs time in
                                products with such is to reach the sums, not to multiply */
-    pegasos_rows inverted;  /* the transpose of sparse rows of which little is stored, for products
-                               with such; n_rows is 0: there is none */
+    int64_t is_thin;        /* 1: little of sparse rows is stored: products with such are by their
+                               transpose, */
+    pegasos_rows transpose; /* that of all rows, to be used again; n_rows is 0: it is not there */
     /* If not NULL: writes values of any kernel, in place of all that; not 0: it has failed. */
     int (*write)(const pegasos_some *x, const pegasos_some *z, int64_t stride, void *out);
     void *context; /* what belongs to these points */
 } pegasos_points;
-
-/* Writes the transpose to `out`, whose `values`, `indices` and `indptr` have room for as many
- * numbers as are stored, indices of index_bytes, and n_features + 1 offsets of 8 bytes. */
-void pegasos_invert(const pegasos_some *some, pegasos_rows *out);
 
 /* What values are computed with. */
 typedef struct pegasos_workers {
@@ -433,12 +430,27 @@ typedef struct pegasos_workers {
     pegasos_watch *watch;
 } pegasos_workers;
 
+/* Transposes some CSR rows, unless `out` is their transpose already. `room` has
+ * pegasos_transpose_bytes of the points. Returns of how many rows it is: of all, if none is there
+ * twice, else of as many as there is room for. */
+int64_t pegasos_transpose_bytes(const pegasos_rows *rows);
+int64_t pegasos_transpose(const pegasos_some *some, void *room, pegasos_rows *out);
+
 int64_t pegasos_kernel_scratch(const pegasos_points *x, const pegasos_points *z, int64_t n_threads);
 
-/* out[i][j] = K(x_i, z_j), with `stride` numbers from one row to the next; not 0: it was stopped,
- * or the points' own function has failed. If z has a transpose, z is all of its points. */
-int pegasos_kernel_values(const pegasos_some *x, const pegasos_some *z,
-                          const pegasos_workers *workers, int64_t stride, void *out);
+/* Between which points there are values. */
+typedef struct pegasos_source {
+    const pegasos_points *x, *z;
+    const pegasos_workers *workers;
+    pegasos_rows transpose; /* in scratch, of thin rows z asked for last; zeros at first */
+} pegasos_source;
+
+/* Of a pegasos_source, writes K(x_i, z_j) to `out`, i of rows[0 .. count - 1] (NULL: of 0 .. count -
+ * 1), for m rows j: those that are listed or, if `which` is NULL, from `first` on. From one row of
+ * `out` to the next there are `stride` numbers. Not 0: it was stopped, or the points' own function
+ * has failed. */
+int pegasos_kernel_values(void *source, int64_t count, const int64_t *rows, int64_t first,
+                          int64_t m, const int64_t *which, int64_t stride, void *out);
 
 /* Products of thick rows have so many numbers of scratch, in bytes for each feature. */
 enum { PEGASOS_PANEL_BYTES = 4 * PEGASOS_BUNDLE_BYTES };
@@ -468,8 +480,7 @@ typedef struct pegasos_columns {
     int64_t is_whole;       /* 1: a row's values are computed with all rows at once */
     int64_t is_cheap;       /* 1: values that are added to scores are computed, not kept */
     int64_t is_thick;       /* 1: computing few values of a column is faster than finding them */
-    /* Writes K(x_i, x_j), i of rows[0 .. count - 1], for m rows j: those that are listed or, if
-     * `which` is NULL, from `first` on. Not 0: it was stopped. It asks its watch. */
+    /* Writes K(x_i, x_j), as pegasos_kernel_values does; `rows` are listed. It asks its watch. */
     int (*values)(void *context, int64_t count, const int64_t *rows, int64_t first, int64_t m,
                   const int64_t *which, int64_t stride, void *out);
     void *context;
@@ -504,27 +515,6 @@ int pegasos_columns_add(pegasos_columns *columns, int64_t count, const int64_t *
 int pegasos_columns_score(pegasos_columns *columns, int64_t count, const int64_t *rows, int64_t m,
                           const int64_t *others, int64_t n_problems, const double *coef,
                           int64_t coef_stride, const int64_t *which, void *values, double *scores);
-
-/* The transpose of some thin rows, to be used again while the same ones are asked for. */
-typedef struct pegasos_choice {
-    pegasos_points points;
-    int64_t count;
-    int64_t most; /* rows at a time */
-    void *room;   /* pegasos_choice_bytes; NULL: rows are not thin */
-} pegasos_choice;
-
-int64_t pegasos_choice_bytes(const pegasos_points *points, int64_t most);
-
-/* What pegasos_columns_values needs: values between points x and z. */
-typedef struct pegasos_source {
-    const pegasos_points *x, *z;
-    const pegasos_workers *workers;
-    pegasos_choice choice; /* of z */
-} pegasos_source;
-
-/* `values` of pegasos_columns, whose context is a pegasos_source. */
-int pegasos_columns_values(void *context, int64_t count, const int64_t *rows, int64_t first,
-                           int64_t m, const int64_t *which, int64_t stride, void *out);
 
 /* ---- A kernel problem (kernel.c) ------------------------------------------------------------- */
 

@@ -1,9 +1,9 @@
 /*
  * kernels.c - values of kernels between rows.
  *
- * Values come tile by tile. BLAS multiplies dense rows, if there is one, and sparse rows of which
- * little or a good part is stored have loops of their own; other sparse rows are made dense, tile
- * by tile. Differences of dense rows, and products without BLAS, go through panels that stay in
+ * Values come tile by tile, in ways that `way_of` chooses. BLAS multiplies dense rows, if there is
+ * one, and sparse rows of which little or a good part is stored have loops of their own; other
+ * sparse rows are made dense, tile by tile. Differences of dense rows, and products without BLAS, go through panels that stay in
  * cache, with the kernel in the same loop (kernels_body.h): the same bits on every machine.
  *
  * A kernel is a class in src/pegasos/kernels; one that is computed here has a place in
@@ -71,9 +71,18 @@ static INLINE int64_t number_of(const pegasos_some *rows, int64_t i)
     return rows->which ? rows->which[i] : rows->first + i;
 }
 
-/* <x, Z> = sum_j x_j Z_j, where Z_j, the column j of Z, is row j of `inverted`: only entries that
+static pegasos_some part_of(const pegasos_some *some, int64_t first, int64_t count)
+{
+    pegasos_some part = *some;
+    part.count = some->count - first < count ? some->count - first : count;
+    part.first += first;
+    part.which = some->which ? some->which + first : NULL;
+    return part;
+}
+
+/* <x, Z> = sum_j x_j Z_j, where Z_j, the column j of Z, is row j of its transpose: only entries that
  * meet cost anything. */
-static INLINE void multiply_rows(const row_functions *f, const pegasos_rows *inverted,
+static INLINE void multiply_rows(const row_functions *f, const pegasos_rows *transpose,
                                  const pegasos_some *some, int64_t stride, void *products)
 {
     const pegasos_rows *const x = &some->points->rows;
@@ -81,9 +90,9 @@ static INLINE void multiply_rows(const row_functions *f, const pegasos_rows *inv
     char *out = products;
     for (int64_t k = 0; k < some->count; k++, out += stride * bytes) {
         const int64_t i = number_of(some, k);
-        memset(out, 0, (size_t)(inverted->n_features * bytes));
+        memset(out, 0, (size_t)(transpose->n_features * bytes));
         for (int64_t j = row_offset(x, i); j < row_offset(x, i + 1); j++)
-            f->add(inverted, row_column(x, j), get(x->values, bytes, j), out);
+            f->add(transpose, row_column(x, j), get(x->values, bytes, j), out);
     }
 }
 
@@ -114,10 +123,10 @@ static INLINE void multiply_panels(const row_functions *f, const pegasos_rows *x
 }
 
 #define DEFINE_PRODUCTS(TYPE)                                                                      \
-    static void multiply_##TYPE(const pegasos_rows *inverted, const pegasos_some *x,               \
+    static void multiply_##TYPE(const pegasos_rows *transpose, const pegasos_some *x,              \
                                 int64_t stride, void *products)                                    \
     {                                                                                              \
-        multiply_rows(&functions_##TYPE, inverted, x, stride, products);                           \
+        multiply_rows(&functions_##TYPE, transpose, x, stride, products);                          \
     }                                                                                              \
     CLONES_WIDE static void multiply_panels_##TYPE(const pegasos_rows *rows,                       \
                                                    const pegasos_some *x, const pegasos_some *z,   \
@@ -126,38 +135,6 @@ static INLINE void multiply_panels(const row_functions *f, const pegasos_rows *x
         multiply_panels(&functions_##TYPE, rows, x, z, panel, stride, products);                   \
     }
 FOR_EVERY_SPARSE_TYPE(DEFINE_PRODUCTS)
-
-/* Writes the transpose of some CSR rows to `out`, whose arrays have room. */
-void pegasos_invert(const pegasos_some *some, pegasos_rows *out)
-{
-    const pegasos_rows *const x = &some->points->rows;
-    const int64_t bytes = x->value_bytes, d = x->n_features;
-    int64_t *const ends = (int64_t *)(uintptr_t)out->indptr;
-    char *const values = (char *)(uintptr_t)out->values;
-    void *const indices = (void *)(uintptr_t)out->indices;
-    memset(ends, 0, (size_t)(d + 1) * sizeof(int64_t));
-    for (int64_t k = 0; k < some->count; k++)
-        for (int64_t i = number_of(some, k), j = row_offset(x, i); j < row_offset(x, i + 1); j++)
-            ends[row_column(x, j) + 1]++;
-    for (int64_t c = 0; c < d; c++)
-        ends[c + 1] += ends[c];
-    /* Offsets move to the ends while columns are filled, and back after. */
-    for (int64_t k = 0; k < some->count; k++)
-        for (int64_t i = number_of(some, k), j = row_offset(x, i); j < row_offset(x, i + 1); j++) {
-            const int64_t to = ends[row_column(x, j)]++;
-            memcpy(values + to * bytes, (const char *)x->values + j * bytes, (size_t)bytes);
-            if (out->index_bytes == 4)
-                ((int32_t *)indices)[to] = (int32_t)k;
-            else
-                ((int64_t *)indices)[to] = k;
-        }
-    memmove(ends + 1, ends, (size_t)d * sizeof(int64_t));
-    ends[0] = 0;
-    out->n_rows = d;
-    out->n_features = some->count;
-    out->value_bytes = bytes;
-    out->indptr_bytes = 8;
-}
 
 /* ---- Tiles ----------------------------------------------------------------------------------- */
 
@@ -168,25 +145,17 @@ static const double NUMBERS_OF_TILE = 5e6;
 /* Memory that is written to first is cleared by the system, and tanh has no vectors. */
 static const double WRITTEN = 3, OF_TANH = 6;
 
-static bool is_apart(const pegasos_points *x, const pegasos_points *z)
-{
-    return x->by_differences || z->by_differences || z->kernel.kind == PEGASOS_LAPLACIAN;
-}
+/* How values are computed: by the points' own function; from differences of dense rows; from
+ * products of dense rows, of thin ones, by their transpose, or of thick ones, by panels. */
+typedef enum way { BY_KERNEL, BY_DIFFERENCES, BY_DENSE, BY_TRANSPOSE, BY_PANELS } way;
 
-static bool is_thin(const pegasos_points *x, const pegasos_points *z)
+static way way_of(const pegasos_points *x, const pegasos_points *z)
 {
-    return z->inverted.n_rows > 0 && !is_apart(x, z);
-}
-
-static bool is_thick(const pegasos_points *x, const pegasos_points *z)
-{
-    return z->is_thick && !is_apart(x, z);
-}
-
-static bool is_for_blas(const pegasos_points *x, const pegasos_points *z, const pegasos_blas *blas,
-                        int64_t stride)
-{
-    return blas && !is_apart(x, z) && stride <= INT_MAX && z->rows.n_features <= INT_MAX;
+    if (z->write)
+        return BY_KERNEL;
+    if (x->by_differences || z->by_differences || z->kernel.kind == PEGASOS_LAPLACIAN)
+        return BY_DIFFERENCES;
+    return z->is_thin ? BY_TRANSPOSE : z->is_thick ? BY_PANELS : BY_DENSE;
 }
 
 /* What a value costs, in numbers read, before the kernel makes it of a product: sizes of tiles, on
@@ -194,13 +163,18 @@ static bool is_for_blas(const pegasos_points *x, const pegasos_points *z, const 
 static double cost_of(const pegasos_points *x, const pegasos_points *z)
 {
     const double d = (double)x->rows.n_features, n = (double)x->rows.n_rows;
-    if (is_apart(x, z))
+    switch (way_of(x, z)) {
+    case BY_DIFFERENCES:
         return 1 + d * (double)x->rows.value_bytes / 96;
-    if (is_thin(x, z)) {
-        const double part = stored_numbers(&z->rows) / (double)z->rows.n_rows / d;
-        return 1 + stored_numbers(&x->rows) / n * part;
+    case BY_TRANSPOSE:
+        return 1
+               + stored_numbers(&x->rows) / n
+                     * (stored_numbers(&z->rows) / (double)z->rows.n_rows / d);
+    case BY_PANELS:
+        return 1 + stored_numbers(&x->rows) / n / 16;
+    default:
+        return 1 + d / 32;
     }
-    return 1 + (is_thick(x, z) ? stored_numbers(&x->rows) / n / 16 : d / 32);
 }
 
 /* How many rows a tile of m rows z has. These do not depend on threads, and neither do values. */
@@ -212,12 +186,13 @@ typedef struct tile_size {
 static tile_size size_of_tiles(const pegasos_points *x, const pegasos_points *z, int64_t m)
 {
     tile_size size = {MOST_X, MOST_Z, cost_of(x, z)};
-    if (is_thick(x, z)) /* many rows share a panel */
+    const way how = way_of(x, z);
+    if (how == BY_PANELS) /* many rows share a panel */
         size = (tile_size){MOST_Z, MOST_X, size.cost};
-    if (is_thin(x, z)) /* whole rows of `inverted` at once */
+    if (how == BY_TRANSPOSE) /* whole rows of it at once */
         size.z = m;
     while (size.cost * (double)size.x * (double)size.z > NUMBERS_OF_TILE && size.x * size.z > 1) {
-        if (size.x < size.z && !is_thin(x, z))
+        if (size.x < size.z && how != BY_TRANSPOSE)
             size.z /= 2;
         else if (size.x > 1)
             size.x /= 2;
@@ -225,18 +200,6 @@ static tile_size size_of_tiles(const pegasos_points *x, const pegasos_points *z,
             break;
     }
     return size;
-}
-
-/* Bytes of scratch that a tile may need. */
-static int64_t scratch_of_tile(const pegasos_points *x, const pegasos_points *z)
-{
-    const int64_t d = z->rows.n_features, bytes = z->rows.value_bytes;
-    const tile_size size = size_of_tiles(x, z, 1);
-    if (z->write || is_thin(x, z))
-        return 0;
-    if (is_thick(x, z))
-        return d * PEGASOS_PANEL_BYTES;
-    return (size.x + size.z) * d * bytes;
 }
 
 /* Rows first, first + 1, ... of some, with their norms; dense copies in `room` if that is not NULL.
@@ -290,76 +253,135 @@ static void multiply_by_blas(const pegasos_blas *blas, const lines *x, const lin
     }
 }
 
-/* Writes a tile of values; not 0: the kernel's own function has failed. */
-static int write_tile(const pegasos_some *x, const pegasos_some *z, const pegasos_blas *blas,
-                      void *scratch, int64_t stride, void *out)
-{
-    const pegasos_points *const p = z->points;
-    const int64_t d = p->rows.n_features, bytes = p->rows.value_bytes;
-    const bool apart = is_apart(x->points, p), has_blas = is_for_blas(x->points, p, blas, stride);
-    const bool is_own = is_thin(x->points, p) || is_thick(x->points, p);
-    const bool is_sparse = p->rows.index_bytes != 0 && !is_own;
-    double x_norms[MOST_Z], z_norms[MOST_Z];
-    if (p->write)
-        return p->write(x, z, stride, out);
-    char *const room = scratch, *const more = room + x->count * d * bytes;
-    const bool copies_x = is_sparse || (has_blas && !is_own && x->which);
-    const bool copies_z = is_sparse || (has_blas && !is_own && z->which);
-    const lines X = lines_of(x, copies_x ? room : NULL, x_norms);
-    const lines Z = lines_of(z, copies_z ? more : NULL, z_norms);
-    const function_float f = function_of_float(&p->kernel, apart);
-    const function_double g = function_of_double(&p->kernel, apart);
-    if (is_thin(x->points, p))
-        DISPATCH_SPARSE(multiply, &p->inverted, x, stride, out);
-    else if (is_thick(x->points, p))
-        DISPATCH_SPARSE(multiply_panels, &x->points->rows, x, z, scratch, stride, out);
-    else if (has_blas)
-        multiply_by_blas(blas, &X, &Z, d, bytes, stride, out);
-    else {
-        if (bytes == 4)
-            panels_float(&f, &X, &Z, d, stride, out);
-        else
-            panels_double(&g, &X, &Z, d, stride, out);
-        return 0;
-    }
-    if (p->kernel.kind == PEGASOS_LINEAR)
-        return 0;
-    if (bytes == 4)
-        transform_float(&f, X.count, Z.count, stride, out, X.norms, Z.norms);
-    else
-        transform_double(&g, X.count, Z.count, stride, out, X.norms, Z.norms);
-    return 0;
-}
-
-/* ---- Blocks ---------------------------------------------------------------------------------- */
-
-static int64_t scratch_of_thread(const pegasos_points *x, const pegasos_points *z)
-{
-    enum { ALIGNED = 64 };
-    return (scratch_of_tile(x, z) + ALIGNED - 1) / ALIGNED * ALIGNED;
-}
-
-int64_t pegasos_kernel_scratch(const pegasos_points *x, const pegasos_points *z, int64_t n_threads)
-{
-    return n_threads * scratch_of_thread(x, z);
-}
-
+/* Values between rows x and z, which go tile by tile. */
 typedef struct block {
     const pegasos_some *x, *z;
     const pegasos_workers *workers;
+    const pegasos_rows *transpose; /* of the rows z, if they are thin */
     tile_size size;
     int64_t n_across, scratch_bytes, stride;
     char *out;
     int ended; /* of kernels that write values themselves: they have one thread */
 } block;
 
-static pegasos_some part_of(const pegasos_some *some, int64_t first, int64_t count)
+/* Writes a tile of values; not 0: the kernel's own function has failed. */
+static int write_tile(const block *b, const pegasos_some *x, const pegasos_some *z, void *scratch,
+                      void *out)
 {
-    pegasos_some part = *some;
-    part.count = some->count - first < count ? some->count - first : count;
-    part.first += first;
-    part.which = some->which ? some->which + first : NULL;
-    return part;
+    const pegasos_points *const p = z->points;
+    const pegasos_blas *const blas = b->workers->blas;
+    const int64_t stride = b->stride, d = p->rows.n_features, bytes = p->rows.value_bytes;
+    const way how = way_of(x->points, p);
+    const bool by_blas = how == BY_DENSE && blas && stride <= INT_MAX && d <= INT_MAX;
+    const bool has_products = by_blas || how == BY_TRANSPOSE || how == BY_PANELS;
+    const bool is_sparse = p->rows.index_bytes != 0 && (how == BY_DENSE || how == BY_DIFFERENCES);
+    double x_norms[MOST_Z], z_norms[MOST_Z];
+    if (how == BY_KERNEL)
+        return p->write(x, z, stride, out);
+    char *const room = scratch, *const more = room + x->count * d * bytes;
+    const bool copies_x = is_sparse || (by_blas && x->which);
+    const bool copies_z = is_sparse || (by_blas && z->which);
+    const lines X = lines_of(x, copies_x ? room : NULL, x_norms);
+    const function_float f = function_of_float(&p->kernel, how == BY_DIFFERENCES);
+    const function_double g = function_of_double(&p->kernel, how == BY_DIFFERENCES);
+    if (how == BY_TRANSPOSE)
+        DISPATCH_SPARSE(multiply, b->transpose, x, stride, out);
+    else if (how == BY_PANELS)
+        DISPATCH_SPARSE(multiply_panels, &x->points->rows, x, z, scratch, stride, out);
+    for (int64_t first = 0; first < z->count; first += MOST_Z) { /* the whole, but for thin rows */
+        const pegasos_some part = part_of(z, first, MOST_Z);
+        const lines Z = lines_of(&part, copies_z ? more : NULL, z_norms);
+        char *const to = (char *)out + first * bytes;
+        if (by_blas)
+            multiply_by_blas(blas, &X, &Z, d, bytes, stride, to);
+        if (bytes == 4 && has_products)
+            transform_float(&f, &X, &Z, stride, (float *)to);
+        else if (bytes == 4)
+            panels_float(&f, &X, &Z, d, stride, (float *)to);
+        else if (has_products)
+            transform_double(&g, &X, &Z, stride, (double *)to);
+        else
+            panels_double(&g, &X, &Z, d, stride, (double *)to);
+    }
+    return 0;
+}
+
+/* ---- Blocks ---------------------------------------------------------------------------------- */
+
+static int64_t aligned(int64_t bytes)
+{
+    enum { ALIGNED = 64 };
+    return (bytes + ALIGNED - 1) / ALIGNED * ALIGNED;
+}
+
+/* Bytes of scratch that a tile may need. */
+static int64_t scratch_of_tile(const pegasos_points *x, const pegasos_points *z)
+{
+    const int64_t d = z->rows.n_features, bytes = z->rows.value_bytes;
+    const tile_size size = size_of_tiles(x, z, 1);
+    const way how = way_of(x, z);
+    if (how == BY_KERNEL || how == BY_TRANSPOSE)
+        return 0;
+    return aligned(d * (how == BY_PANELS ? PEGASOS_PANEL_BYTES : (size.x + size.z) * bytes));
+}
+
+/* A transpose begins with the rows that it is of; then there are offsets, indices, values. */
+int64_t pegasos_transpose_bytes(const pegasos_rows *rows)
+{
+    const int64_t numbers = (int64_t)stored_numbers(rows);
+    return 8 * (rows->n_rows + rows->n_features + 1 + numbers) + numbers * rows->value_bytes;
+}
+
+int64_t pegasos_kernel_scratch(const pegasos_points *x, const pegasos_points *z, int64_t n_threads)
+{
+    if (way_of(x, z) == BY_TRANSPOSE)
+        return pegasos_transpose_bytes(&z->rows);
+    return n_threads * scratch_of_tile(x, z);
+}
+
+int64_t pegasos_transpose(const pegasos_some *some, void *room, pegasos_rows *out)
+{
+    const pegasos_rows *const x = &some->points->rows;
+    const int64_t bytes = x->value_bytes, d = x->n_features;
+    int64_t *const which = room, *const ends = which + x->n_rows;
+    int64_t *const indices = ends + d + 1;
+    char *const values = (char *)(indices + (int64_t)stored_numbers(x));
+    int64_t count = 0, left = (int64_t)stored_numbers(x);
+    bool is_there = out->n_rows == d;
+    for (; count < some->count && count < x->n_rows; count++) {
+        const int64_t i = number_of(some, count);
+        left -= row_offset(x, i + 1) - row_offset(x, i);
+        if (left < 0)
+            break;
+        is_there &= out->n_features > count && which[count] == i;
+        which[count] = i;
+    }
+    if (is_there && out->n_features == count)
+        return count;
+    memset(ends, 0, (size_t)(d + 1) * sizeof(int64_t));
+    for (int64_t k = 0; k < count; k++)
+        for (int64_t i = which[k], j = row_offset(x, i); j < row_offset(x, i + 1); j++)
+            ends[row_column(x, j) + 1]++;
+    for (int64_t c = 0; c < d; c++)
+        ends[c + 1] += ends[c];
+    /* Offsets move to the ends while columns are filled, and back after. */
+    for (int64_t k = 0; k < count; k++)
+        for (int64_t i = which[k], j = row_offset(x, i); j < row_offset(x, i + 1); j++) {
+            const int64_t to = ends[row_column(x, j)]++;
+            memcpy(values + to * bytes, (const char *)x->values + j * bytes, (size_t)bytes);
+            indices[to] = k;
+        }
+    memmove(ends + 1, ends, (size_t)d * sizeof(int64_t));
+    ends[0] = 0;
+    *out = (pegasos_rows){.values = values,
+                          .indices = indices,
+                          .indptr = ends,
+                          .n_rows = d,
+                          .n_features = count,
+                          .value_bytes = bytes,
+                          .index_bytes = 8,
+                          .indptr_bytes = 8};
+    return count;
 }
 
 static void do_tile(void *argument, int64_t slot, int64_t k)
@@ -370,29 +392,52 @@ static void do_tile(void *argument, int64_t slot, int64_t k)
     const pegasos_some x = part_of(b->x, i, b->size.x), z = part_of(b->z, j, b->size.z);
     char *const scratch = (char *)b->workers->scratch + slot * b->scratch_bytes;
     if (b->ended == 0)
-        b->ended = write_tile(&x, &z, b->workers->blas, scratch, b->stride,
-                              b->out + (i * b->stride + j) * bytes);
+        b->ended = write_tile(b, &x, &z, scratch, b->out + (i * b->stride + j) * bytes);
 }
 
-int pegasos_kernel_values(const pegasos_some *x, const pegasos_some *z,
-                          const pegasos_workers *workers, int64_t stride, void *out)
+/* Writes all tiles; not 0: it was stopped, or a kernel's own function has failed. */
+static int write_tiles(block *b)
 {
-    const pegasos_points *const p = z->points, *const q = x->points;
-    block b = {.x = x, .z = z, .workers = workers, .stride = stride, .out = out};
-    pegasos_workers alone = *workers;
-    assert(p->rows.value_bytes == q->rows.value_bytes && p->rows.n_features == q->rows.n_features);
-    assert(!is_thin(q, p) || (!z->which && z->first == 0 && z->count == p->rows.n_rows));
-    if (x->count == 0 || z->count == 0)
-        return 0;
-    b.size = size_of_tiles(q, p, z->count);
-    b.scratch_bytes = scratch_of_thread(q, p);
-    b.n_across = (z->count + b.size.z - 1) / b.size.z;
-    if (p->write)
-        alone.threads = NULL;
-    const int64_t n_tiles = b.n_across * ((x->count + b.size.x - 1) / b.size.x);
-    const double values = (double)(x->count * z->count) / (double)n_tiles;
-    const double cost = b.size.cost + WRITTEN + (p->kernel.kind == PEGASOS_SIGMOID ? OF_TANH : 0);
-    if (!share(p->write ? &alone : workers, n_tiles, cost * values, do_tile, &b))
-        return 1;
-    return b.ended;
+    const pegasos_points *const x = b->x->points, *const z = b->z->points;
+    pegasos_workers workers = *b->workers;
+    if (z->write)
+        workers.threads = NULL;
+    b->size = size_of_tiles(x, z, b->z->count);
+    b->scratch_bytes = scratch_of_tile(x, z);
+    b->n_across = (b->z->count + b->size.z - 1) / b->size.z;
+    const int64_t n_tiles = b->n_across * ((b->x->count + b->size.x - 1) / b->size.x);
+    const double values = (double)(b->x->count * b->z->count) / (double)n_tiles;
+    const double cost = b->size.cost + WRITTEN + (z->kernel.kind == PEGASOS_SIGMOID ? OF_TANH : 0);
+    return share(&workers, n_tiles, cost * values, do_tile, b) ? b->ended : 1;
+}
+
+int pegasos_kernel_values(void *source, int64_t count, const int64_t *rows, int64_t first,
+                          int64_t m, const int64_t *which, int64_t stride, void *out)
+{
+    pegasos_source *const s = source;
+    const int64_t bytes = s->z->rows.value_bytes;
+    pegasos_some x = {s->x, 0, count, rows};
+    const pegasos_some z = {s->z, first, m, which};
+    const bool by_transpose = way_of(s->x, s->z) == BY_TRANSPOSE;
+    const bool is_there = s->z->transpose.n_rows > 0 && !which && m == s->z->rows.n_rows;
+    int64_t j = 1;
+    assert(s->x->rows.value_bytes == bytes && s->x->rows.n_features == s->z->rows.n_features);
+    while (rows && j < count && rows[j] == rows[0] + j)
+        j++;
+    if (rows && j == count) /* they are read where they lie */
+        x = (pegasos_some){s->x, rows[0], count, NULL};
+    for (int64_t k = 0, some = m; k < m && count > 0; k += some) {
+        pegasos_some part = part_of(&z, k, m);
+        if (by_transpose && !is_there)
+            part.count = some = pegasos_transpose(&part, s->workers->scratch, &s->transpose);
+        block b = {.x = &x,
+                   .z = &part,
+                   .workers = s->workers,
+                   .transpose = is_there ? &s->z->transpose : &s->transpose,
+                   .stride = stride,
+                   .out = (char *)out + k * bytes};
+        if (write_tiles(&b) != 0)
+            return 1;
+    }
+    return 0;
 }

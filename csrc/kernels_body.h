@@ -119,10 +119,11 @@ static INLINE void NAME(finish)(const NAME(function) * f, int64_t count, VALUE *
 }
 
 /* Makes kernel values of n x m products, in place. */
-CLONES_WIDE static void NAME(transform)(const NAME(function) * f, int64_t n, int64_t m,
-                                        int64_t stride, VALUE *products, const VALUE *x_norms,
-                                        const VALUE *z_norms)
+CLONES_WIDE static void NAME(transform)(const NAME(function) * f, const lines *x_rows,
+                                        const lines *z_rows, int64_t stride, VALUE *products)
 {
+    const VALUE *const x_norms = x_rows->norms, *const z_norms = z_rows->norms;
+    const int64_t n = f->kind == PEGASOS_LINEAR ? 0 : x_rows->count, m = z_rows->count;
     const int64_t full = m / LANES;
     const size_t bytes = (size_t)(m - full * LANES) * sizeof(VALUE);
     VALUE rest[LANES] = {0}, last[LANES] = {0};

@@ -151,17 +151,7 @@ static pegasos_points points_of(input *in, pegasos_rows rows, const pegasos_poin
         put(own, bytes, i, norms[i]);
     points.norms = own;
     points.is_thick = rows.index_bytes != 0 && layout == 1;
-    if (rows.index_bytes != 0 && layout == 2) {
-        const pegasos_some all = {&points, 0, n, NULL};
-        const int64_t size = 1
-                             + (rows.indptr_bytes == 4 ? ((const int32_t *)rows.indptr)[n]
-                                                       : ((const int64_t *)rows.indptr)[n]);
-        points.inverted = (pegasos_rows){.index_bytes = 4,
-                                         .values = room(in, size, bytes),
-                                         .indices = room(in, size, 4),
-                                         .indptr = room(in, d + 1, 8)};
-        pegasos_invert(&all, &points.inverted);
-    }
+    points.is_thin = rows.index_bytes != 0 && layout == 2;
     return points;
 }
 
@@ -210,9 +200,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         some[i] = i;
     for (int64_t j = 0; j < n * stride; j++)
         put(K, bytes, j, 7);
-    const pegasos_some rows = {&of_x, 0, n, take_bool(&in) ? some : NULL},
-                       others = {&of_z, 0, m, NULL};
-    MUST(pegasos_kernel_values(&rows, &others, &workers, stride, K) == 0);
+    pegasos_source source = {.x = &of_x, .z = &of_z, .workers = &workers};
+    MUST(pegasos_kernel_values(&source, n, take_bool(&in) ? some : NULL, 0, m, NULL, stride, K)
+         == 0);
     for (int64_t i = 0; i < n; i++) {
         for (int64_t j = m; j < stride; j++)
             MUST(number(K, bytes, i * stride + j) == 7); /* not ours to write */

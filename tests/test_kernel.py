@@ -212,6 +212,20 @@ def test_blocks_and_scores_are_those_of_the_matrix(rng, layout, dtype, kernel, d
     np.testing.assert_allclose(columns, matrix[kept], **tolerance)
 
 
+def test_rows_may_be_asked_for_again_and_again(rng, dtype):
+    """Together they have more entries than all rows have, each of which counts once."""
+    n, d = 400, 3000
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 3e-4)
+    X[7] = rng.normal(size=d)
+    points = kernels.make("linear").points(sparse.csr_array(X.astype(dtype)))
+    assert points.is_thin
+    rows, which = np.arange(30), np.full(2 * n, 7)
+    out = np.empty((len(rows), len(which)), dtype)
+    kernels.ColumnCache(points, 0.1).among(rows, which, out)
+    tolerance = 1e-3 if dtype is np.float32 else 1e-10
+    np.testing.assert_allclose(out, X[rows] @ X[which].T, rtol=tolerance, atol=tolerance)
+
+
 @pytest.mark.parametrize("density", [0.1, 0.9])
 def test_predictions_take_coefficients_of_any_type(rng, density):
     X, y = make_rows(rng, n=200, density=density)

@@ -213,6 +213,7 @@ class Points:
         which: NDArray[np.int64] | None = ...,
         far_in_double: bool = ...,
     ) -> None: ...
+    def transpose(self) -> None: ...
 
 def kernel_values(
     x: Points,

@@ -220,13 +220,11 @@ cdef extern from "core.h" nogil:
         pegasos_rows rows
         pegasos_kernel_function kernel
         const void *norms
-        int64_t by_differences, is_thick
-        pegasos_rows inverted
+        int64_t by_differences, is_thick, is_thin
+        pegasos_rows transpose
         int (*write)(const pegasos_some *x, const pegasos_some *z, int64_t stride,
                      void *out) noexcept nogil
         void *context
-
-    void pegasos_invert(const pegasos_some *, pegasos_rows *)
 
     ctypedef struct pegasos_workers:
         const pegasos_blas *blas
@@ -235,9 +233,16 @@ cdef extern from "core.h" nogil:
         void *scratch
         pegasos_watch *watch
 
+    int64_t pegasos_transpose_bytes(const pegasos_rows *)
+    int64_t pegasos_transpose(const pegasos_some *, void *, pegasos_rows *)
     int64_t pegasos_kernel_scratch(const pegasos_points *, const pegasos_points *, int64_t)
-    int pegasos_kernel_values(const pegasos_some *, const pegasos_some *, const pegasos_workers *,
-                              int64_t, void *)
+
+    ctypedef struct pegasos_source:
+        const pegasos_points *x, *z
+        const pegasos_workers *workers
+
+    int pegasos_kernel_values(void *, int64_t, const int64_t *, int64_t, int64_t, const int64_t *,
+                              int64_t, void *) noexcept
 
     ctypedef struct pegasos_columns:
         int64_t n_rows, value_bytes, n_columns
@@ -278,20 +283,6 @@ cdef extern from "core.h" nogil:
     int64_t pegasos_kernel_train_work(const pegasos_columns *, const pegasos_linear_set *)
     int pegasos_kernel_train(pegasos_columns *, const pegasos_linear_set *, double *, double *,
                              const pegasos_draws *, void *)
-
-    ctypedef struct pegasos_choice:
-        int64_t count, most
-        void *room
-
-    int64_t pegasos_choice_bytes(const pegasos_points *, int64_t)
-
-    ctypedef struct pegasos_source:
-        const pegasos_points *x, *z
-        const pegasos_workers *workers
-        pegasos_choice choice
-
-    int pegasos_columns_values(void *, int64_t, const int64_t *, int64_t, int64_t, const int64_t *,
-                               int64_t, void *) noexcept
 
     ctypedef struct pegasos_kernel_models:
         int64_t n_problems
@@ -1363,8 +1354,6 @@ LINEAR, POLYNOMIAL, SIGMOID = PEGASOS_LINEAR, PEGASOS_POLYNOMIAL, PEGASOS_SIGMOI
 GAUSSIAN, LAPLACIAN = PEGASOS_GAUSSIAN, PEGASOS_LAPLACIAN
 #: A kernel that `write` computes.
 OTHER = -1
-# Rows that are copied together at most, for values among them.
-cdef int64_t MOST_CHOSEN = 2**14
 # Numbers of rows that are made double at a time.
 cdef int64_t MOST_IN_DOUBLE = 2**24
 # Fewer rows are multiplied without BLAS, which rounds as the machine makes it and wants to be told
@@ -1401,15 +1390,9 @@ cdef class Points:
     cdef pegasos_points c
     cdef readonly Rows rows
     cdef Rows wide
-    cdef object norms, inverted, write, data, error, which
-    cdef PyThread_type_lock lock
-    cdef bint is_thin, far_in_double, by_blas  # the last: BLAS multiplies these rows with others
-
-    def __cinit__(self):
-        self.lock = new_lock(False)
-
-    def __dealloc__(self):
-        free_lock(self.lock)
+    cdef object norms, write, data, error, which
+    cdef uint8_t[::1] room  # of the transpose
+    cdef bint far_in_double, by_blas  # the last: BLAS multiplies these rows with others
 
     def __init__(self, Rows rows not None, *, int64_t kind, double gamma=1, double coef0=0,
                  int64_t degree=0, norms=None, bint by_differences=False, bint is_thick=False,
@@ -1424,7 +1407,7 @@ cdef class Points:
         self.c.rows, self.rows = rows.c, rows
         self.c.kernel.kind, self.c.kernel.degree = kind, degree
         self.c.kernel.gamma, self.c.kernel.coef0 = gamma, coef0
-        self.c.by_differences, self.c.is_thick, self.is_thin = by_differences, is_thick, is_thin
+        self.c.by_differences, self.c.is_thick, self.c.is_thin = by_differences, is_thick, is_thin
         self.by_blas = (rows.c.n_rows >= FEW_ROWS
                         and not (is_thin or is_thick or by_differences))
         self.write, self.data = write, data
@@ -1464,42 +1447,24 @@ cdef class Points:
         return Points(exact, kind=self.c.kernel.kind, gamma=self.c.kernel.gamma,
                       coef0=self.c.kernel.coef0, degree=self.c.kernel.degree, norms=norms,
                       by_differences=self.far_in_double, is_thick=self.c.is_thick,
-                      is_thin=self.is_thin)
+                      is_thin=self.c.is_thin)
 
-    cdef int invert(self) except -1:
-        """Have the transpose of thin rows; one of several threads makes it."""
-        if not self.is_thin:
-            return 0
-        with nogil:
-            PyThread_acquire_lock(self.lock, WAIT_LOCK)
+    def transpose(self):
+        """Have the transpose of thin rows, of which values will be asked for more than once."""
+        cdef pegasos_some every
+        if not self.c.is_thin or self.c.transpose.n_rows > 0:
+            return
         try:
-            if self.inverted is None:
-                self.transpose()
-        finally:
-            PyThread_release_lock(self.lock)
-        return 0
-
-    cdef int transpose(self) except -1:
-        cdef int64_t size = max(1, self.rows.size), bytes = self.c.rows.value_bytes
-        cdef uint8_t[::1] values
-        cdef int64_t[::1] indices, indptr
-        cdef pegasos_some all_of_them = self.all()
-        cdef pegasos_rows out
-        try:
-            values, indices = np.empty(size * bytes, np.uint8), np.empty(size, np.int64)
-            indptr = np.empty(self.c.rows.n_features + 1, np.int64)
+            self.room = np.empty(pegasos_transpose_bytes(&self.c.rows), np.uint8)
         except (MemoryError, ValueError):
             raise MemoryError(f"X has {self.c.rows.n_features} features, more than memory has "
                               "room for when X is transposed") from None
-        out.index_bytes = 8
-        out.values, out.indices, out.indptr = &values[0], &indices[0], &indptr[0]
+        every.points, every.first, every.count, every.which = &self.c, 0, self.c.rows.n_rows, NULL
         with nogil:
-            pegasos_invert(&all_of_them, &out)
-        self.c.inverted, self.inverted = out, (values, indices, indptr)
-        return 0
+            pegasos_transpose(&every, &self.room[0], &self.c.transpose)
 
     cdef uint8_t[::1] scratch(self, Points x, int64_t n_threads):
-        """Scratch of tiles of values with `x`: some rows are made dense."""
+        """Scratch of tiles of values with `x`: some rows are made dense, or transposed."""
         cdef int64_t d = self.c.rows.n_features
         try:
             if d > MOST_DENSE and self.c.write == NULL:
@@ -1508,12 +1473,6 @@ cdef class Points:
         except MemoryError:
             raise MemoryError(f"X has {d} features, more than memory has room for when a row is "
                               "made dense") from None
-
-    cdef pegasos_some all(self) noexcept:
-        cdef pegasos_some some
-        some.points, some.first, some.which = &self.c, 0, NULL
-        some.count = self.c.rows.n_rows
-        return some
 
 
 cdef class Work:
@@ -1534,8 +1493,8 @@ cdef class Work:
                  Work outer=None):
         """To be ended by `end`, but within `outer`. Without points, no values are computed."""
         cdef Work work = Work()
-        cdef uint8_t[::1] scratch, block, room
-        cdef int64_t bytes = 0 if columns is None else columns.c.value_bytes, n_chosen
+        cdef uint8_t[::1] scratch, block
+        cdef int64_t bytes = 0 if columns is None else columns.c.value_bytes
         work.watch, work.z, work.c.watch = watch, z, &watch.c
         work.c.n_threads = min(max(n_threads, 1), 64)
         if outer is not None:
@@ -1544,11 +1503,10 @@ cdef class Work:
             columns.check()
             work.columns = columns.c
             work.columns.n_kept, work.columns.workers = &columns.n_kept, &work.c
-            work.columns.values, work.columns.context = pegasos_columns_values, &work.source
+            work.columns.values, work.columns.context = pegasos_kernel_values, &work.source
             if columns.z is None:
                 work.columns.n_columns = columns.c.n_rows
         if z is not None:
-            z.invert()
             require(x.c.rows.n_features == z.c.rows.n_features
                     and x.c.rows.value_bytes == z.c.rows.value_bytes
                     and (x.c.rows.index_bytes > 0) == (z.c.rows.index_bytes > 0)
@@ -1566,11 +1524,6 @@ cdef class Work:
         if z is not None and columns is not None and not columns.c.is_all_at_once:
             block = np.empty(pegasos_columns_block(columns.c.n_rows) * bytes, np.uint8)
             work.columns.block = &block[0]
-            n_chosen = min(columns.c.n_rows, MOST_CHOSEN)
-            if z.is_thin:
-                room = np.empty(pegasos_choice_bytes(&z.c, n_chosen), np.uint8)
-                work.source.choice.room, work.source.choice.most = &room[0], n_chosen
-                work.memory += (room,)
             work.memory += (block,)
         if work.c.n_threads > 1 and outer is None:
             work.pool = Pool.of(work.c.n_threads)
@@ -1616,7 +1569,6 @@ def kernel_values(Points x not None, Points z not None, value_t[:, :] out not No
                   Watch watch not None, int64_t n_threads=1):
     """Write the values between all rows of `x` and of `z`; rows of `out` are contiguous."""
     cdef int64_t apart = stride(out)
-    cdef pegasos_some some = x.all(), others = z.all()
     cdef int status
     cdef Work work
     require(sizeof(value_t) == z.c.rows.value_bytes and out.shape[0] == x.c.rows.n_rows
@@ -1624,7 +1576,8 @@ def kernel_values(Points x not None, Points z not None, value_t[:, :] out not No
             "out must be of rows of x and z, and of their type")
     work = Work.of(x, z, watch, n_threads)
     with nogil:
-        status = pegasos_kernel_values(&some, &others, &work.c, apart, &out[0, 0])
+        status = pegasos_kernel_values(&work.source, out.shape[0], NULL, 0, out.shape[1], NULL,
+                                       apart, &out[0, 0])
     work.end(PEGASOS_STOPPED if status else PEGASOS_DONE)
 
 
@@ -1659,6 +1612,7 @@ cdef class Columns:
         self.check()
         if points is None:
             return
+        points.transpose()
         require(not self.held.readonly and points.c.rows.n_rows == self.c.n_rows
                 and points.c.rows.value_bytes == self.c.value_bytes,
                 "columns must be of the points")
@@ -1666,8 +1620,8 @@ cdef class Columns:
                                        and self.n_kept in (0, self.c.n_rows)),
                 "there must be room for all columns at once")
         self.c.is_all_at_once, self.c.is_cheap = is_all_at_once, is_cheap
-        self.c.is_whole, self.c.is_thick = points.is_thin, points.c.is_thick
-        self.c.is_symmetric = points.c.write == NULL and not points.is_thin
+        self.c.is_whole, self.c.is_thick = points.c.is_thin, points.c.is_thick
+        self.c.is_symmetric = points.c.write == NULL and not points.c.is_thin
 
     cdef int check(self) except -1:
         """Raise a ValueError unless places are some of columns."""

@@ -1580,12 +1580,12 @@ static int write_digest(const char *path)
                 .by_differences = kind == PEGASOS_GAUSSIAN,
                 .is_thick = type >= 2
             };
-            const pegasos_some all = {&points, 0, N, NULL};
             pegasos_watch watch = {.every = 1e18};
             const pegasos_workers workers = {
                 .scratch = malloc((size_t)pegasos_kernel_scratch(&points, &points, 1) + 1),
                 .watch = &watch};
-            CHECK(pegasos_kernel_values(&all, &all, &workers, N, K) == 0);
+            pegasos_source source = {.x = &points, .z = &points, .workers = &workers};
+            CHECK(pegasos_kernel_values(&source, N, NULL, 0, N, NULL, N, K) == 0);
             free(workers.scratch);
             if (kind != PEGASOS_SIGMOID) /* whose bits are the C library's */
                 digest = fnv1a(digest, K, (size_t)(N * N * points.rows.value_bytes));

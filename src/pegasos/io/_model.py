@@ -387,7 +387,7 @@ def kernel_scores(
     size = max(1, _PREDICT_BYTES // (8 * n_support))
     if n >= _MANY and kernel.is_hollow(support.X) and kernel.is_hollow(X):
         support = kernel.points(_rows.without_zeros(support.X))
-    _ = support.core  # before threads ask for it
+    support.core.transpose()  # before threads ask for it
 
     def add(first: int, tell: Callable[[], None]) -> None:
         part = kernel.points(_alike(X[first : first + size], support.X))
