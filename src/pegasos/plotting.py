@@ -272,8 +272,8 @@ class Recorder:
     seconds : list of float
         Time of training up to the end of each epoch, without that of certificates for the record.
     objectives, bounds, gaps : list of ndarray of shape (n_problems,)
-        P(w), the dual objective and the relative duality gap after each epoch, and at the end of
-        the fit.
+        P(w), the dual objective and the relative duality gap that the solver saw last after each
+        epoch (dual ascent sees P(w) at gap checks only), and those of the end of the fit.
     names : list of str
         What each problem tells apart.
 
