@@ -88,14 +88,14 @@ class Joint:
         # Numbers that are few, to rounding: see `pegasos.solvers._schedule.GAP`.
         is_exact = tol == "auto" and rows.size * len(self.cost) <= Linear.few
         tol = GAP if tol == "auto" else tol
-        told = self.n_epochs
+        told = self.n_iter
 
         def tell() -> None:
             nonlocal told
             if on_progress is not None:
                 on_progress()
-            if on_epoch is not None and told < self.n_epochs:
-                told = self.n_epochs
+            if on_epoch is not None and told < self.n_iter:
+                told = self.n_iter
                 on_epoch()
 
         watch = _core.Watch(tell, by_epochs=on_epoch is not None)
@@ -103,7 +103,7 @@ class Joint:
             last = int(self.base[0]) + max_iter
             if is_exact:
                 most = min(last, int(self.base[0]) + _MOST_EPOCHS)
-                if self.n_epochs < most:
+                if self.n_iter < most:
                     self._run(self.memory, watch, tol=_LEAST_GAP, last_epoch=most)
             self._run(self.memory, watch, tol=-1.0 if tol is None else tol, last_epoch=last)
             return self.certify(rows)
@@ -245,17 +245,13 @@ class Joint:
         return (coef, intercept) if K > 2 else (np.diff(coef, axis=0), np.diff(intercept))
 
     @property
-    def n_epochs(self) -> int:
+    def n_iter(self) -> int:
+        """Passes over the rows."""
         now = self.standing_of(self.memory)
         if not self.is_pegasos:
             return int(now["n_epochs"])
         steps = int(now["n_steps"]) * self.settings.batch_size
         return -(-steps // max(int(now["n_inside"]), 1))
-
-    @property
-    def n_iter(self) -> int:
-        """Passes over the rows."""
-        return self.n_epochs
 
     @property
     def n_steps(self) -> np.ndarray:
@@ -265,14 +261,14 @@ class Joint:
     @property
     def solver_epochs(self) -> dict[str, int]:
         """Epochs of each solver."""
-        first = self.n_epochs if self.is_pegasos else min(self.n_epochs, 1)
+        first = self.n_iter if self.is_pegasos else min(self.n_iter, 1)
         newton = int(self.standing_of(self.memory)["n_newton"])
-        epochs = {"pegasos": first, "sdca": self.n_epochs - first - newton, "newton": newton}
+        epochs = {"pegasos": first, "sdca": self.n_iter - first - newton, "newton": newton}
         return {name: n for name, n in epochs.items() if n}
 
     def epochs_of_plan(self) -> np.ndarray:
         """Epochs that `train` has made of its plan."""
-        return np.array([np.inf if self.is_pegasos else self.n_epochs - self.base[0]])
+        return np.array([np.inf if self.is_pegasos else self.n_iter - self.base[0]])
 
     def alpha_counts(self) -> None:
         """There are none."""
