@@ -162,13 +162,12 @@ class Schedule:
             "on_progress": on_progress,
             "on_epoch": on_epoch,
         }
-        certificate = _certificate.Certificate.unknown(self.shape[0])
         for name, gap, most in stages:
             wanted: Any = gap
             while True:
                 if name == "pegasos" or is_fixed:
                     plan = None if is_fixed else wanted, most, n_steps, order
-                    self._run_pegasos(rows, *plan, threads)
+                    found = self._run_pegasos(rows, *plan, threads)
                 else:
                     at_work, start = self._next_solver(rows, threads)
                     at_work.begin(rows, self.problem, start)
@@ -178,9 +177,10 @@ class Schedule:
                         wanted, max(most - self.epochs_begun, 0), n_threads=threads["n_threads"],
                         on_progress=self._telling(on_progress, on_epoch),
                     )  # fmt: skip
-                if check != "none":
-                    is_known = self.finisher is not None and check == "last"
-                    certificate = self.finisher.certificate() if is_known else self.certify(rows)
+                    found = at_work.certificate() if check == "last" else None
+                if check == "none":
+                    return _certificate.Certificate.unknown(self.shape[0])
+                certificate = found or self.certify(rows)
                 if wanted is None or is_fixed or certificate.proved_gap.max() <= wanted:
                     return certificate
                 excess = certificate.spoiled(wanted)
@@ -224,21 +224,27 @@ class Schedule:
         n_steps: Any,
         order: np.ndarray | None,
         threads: dict[str, Any],
-    ) -> None:
-        """Pegasos alone: the whole plan, or epochs until a check finds the gap small enough."""
+    ) -> _certificate.Certificate | None:
+        """Pegasos alone: the whole plan, or epochs until a check finds the gap small enough.
+
+        Returns the certificate of that check; None: the plan ended without one.
+        """
         self.return_to_pegasos(rows)
         pegasos = self.pegasos
         pegasos.set_averaging(bool(self.settings.average))
         if tol is None:
             pegasos.plan(n_steps=n_steps, n_epochs=max_iter)
             pegasos.carry_out(rows, order=order, **threads)
-            return
+            return None
         while True:
             until = next_check(self.epochs_begun, max_iter)
             pegasos.plan(n_epochs=until - self.epochs_begun)
             pegasos.carry_out(rows, **threads)
-            if until >= max_iter or self.certify(rows).stopping_gap.max() <= tol:
-                return
+            if until >= max_iter:
+                return None
+            certificate = self.certify(rows)
+            if certificate.stopping_gap.max() <= tol:
+                return certificate
             pegasos = self._ended_pegasos()
             vars(self).update(_pegasos=pegasos, epochs_begun=until)
 
