@@ -20,7 +20,7 @@ _SPEC.loader.exec_module(instructions)
 
 # Calls of functions of this library in a fit of iris by default, Python's and the core's, with some
 # to spare: in small fits they are what takes time. They do not depend on the machine.
-CALLS = {PegasosClassifier: 480, KernelPegasosClassifier: 590}
+CALLS = {PegasosClassifier: 330, KernelPegasosClassifier: 420}
 
 
 @pytest.mark.parametrize("kind", CALLS)
