@@ -316,8 +316,7 @@ class Training:
         overflow = _validate.overflow(np.dtype(f"f{rows.value_bytes}"), settings.lam)
         if not np.isfinite(rows.squared_norms()).all():
             raise overflow
-        found: collections.deque[tuple[Any, ...]] = collections.deque()
-        spent: collections.deque[tuple[Any, float]] = collections.deque()
+        found: collections.deque[tuple[Any, float, list[Any]]] = collections.deque()
 
         def follow(
             members: list[tuple[int, int]], order: np.ndarray, tell: Callable[[], None]
@@ -331,7 +330,7 @@ class Training:
                 free_intercept=settings.free_intercept, seed=self.seed,
             )  # fmt: skip
             for number, place in enumerate(order, 1):
-                where, began = (*machines.where, place), time.perf_counter()
+                began, of_folds = time.perf_counter(), []
                 path.run(float(lams[place]), number * epochs, _core.Watch(tell))
                 coef, factor, intercept = path.model()
                 for k in np.unique(fold):
@@ -340,15 +339,15 @@ class Training:
                     scores = factor[here] * scores + intercept[here]
                     if not np.isfinite(scores).all():
                         raise overflow
-                    found.append((where, of_fold, column[here], scores))
-                spent.append((where, time.perf_counter() - began))
+                    of_folds.append((of_fold, column[here], scores))
+                found.append(((*machines.where, place), time.perf_counter() - began, of_folds))
 
         def take() -> None:  # in the thread that called: scorers of users' may not want others
-            while spent:
-                where, seconds = spent.popleft()
-                grid.epochs[where], grid.seconds[where] = epochs, grid.seconds[where] + seconds
             while found:
-                grid.add(*found.popleft())
+                where, seconds, of_folds = found.popleft()
+                grid.epochs[where], grid.seconds[where] = epochs, grid.seconds[where] + seconds
+                for of_fold in of_folds:
+                    grid.add(where, *of_fold)
 
         # Machines of one fold are scored on the same rows, so they go together. A single bundle
         # would leave a second thread without work: it goes over half of the λ at a time.
