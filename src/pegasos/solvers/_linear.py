@@ -248,24 +248,15 @@ class Linear:
 
     # ---- Of any model ----------------------------------------------------------------------------
 
-    @staticmethod
-    def certify(
-        rows: Any, problem: Problem, dual: Any, model: Any, seen: Any
-    ) -> _certificate.Certificate:
-        """The certificate of dual variables and a model, both functions; `seen` is a solver's."""
-        return _certificate.certify(rows, problem, dual, model, seen)
+    #: The certificate of dual variables and a model, both functions, and what a solver has `seen`.
+    certify: Callable[..., _certificate.Certificate] = staticmethod(_certificate.certify)
+    #: Scores (n, n_problems) of rows, all or some, under coefficients and intercepts.
+    scores: Callable[..., np.ndarray] = staticmethod(_rows.decision_function)
 
     @staticmethod
     def squared_norm(rows: Any) -> float:
         """The mean of |x_i|^2."""
         return float(rows.squared_norms().mean())
-
-    @staticmethod
-    def scores(
-        rows: Any, coef: np.ndarray, intercept: np.ndarray, which: np.ndarray | None = None
-    ) -> np.ndarray:
-        """Scores (n, n_problems) of rows number `which`, or of all, under a model."""
-        return _rows.decision_function(rows, coef, intercept, which)
 
     # ---- Fits ------------------------------------------------------------------------------------
 
