@@ -3,11 +3,12 @@
 By the rounds of Newton's method or L-BFGS (`pegasos.solvers._rounds`), each of which is a pass over
 the rows, or by dual ascent on what is loaded: `schedule` decides.
 
-Micro-blocks are visited in random order, several at a time: a load. Beside a load, rows near the
-margin stay in memory from one load to the next (Chang and Roth: Selective block minimization for
-faster convergence of limited memory large-scale linear models, KDD 2011; fixed blocks without them:
-Yu, Hsieh, Chang and Lin, KDD 2010). A load sees a few epochs of dual coordinate ascent, in which w
-is that of all rows. Meanwhile a thread reads the next one.
+Micro-blocks are visited in random order, several at a time: a load. A load sees some epochs of dual
+coordinate ascent, in which w is that of all rows (Yu, Hsieh, Chang and Lin: Large linear
+classification when data cannot fit in memory, KDD 2010). Meanwhile a thread reads the next one.
+Where the loss has corners, rows near the margin stay in memory beside the next load (Chang and
+Roth: Selective block minimization for faster convergence of limited memory large-scale linear
+models, KDD 2011).
 """
 
 import contextlib
@@ -34,7 +35,7 @@ _PROBLEM = np.dtype(
     [(name, np.float64) for name in ("lam", "objective", "bound", "intercept", "part")]
 )
 # Epochs over a load, and the rows kept beside it.
-_EPOCHS = 3
+_EPOCHS = 5
 # Vectors of weights that a problem has at most at a time, and bytes of a row in memory beside its
 # numbers: of each problem (dual variable twice, label, target twice), and of all.
 _VECTORS, _BYTES_OF_PROBLEM, _BYTES_OF_ROW = 10, 40, 96
@@ -272,7 +273,10 @@ class BlockSchedule(Passes):
         self.targets, self.n_loads, self.checked_at = targets, 0, 0
         (n, d), k = blocks.shape, len(masses)
         n_fixed = _VECTORS * k * d + (0 if OfRows.are_on_disk(blocks, k) else k * n)
-        self.loads = _Loads(blocks, _planned(blocks, k, n_fixed, _BYTES_OF_PROBLEM * k))
+        self._n_in_room = 1 + (settings.loss.curvature == 0)  # a load, and the rows that are kept
+        self.loads = _Loads(
+            blocks, _planned(blocks, k, n_fixed, _BYTES_OF_PROBLEM * k, self._n_in_room)
+        )
         self._dual_variables = OfRows(blocks, k)
         self.w, self.coef, self.sums = np.zeros((k, d)), np.zeros((k, d)), np.zeros((k, d + 1))
         self.problems: Any = np.zeros(k, _PROBLEM)
@@ -347,7 +351,7 @@ class BlockSchedule(Passes):
     def _working(self) -> Part:
         """The rows that were kept, with room for a load; filled again after a stop."""
         if self._room is None:
-            room = self.loads.room(2)
+            room = self.loads.room(self._n_in_room)
             if len(self.kept):
                 found, order = self.loads.room(1), np.argsort(self.kept)
                 rows = self.kept[order]
@@ -449,9 +453,11 @@ class BlockSchedule(Passes):
     ) -> np.ndarray:  # fmt: skip
         """Positions of the rows to keep: those that are likely to change next.
 
-        First those between their bounds, then those whose u is next to where that begins; as many
-        as a load has.
+        First those between their bounds, then those whose u is next to a corner of the loss; as
+        many as a load has. None if the loss has no corners: no row is nearer than others then.
         """
+        if self._n_in_room == 1:
+            return np.zeros(0, np.int64)
         labels, weights, values, _ = targets.arrays
         scores = _rows.decision_function(rows, w, intercept)
         distance = np.full(room.n_rows, np.inf)
@@ -459,12 +465,9 @@ class BlockSchedule(Passes):
         for k in range(len(a)):
             y, loss = np.asarray(labels[k]), self._settings.loss_of(k)
             u = (1.0 if values is None else np.asarray(values[k])) - y * scores[:, k]
-            least = loss.least * c if np.isfinite(loss.least) else -np.inf
-            most = loss.bound * c if np.isfinite(loss.bound) else np.inf
-            is_free = (least < a[k]) & (a[k] < most) & (a[k] != 0)
+            is_free = (loss.least * c < a[k]) & (a[k] < loss.bound * c) & (a[k] != 0)
             size = np.abs(u)
-            corner = loss.epsilon if loss.name.endswith("epsilon_insensitive") else 0.0
-            own = np.where(is_free, size / (1 + size) - 1, np.abs(size - corner))
+            own = np.where(is_free, size / (1 + size) - 1, np.abs(size - loss.epsilon))
             np.minimum(distance, own, out=distance, where=y != 0)
         order = np.argsort(distance, kind="stable")
         order = order[np.isfinite(distance[order])]
@@ -736,7 +739,7 @@ def schedule(
     n_fixed = n_problems * (_VECTORS_OF_ROUNDS + _VECTORS_OF_PAIR * n_pairs) * (d + 1)
     n_fixed += 0 if n_pairs else n_at_once * _MATRICES * (d + 1) ** 2
     of_row = _BYTES_OF_PROBLEM * n_at_once + _BYTES_OF_TARGET * n_problems
-    loads = _Loads(blocks, _planned(blocks, n_problems, n_fixed, of_row))
+    loads = _Loads(blocks, _planned(blocks, n_problems, n_fixed, of_row, 1))
     in_order = _OnDisk(loads, targets, settings, n_at_once)
     return _rounds.Rounds(settings, in_order, blocks, masses, n_inside, seed, n_pairs)
 
@@ -756,18 +759,20 @@ def _at_once(blocks: Blocks, n_problems: int) -> tuple[int, int]:
     return min(n_problems, most) * (n_pairs >= _LEAST_PAIRS), n_pairs
 
 
-def _planned(blocks: Blocks, n_problems: int, n_numbers: int, bytes_of_row: int) -> int:
+def _planned(
+    blocks: Blocks, n_problems: int, n_numbers: int, bytes_of_row: int, n_in_room: int
+) -> int:
     """Blocks of a load.
 
     `n_numbers` of float64 are in memory all the time. A row has so many bytes beside its numbers,
-    and those that all have.
+    and those that all have. As many rows as `n_in_room` loads have are worked on at once.
     """
     d = blocks.shape[1]
     rows, stored = blocks.largest(1)
     numbers = stored * (blocks.dtype.itemsize + blocks._index["index_bytes"] * blocks.is_sparse)
     numbers += rows * 8 * (4 + max(1, blocks.n_outputs))
-    # A load that is read, one that is worked on, and as many rows that were kept.
-    each = 3 * numbers + 2 * rows * (bytes_of_row + _BYTES_OF_ROW)
+    # A load that is read, and what is worked on.
+    each = (1 + n_in_room) * numbers + 2 * rows * (bytes_of_row + _BYTES_OF_ROW)
     count = (blocks.memory - 8 * n_numbers) // each
     if count < 1:
         raise ValueError(
