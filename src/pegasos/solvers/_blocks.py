@@ -379,7 +379,7 @@ class BlockSchedule(Passes):
         is_twice[:n_kept] = np.isin(self.loads.blocks_of(self.kept), blocks)
         targets, _, _, a = self._of_rows(room, twice=is_twice)
         arrays: tuple[Any, ...] = self.w, self.dual, self.problems, self.sums
-        w, dual, problems, sums = (array[which].copy() for array in arrays)
+        w, dual, problems = (array[which].copy() for array in arrays[:3])
         before = _parts_of(targets, a)
         norms = np.ascontiguousarray(room.norms)
 
@@ -401,7 +401,10 @@ class BlockSchedule(Passes):
             share = 1 if is_last else 1 / len(loads)
             dual["intercept"] += share * (intercept - dual["intercept"])
         problems["part"] += parts
-        sums = sums * (self.n_loads > 0) + np.column_stack([w, intercept]) / len(loads)
+        sums = np.column_stack([w, intercept])
+        sums /= len(loads)
+        if self.n_loads > 0:
+            sums += self.sums[which]
         new = zip(arrays, (w, dual, problems, sums), strict=True)
         duals = zip(self._duals(), a[:, inside], strict=True)
         _core.change(
