@@ -829,7 +829,7 @@ def test_rounds_take_as_many_problems_at_once_as_fit_into_memory(tmp_path, rng, 
         assert (clf.duality_gap_ <= 1e-3 * clf.objective_).all()
         objectives.append(clf.objective_)
     np.testing.assert_allclose(objectives[1:], [objectives[0]] * 2, rtol=1e-3)
-    blocks.memory = 40_000
+    blocks.memory = 30_000
     with pytest.raises(ValueError, match="no room for what it keeps of each problem"):
         clf.fit(blocks)
 

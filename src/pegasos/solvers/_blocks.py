@@ -39,8 +39,8 @@ _EPOCHS = 5
 # Vectors of weights that a problem has at most at a time, and bytes of a row in memory beside its
 # numbers: of each problem (dual variable twice, label, target twice), and of all.
 _VECTORS, _BYTES_OF_PROBLEM, _BYTES_OF_ROW = 10, 40, 96
-# Vectors of a problem of rounds, half of them dual points, and bytes of its label and target.
-_VECTORS_OF_ROUNDS, _BYTES_OF_TARGET = 60, 10
+# Vectors of a problem of rounds, and bytes of its label and target.
+_VECTORS_OF_ROUNDS, _BYTES_OF_TARGET = 32, 10
 # Vectors of a pair of L-BFGS, while a checkpoint is written, and pairs that it takes at least.
 _VECTORS_OF_PAIR, _LEAST_PAIRS = 4, 5
 # What a fit in memory takes for a row beside its numbers: state, norms, room.

@@ -27,7 +27,7 @@ This module knows nothing of clusters or files: `Blocks` are in this process. Th
 import copy
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from scipy import linalg
@@ -53,8 +53,6 @@ _FAN = 8
 MOST_FEATURES, _MOST_NUMBERS = 500, 2**22
 # Pairs of L-BFGS, of which all problems keep so many numbers.
 MOST_PAIRS, _NUMBERS_OF_PAIRS = 30, 2**25
-# Dual points that are kept; pairs of shares that change at most, and the gain that is too little.
-_CUTS, _MIXES, _MIXED = 20, 1000, 1e-6
 # The first width (targets spread by about 1), by how much it falls, and its least value. A Huber
 # loss whose epsilon is below _NARROW is smoothed as well: few rows are where it bends, by which
 # steps would be led astray.
@@ -428,67 +426,6 @@ def same(value: Any) -> Any:
 # ---- What is done with the sums -----------------------------------------------------------------
 
 
-class Bound:
-    """The best D of mixtures of the dual points of several rounds.
-
-    D is concave: for shares beta >= 0 whose sum is 1, dual variables sum_t beta_t a_t of several
-    rounds, and of a = 0, have at least sum_t beta_t G_t - lam/2 |sum_t beta_t w(a_t)|^2, where G_t
-    is D(a_t) without its last part. (Teo, Vishwanathan, Smola and Le: Bundle methods for
-    regularized risk minimization, JMLR 11 (2010) 311-365, get their lower bound so.)
-
-    Attributes
-    ----------
-    values, points, shares : ndarray of shape (n_cuts + 1, ...)
-        G_t, w(a_t) and beta_t; first those of a = 0.
-    gram : ndarray
-        Products of the points.
-    best : float
-    """
-
-    _ARRAYS = ("values", "points", "shares", "gram")
-
-    def __init__(self, lam: float, size: int) -> None:
-        self.lam, self.best = lam, 0.0
-        self.values, self.points = np.zeros(1), np.zeros((1, size))
-        self.shares, self.gram = np.ones(1), np.zeros((1, 1))
-
-    def add(self, value: float, point: np.ndarray) -> float:
-        """Take a dual point, in place of the one with the least share; returns its own D."""
-        if len(self.values) <= _CUTS:
-            j = len(self.values)
-            self.values, self.shares = np.append(self.values, 0), np.append(self.shares, 0)
-            self.points = np.append(self.points, point[None], axis=0)
-            self.gram = np.pad(self.gram, (0, 1))
-        else:
-            j = 1 + int(np.argmin(self.shares[1:]))
-            self.shares[0] += self.shares[j]
-            self.shares[j] = 0
-        self.values[j], self.points[j] = value, point
-        self.gram[j] = self.gram[:, j] = self.points @ point
-        self._mix()
-        squared = self.shares @ self.gram @ self.shares
-        own = value - self.lam / 2 * float(self.gram[j, j])
-        mixed = float(self.values @ self.shares - self.lam / 2 * squared)
-        self.best = max(self.best, own, mixed)
-        return own
-
-    def _mix(self) -> None:
-        """Find shares that give about the best bound, by steps on pairs of them."""
-        matrix, shares = self.lam * self.gram, self.shares
-        slopes = self.values - matrix @ shares
-        for _ in range(_MIXES):
-            inside = np.flatnonzero(shares > 0)
-            i, j = int(np.argmax(slopes)), int(inside[np.argmin(slopes[inside])])
-            gain = slopes[i] - slopes[j]
-            if not gain > _MIXED * max(self.best, abs(self.values[i])):
-                break
-            curvature = matrix[i, i] + matrix[j, j] - 2 * matrix[i, j]
-            step = min(gain / curvature, shares[j]) if curvature > 0 else shares[j]
-            shares[i] += step
-            shares[j] -= step
-            slopes -= step * (matrix[:, i] - matrix[:, j])
-
-
 class Problem:
     """Where one problem stands: at `point`, w, before the pass at `point + step`.
 
@@ -500,7 +437,9 @@ class Problem:
         Over which corners are smoothed, or a Huber loss with a narrow epsilon; else 0.
     best, primal : ndarray, float
         The best point so far, and P there.
-    bound : Bound
+    bound, value, dual_point : float, float, ndarray
+        The best D so far; a mixture of the dual points of the rounds so far: D without its last
+        part, and w(a).
     pairs : list of tuple of ndarray
         Of L-BFGS: steps, and how the gradient changed.
     n_searches : int
@@ -511,8 +450,10 @@ class Problem:
         Whether steps are lost in rounding.
     """
 
-    _ARRAYS = ("point", "step", "best", "gradient")
-    _NUMBERS = ("width", "smooth", "primal", "n_searches", "low", "high", "is_over")
+    _ARRAYS = ("point", "step", "best", "gradient", "dual_point")
+    _NUMBERS = (
+        "width", "smooth", "primal", "bound", "value", "n_searches", "low", "high", "is_over",
+    )  # fmt: skip
 
     def __init__(
         self, settings: Settings, loss: _losses.Loss, lam: float, mass: float, point: np.ndarray
@@ -525,14 +466,7 @@ class Problem:
         self.width = 0.0 if is_as_it_is else _FIRST_WIDTH / loss.bound
         self.smooth = self.primal = np.inf
         self.n_searches, self.low, self.high, self.is_over = 0, 0.0, np.inf, False
-        self.bound = Bound(lam, len(point))
-
-    def copy(self) -> Self:
-        """One that goes its own way. Arrays are shared but for those that change in place."""
-        new, new.bound = copy.copy(self), copy.copy(self.bound)
-        for name in Bound._ARRAYS:
-            setattr(new.bound, name, getattr(self.bound, name).copy())
-        return new
+        self.bound, self.value, self.dual_point = 0.0, 0.0, np.zeros_like(point)
 
     @property
     def _penalty(self) -> np.ndarray:
@@ -555,7 +489,7 @@ class Problem:
         gradient = penalty * point - sums["vectors"].sum(axis=0) / m
         if not (np.isfinite([primal, smooth]).all() and np.isfinite(gradient).all()):
             raise _validate.overflow(np.dtype(np.float64), self.settings.lam)
-        dual = self.bound.add(*self._dual_point(sums))
+        dual = self._hear_of(*self._dual_point(sums))
         if primal < self.primal:
             self.primal, self.best = primal, point
         if self.step.any():
@@ -593,6 +527,25 @@ class Problem:
             vectors[:, -1] = 0
         value = (factors * sums["linear"] - factors**2 * sums["square"]).sum() / self.mass
         return float(value), vectors.sum(axis=0) / scale
+
+    def _hear_of(self, value: float, dual_point: np.ndarray) -> float:
+        """Take a dual point into the mixture, with the share that is best; returns its own D.
+
+        D is concave: dual variables (1 - t) a + t a', of two rounds, have at least
+        (1 - t) G + t G' - lam/2 |(1 - t) w(a) + t w(a')|^2, where G is D(a) without its last part.
+        The first mixture is a = 0. (Teo, Vishwanathan, Smola and Le: Bundle methods for regularized
+        risk minimization, JMLR 11 (2010) 311-365, mix all points, not two.)
+        """
+        growth, change = value - self.value, dual_point - self.dual_point
+        slope = growth - self.lam * (self.dual_point @ change)
+        curvature = self.lam * (change @ change)
+        share = min(max(slope / curvature, 0.0), 1.0) if curvature > 0 else float(slope > 0)
+        self.value += share * growth
+        self.dual_point = self.dual_point + share * change
+        own = value - self.lam / 2 * float(dual_point @ dual_point)
+        mixed = self.value - self.lam / 2 * float(self.dual_point @ self.dual_point)
+        self.bound = max(self.bound, own, mixed)
+        return own
 
     @property
     def along(self) -> np.ndarray:
@@ -758,7 +711,7 @@ class Rounds(Passes):
 
     def _make_round(self, which: list[int], on_block: Callable[[], None]) -> None:
         """Passes over all blocks at the points and steps of these problems."""
-        problems, moves = [p.copy() for p in self.problems], list(self.moves)
+        problems, moves = [copy.copy(p) for p in self.problems], list(self.moves)
         keeps = self.blocks.keeps_centres
         for some in self._together(which):
             active = [problems[k] for k in some]
@@ -785,7 +738,7 @@ class Rounds(Passes):
     def certify(self, rows: Any = None) -> Certificate:
         """The certificate of the best points so far; NaN before the first pass."""
         primal = np.array([p.primal for p in self.problems])
-        known, bound = np.isfinite(primal), np.array([p.bound.best for p in self.problems])
+        known, bound = np.isfinite(primal), np.array([p.bound for p in self.problems])
         return Certificate(np.where(known, primal, np.nan), np.where(known, bound, np.nan))
 
     standing = certify
@@ -812,10 +765,8 @@ class Rounds(Passes):
         state["moves"] = np.array(moves, float).reshape(-1, self.about.shape[1] + 3)
         for k, p in enumerate(self.problems):
             own = {name: getattr(p, name) for name in Problem._ARRAYS}
-            own |= {name: getattr(p.bound, name) for name in Bound._ARRAYS}
             own["pairs"] = np.array(p.pairs, float).reshape(-1, 2, len(p.point))
-            numbers = [p.bound.best, *(getattr(p, name) for name in Problem._NUMBERS)]
-            own["numbers"] = np.array(numbers, float)
+            own["numbers"] = np.array([getattr(p, name) for name in Problem._NUMBERS], float)
             state |= {f"{k}.{name}": array for name, array in own.items()}
         return state
 
@@ -827,11 +778,8 @@ class Rounds(Passes):
         size = self.about.shape[1] + 1
         shapes: dict[str, Any] = {"moves": (length("moves"), size + 2)}
         for k in range(len(self.problems)):
-            n, n_pairs = length(f"{k}.values"), length(f"{k}.pairs")
-            own: dict[str, Any] = dict.fromkeys(Problem._ARRAYS, size) | {
-                "pairs": (n_pairs, 2, size), "values": n, "points": (n, size), "shares": n,
-                "gram": (n, n), "numbers": 1 + len(Problem._NUMBERS),
-            }  # fmt: skip
+            own: dict[str, Any] = dict.fromkeys(Problem._ARRAYS, size)
+            own |= {"pairs": (length(f"{k}.pairs"), 2, size), "numbers": len(Problem._NUMBERS)}
             shapes |= {f"{k}.{name}": shape for name, shape in own.items()}
         for name, shape in shapes.items():
             _state.same_kind(name, arrays.get(name), np.broadcast_to(0.0, shape))
@@ -840,8 +788,7 @@ class Rounds(Passes):
             raise ValueError("state: moves do not fit the rest")
         self.moves = [(int(row[0]), row[2:], float(row[1])) for row in moves]
         for k, p in enumerate(self.problems):
-            for owner, names in ((p, Problem._ARRAYS), (p.bound, Bound._ARRAYS)):
-                vars(owner).update((name, np.array(arrays[f"{k}.{name}"])) for name in names)
+            vars(p).update((name, np.array(arrays[f"{k}.{name}"])) for name in Problem._ARRAYS)
             p.pairs = [(step, change) for step, change in np.array(arrays[f"{k}.pairs"])]
-            p.bound.best, *numbers = arrays[f"{k}.numbers"].tolist()
+            numbers = arrays[f"{k}.numbers"].tolist()
             vars(p).update(zip(Problem._NUMBERS, numbers, strict=True))
