@@ -4,7 +4,7 @@
  *
  *                         linear machines               kernel machines
  *     a whole fit         solve.c: pegasos_solve_one    kernel_fit.c: pegasos_kernel_solve_one
- *     the schedule        solve.c: run, choose          kernel_fit.c: run
+ *     the schedule        solve.c: pegasos_fit_run       kernel_fit.c: run
  *     Pegasos             pegasos.c: take_step          kernel_pegasos.c: take_step
  *     dual ascent         ascent.c: ascend              kernel_body.h: step_on_pairs
  *     its gap checks      ascent.c: check_gap           kernel.c: refresh
@@ -77,11 +77,11 @@ typedef struct pegasos_watch {
  * in [0, n_features). Reads indptr and indices in full. */
 int pegasos_rows_are_valid(const pegasos_rows *rows, int64_t n_values);
 
-/* Copies some CSR rows together, with the features that are stored in them only, which are numbered
- * as they come; returns how many these are.
+/* Copies some rows together; with `places`, CSR rows with the features that are stored in them only,
+ * which are numbered as they come. Returns how many these are.
  *
  *   which    [count]          the rows
- *   places   [n_features]     -1, before and after
+ *   places   [n_features]     -1, before and after; NULL: features stay as they are
  *   values, indices           room for the numbers of these rows, of the types of `rows`
  *   indptr   [count + 1]      written
  *   columns  [as many as there are numbers, or features]   written: features, by their new number

@@ -111,7 +111,7 @@ typedef struct fit {
     /* Scratch: 5 n (Pegasos: a permutation), d, the work of Newton's method, and a sample. */
     double *room, *sum;
     void *work;
-    char *sample;
+    char *sample; /* NULL: none is to be drawn */
 } fit;
 
 /* What a problem says of row i, and of all rows, given their labels. */
@@ -219,21 +219,12 @@ fit pegasos_fit_of(const pegasos_problem *problem, const pegasos_options *option
 /* The solver that brings a fit from its beginning to the gap. */
 int64_t pegasos_fit_first_solver(const fit *f);
 
-/* How large rows are; `numbers` are stored. */
-typedef struct pegasos_size {
-    int64_t n_rows, n_features, value_bytes, index_bytes;
-    double numbers;
-} pegasos_size;
+/* A whole fit; returns a status. */
+int pegasos_fit_run(fit *f);
 
-static INLINE pegasos_size pegasos_size_of(const pegasos_rows *rows)
-{
-    return (pegasos_size){rows->n_rows, rows->n_features, rows->value_bytes, rows->index_bytes,
-                          stored_numbers(rows)};
-}
-
-/* pegasos_room of rows that are so large, or smaller; and its part for a sample. */
-int64_t pegasos_room_of(const pegasos_size *size);
-int64_t pegasos_sample_room(const pegasos_size *size);
+/* The parts of pegasos_room: that of a fit, and that of a sample. */
+int64_t pegasos_fit_room(int64_t n_rows, int64_t n_features);
+int64_t pegasos_sample_room(const pegasos_rows *rows);
 
 /* Finds a model on a sample of the rows, for Newton's method to begin at (sample.c); none where
  * that is not worth its while. */

@@ -50,29 +50,34 @@ int64_t pegasos_take_rows(const pegasos_rows *rows, int64_t count, const int64_t
                           int64_t *places, void *values, void *indices, int64_t *indptr,
                           int64_t *columns)
 {
-    const int64_t value_bytes = rows->value_bytes;
+    const int64_t value_bytes = rows->value_bytes, index_bytes = rows->index_bytes;
+    const bool is_sparse = index_bytes > 0;
     int64_t n_columns = 0, end = 0;
-    assert(are_plausible(rows) && rows->index_bytes > 0);
+    assert(are_plausible(rows) && (is_sparse || !places));
     assert(are_in_range(which, count, 0, rows->n_rows));
-    indptr[0] = 0;
     for (int64_t t = 0; t < count; t++) {
-        const int64_t begin = row_offset(rows, which[t]),
-                      n = row_offset(rows, which[t] + 1) - begin;
+        const int64_t i = which[t], begin = is_sparse ? row_offset(rows, i) : i * rows->n_features;
+        const int64_t n = is_sparse ? row_offset(rows, i + 1) - begin : rows->n_features;
         memcpy((char *)values + end * value_bytes, (const char *)rows->values + begin * value_bytes,
                (size_t)(n * value_bytes));
-        for (int64_t j = 0; j < n; j++) {
+        if (is_sparse && !places)
+            memcpy((char *)indices + end * index_bytes,
+                   (const char *)rows->indices + begin * index_bytes, (size_t)(n * index_bytes));
+        for (int64_t j = 0; places && j < n; j++) {
             const int64_t column = row_column(rows, begin + j);
             if (places[column] < 0) {
                 places[column] = n_columns;
                 columns[n_columns++] = column;
             }
-            if (rows->index_bytes == 4)
+            if (index_bytes == 4)
                 ((int32_t *)indices)[end + j] = (int32_t)places[column];
             else
                 ((int64_t *)indices)[end + j] = places[column];
         }
-        indptr[t + 1] = end += n;
+        indptr[t] = end;
+        end += n;
     }
+    indptr[count] = end;
     for (int64_t j = 0; j < n_columns; j++)
         places[columns[j]] = -1;
     return n_columns;

@@ -44,22 +44,16 @@ int64_t pegasos_kept(int64_t n_rows, int64_t n_features)
     return (int64_t)sizeof(state) + 8 * (KEPT_OF_ROWS * n_rows + KEPT_OF_FEATURES * n_features + 2);
 }
 
-static int64_t base_room(int64_t n_rows, int64_t n_features)
+int64_t pegasos_fit_room(int64_t n_rows, int64_t n_features)
 {
     const int64_t bytes =
         8 * (ROOM_OF_ROWS * n_rows + n_features) + pegasos_newton_work(n_rows, n_features);
     return (bytes + 7) / 8 * 8;
 }
 
-int64_t pegasos_room_of(const pegasos_size *size)
-{
-    return base_room(size->n_rows, size->n_features) + pegasos_sample_room(size);
-}
-
 int64_t pegasos_room(const pegasos_rows *rows)
 {
-    const pegasos_size size = pegasos_size_of(rows);
-    return pegasos_room_of(&size);
+    return pegasos_fit_room(rows->n_rows, rows->n_features) + pegasos_sample_room(rows);
 }
 
 static void lay_out(fit *f, void *memory, void *room)
@@ -77,7 +71,7 @@ static void lay_out(fit *f, void *memory, void *room)
     f->room = room;
     f->sum = f->room + ROOM_OF_ROWS * n;
     f->work = f->sum + d;
-    f->sample = room ? (char *)room + base_room(n, d) : NULL;
+    f->sample = room ? (char *)room + pegasos_fit_room(n, d) : NULL;
 }
 
 pegasos_watch pegasos_watch_of(const pegasos_options *options)
@@ -266,8 +260,7 @@ static void prefer_zero(fit *f)
     s->intercept = b;
 }
 
-/* A whole fit; returns a status. */
-static int run(fit *f)
+int pegasos_fit_run(fit *f)
 {
     if (!prepare(f))
         return PEGASOS_STOPPED;
@@ -291,7 +284,7 @@ int pegasos_solve_one(const pegasos_problem *problem, const pegasos_options *opt
     fit f = pegasos_fit_of(problem, options, labels, norms, memory, room);
     assert(are_there(problem->rows, 0, problem->rows->n_rows) && problem->lam > 0);
     assert(options->max_epochs >= 0);
-    return run(&f);
+    return pegasos_fit_run(&f);
 }
 
 /* ---- For C programs -------------------------------------------------------------------------- */
