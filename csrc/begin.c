@@ -115,9 +115,11 @@ void pegasos_fit_begin(fit *f)
 /* Steps on all rows once; the permutation is drawn again where an epoch goes on. */
 static bool run_pegasos(fit *f)
 {
-    pegasos_linear *p = &f->s->pegasos;
-    double *const counts = (double *)f->active, slope = 1;
-    int64_t *const permutation = (int64_t *)f->room, pending = 0, draws[ROWS_PER_PIECE];
+    pegasos_linear *const p = &f->s->pegasos;
+    pegasos_order order;
+    double slope = 1;
+    int64_t pending = 0;
+    const pegasos_draws draws = {.order = &order, .permutation = (int64_t *)f->room};
     const pegasos_linear_set set = {
         .n_problems = 1,
         .batch_size = 1,
@@ -125,20 +127,13 @@ static bool run_pegasos(fit *f)
         .targets = f->targets,
         .weights = f->w,
         .sums = f->sums,
-        .counts = counts,
+        .counts = (double *)f->active,
         .pending = &pending,
         .slopes = &slope,
     };
-    pegasos_order_seek(&f->s->order, f->options->seed, f->rows->n_rows, PEGASOS_PERMUTATION,
-                       p->next_draw, permutation);
-    while (p->n_steps < p->last_step) {
-        const int64_t first = p->next_draw, count = rows_of_piece(f->rows, first);
-        pegasos_order_draw(&f->s->order, permutation, count, draws);
-        pegasos_linear_run(f->rows, &set, first, count, draws);
-        if (fit_is_stopped(f, 2 * (double)count * cost_of_row(f->rows)))
-            return false;
-    }
-    return true;
+    pegasos_order_seek(&order, f->options->seed, f->rows->n_rows, PEGASOS_PERMUTATION, p->next_draw,
+                       draws.permutation);
+    return pegasos_linear_train(f->rows, &set, &draws, &f->watch) == PEGASOS_DONE;
 }
 
 /* Makes the dual variables about which Newton's method smooths a loss with corners the middles of

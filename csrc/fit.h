@@ -66,7 +66,6 @@ typedef struct state {
     double intercept;    /* its intercept, penalised or not, */
     double relative_gap; /* and its gap, over `primal` */
     pegasos_linear pegasos;
-    pegasos_order order;
     pegasos_dual dual;
     pegasos_ascent ascent;
     pegasos_newton newton;
