@@ -673,9 +673,6 @@ static bool solve_equations(const run *r, iteration *s)
  * ratios_i and a weight of 1. */
 typedef struct line {
     const run *r;
-    loss_form loss;
-    int64_t n;
-    const double *u, *moves, *weights, *ratios;
     double width, first, second, t;
 } line;
 
@@ -744,11 +741,12 @@ static INLINE void sum_log_slopes(int64_t n, const double *u, const double *move
 CLONES_WIDE static void add_slopes(const block_pass *pass, int64_t block, int64_t i, int64_t count)
 {
     const line *const x = pass->context;
-    const double *const u = x->u + i, *const moves = x->moves + i, *const weights = x->weights + i;
-    double fall, bend, *const sums = sums_of(x->r, block);
-    WITH_LOSS(x->loss, if (LOSS.kind == PEGASOS_LOG_LOSS)
+    const run *const r = x->r;
+    const double *const u = r->u + i, *const moves = r->moves + i, *const weights = r->weights + i;
+    double fall, bend, *const sums = sums_of(r, block);
+    WITH_LOSS(r->loss, if (LOSS.kind == PEGASOS_LOG_LOSS)
                            sum_log_slopes(count, u, moves, weights, x->t, &fall, &bend);
-              else sum_slopes(count, u, moves, weights, x->ratios + i, x->width, x->t, LOSS, &fall,
+              else sum_slopes(count, u, moves, weights, r->ratios + i, x->width, x->t, LOSS, &fall,
                               &bend));
     sums[0] += fall;
     sums[1] += bend;
@@ -762,7 +760,7 @@ CLONES_WIDE static void add_slopes(const block_pass *pass, int64_t block, int64_
 static bool find_least(line *x)
 {
     const run *const r = x->r;
-    const block_pass over = {add_slopes, x, x->n, r->n_blocks, SEARCH_ROWS, SEARCH_COST};
+    const block_pass over = {add_slopes, x, r->n, r->n_blocks, SEARCH_ROWS, SEARCH_COST};
     double low = 0, high = INFINITY, flat = 0;
     for (int n_done = 0; n_done <= SEARCHES; n_done++) {
         if (!go_over(r, &over, 2))
@@ -792,46 +790,30 @@ static INLINE double sign_of(int8_t label)
     return 1 - 2 * (label < 0);
 }
 
-/* Scores of all rows, times y_i if there are `labels`. */
-typedef struct scoring {
-    const run *r;
-    const double *w;
-    double intercept;
-    const int8_t *labels;
-    double *scores;
-} scoring;
-
 static void score_some(const block_pass *pass, int64_t block, int64_t first, int64_t count)
 {
-    const scoring *const x = pass->context;
-    double *const scores = x->scores + first;
+    const run *const r = pass->context;
+    const double intercept = r->feature * r->direction[r->d];
+    double *const moves = r->moves + first;
     (void)block;
-    pegasos_linear_scores(x->r->rows, first, NULL, count, 1, x->w, 8, 0, &x->intercept, scores);
-    for (int64_t i = 0; x->labels && i < count; i++)
-        scores[i] *= sign_of(x->labels[first + i]);
+    pegasos_linear_scores(r->rows, first, NULL, count, 1, r->direction, 8, 0, &intercept, moves);
+    for (int64_t i = 0; i < count; i++)
+        moves[i] *= sign_of(r->targets->labels[first + i]);
 }
 
-/* False: stopped. */
-static bool score(const scoring *x)
-{
-    const run *const r = x->r;
-    const double cost = cost_of_row(r->rows);
-    const block_pass over = {score_some, x, r->n, blocks_of(r->n, 0), r->piece, cost};
-    return go_over(r, &over, 0);
-}
-
-/* What the step adds to scores; false: stopped. */
+/* What the step adds to scores, times y_i; false: stopped. */
 static bool score_step(const run *r, iteration *s)
 {
-    const double intercept = r->feature * r->direction[r->d];
+    const double cost = cost_of_row(r->rows);
+    const block_pass over = {score_some, r, r->n, blocks_of(r->n, 0), r->piece, cost};
     s->n_passes++;
-    return score(&(scoring){r, r->direction, intercept, r->targets->labels, r->moves});
+    return go_over(r, &over, 0);
 }
 
 /* How far to go; false: stopped. */
 static bool search(const run *r, iteration *s)
 {
-    line x = {r, r->loss, r->n, r->u, r->moves, r->weights, r->ratios, s->width, 0, 0, 0};
+    line x = {.r = r, .width = s->width};
     for (int64_t j = 0; j < r->size; j++) {
         x.first += penalised(r, j) * r->f->point[j] * r->direction[j];
         x.second += penalised(r, j) * r->direction[j] * r->direction[j];
@@ -861,12 +843,10 @@ bool pegasos_newton_scale(fit *f, double *primal)
 {
     run r = lay_out(f);
     const double norm = squared_norm_of(f->point, r.d + !r.is_free);
-    line x = {.r = &r, .loss = r.loss, .n = r.n, .u = r.u, .moves = r.moves};
-    x.weights = r.weights;
-    x.ratios = r.ratios;
-    x.width = f->s->newton.width;
-    x.first = slope_of_constant(&r) * f->point[r.d];
-    x.second = r.lam * norm;
+    line x = {.r = &r,
+              .width = f->s->newton.width,
+              .first = slope_of_constant(&r) * f->point[r.d],
+              .second = r.lam * norm};
     r.n_blocks = 1;
     for (int64_t i = 0; i < r.n; i++) {
         r.u[i] = value_at(r.targets, i);
@@ -893,7 +873,7 @@ static bool fit_intercept(const run *r)
 {
     state *const best = r->f->s;
     double primal = 0, *const scores = r->ratios, *const room = r->u; /* four arrays */
-    if (!score(&(scoring){r, r->f->coef, 0, NULL, scores}))
+    if (!fit_score(r->f, r->f->coef, 0, scores))
         return false;
     best->intercept = pegasos_best_intercept(r->targets, scores, room);
     for (int64_t i = 0; i < r->n; i++)
