@@ -89,12 +89,7 @@ static void forget(state *s)
 void pegasos_fit_begin(fit *f)
 {
     state *s = f->s;
-    const int64_t n = f->rows->n_rows, d = f->rows->n_features;
-    memset(s, 0, sizeof *s);
-    memset(f->a, 0, (size_t)n * sizeof(double));
-    memset(f->active, 0, (size_t)n * sizeof(int64_t));
-    for (double **v = (double *[]){f->coef, f->w, f->sums, NULL}; *v; v++)
-        memset(*v, 0, (size_t)(d + (*v == f->sums)) * sizeof(double));
+    memset(s, 0, (size_t)pegasos_kept(f->rows->n_rows, f->rows->n_features));
     count_rows(f);
     const double factor = (double)s->n_inside / s->mass;
     s->pegasos = (pegasos_linear){

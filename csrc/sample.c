@@ -118,7 +118,7 @@ sampled pegasos_fit_sample(fit *f)
     options.poll_epochs = 0;
     fit own = pegasos_fit_of(&problem, &options, labels, norms, memory + p.memory, memory + p.room);
     own.sample = NULL;
-    memset(own.s, 0, (size_t)pegasos_kept(p.m, rows.n_features));
+    own.s->pending = PEGASOS_BEGIN;
     const int status = pegasos_fit_run(&own);
     if (status == PEGASOS_STOPPED)
         return STOPPED;
