@@ -254,6 +254,7 @@ def test_threads_that_share_one_problem_change_no_bit(
 @pytest.mark.parametrize("n_jobs", [2, 5, 8])
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_threads_that_are_left_over_share_problems_and_end(rng, monkeypatch, n_jobs, n_classes):
+    """Also where what they were given is freed late, as free-threaded Python may do."""
     started, ended, real = [], [], _thread.start_new_thread
 
     def start(function, arguments):
@@ -261,7 +262,7 @@ def test_threads_that_are_left_over_share_problems_and_end(rng, monkeypatch, n_j
             function(*arguments)
             ended.append(function)
 
-        started.append(function)
+        started.append(arguments)
         return real(work, arguments)
 
     monkeypatch.setattr(_linear, "_LONG", 0)
@@ -272,7 +273,8 @@ def test_threads_that_are_left_over_share_problems_and_end(rng, monkeypatch, n_j
     clf.fit(X, y)
     n = 1 if n_classes == 2 else n_classes
     assert len(started) == min(n, n_jobs) - 1 + n * (max(n_jobs // n, 1) - 1)
-    assert len(ended) == len(started)
+    while len(ended) < len(started):  # their last line is this test's
+        time.sleep(0.001)
 
 
 class Solved:

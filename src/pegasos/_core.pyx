@@ -2080,7 +2080,10 @@ cdef class Helpers:
 
 
 cdef class Alive:
-    """What a thread refers to until it ends, whatever ends it."""
+    """What a thread has until it ends.
+
+    A thread that does not begin, for which there may be too little memory, forgets it at once.
+    """
     cdef Helpers helpers
 
     cdef void end(self) noexcept:
@@ -2201,9 +2204,10 @@ cdef class Pool(Helpers):
             raise
         return pool
 
-    def _help(self, int64_t k, Alive _):
+    def _help(self, int64_t k, Alive alive not None):
         with nogil:
             help_out(&self.c, &self.c.helpers[k])
+        alive.end()
 
     cdef int close(self) except -1:
         """Let all threads end."""
@@ -2270,7 +2274,7 @@ cdef class Sharing(Helpers):
     def _work(self):
         self.work(self._check)
 
-    def _help(self, context, Alive _):
+    def _help(self, context, Alive alive not None):
         try:
             context.run(self._work)  # NumPy's errstate is that of the calling thread
         except BaseException as error:
@@ -2279,6 +2283,7 @@ cdef class Sharing(Helpers):
                 self.error = error
             PyThread_release_lock(self.lock)
             self.is_over = True
+        alive.end()
 
 
 def share(jobs not None, int64_t n_threads, tell=None):
