@@ -11,8 +11,6 @@ foreign memory. Sentences for people, with the names that they know, are ``_vali
 The checks take constant time, except that index arrays are read in full: a fraction of what the
 call does with them.
 """
-import _thread
-import contextvars
 import functools
 import math
 import re
@@ -26,17 +24,9 @@ from cpython.buffer cimport (
 )
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.pycapsule cimport PyCapsule_GetName, PyCapsule_GetPointer
-from cpython.pythread cimport (
-    NOWAIT_LOCK, PY_LOCK_ACQUIRED, WAIT_LOCK, PyLockStatus, PyThread_acquire_lock,
-    PyThread_allocate_lock, PyThread_free_lock, PyThread_release_lock, PyThread_type_lock,
-)
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdlib cimport free, malloc
 from libc.string cimport memset
-
-cdef extern from "pythread.h" nogil:
-    PyLockStatus PyThread_acquire_lock_timed(PyThread_type_lock, long long microseconds,
-                                             int is_interruptible)
 
 # Of structs, the fields that are used here, and all of those whose layout NumPy is told. What they
 # mean, and the names of arguments, are in the header.
@@ -440,6 +430,9 @@ cdef int require_problems(const pegasos_linear[::1] problems, int64_t batch_size
         holds &= 0 <= p.n_averaged <= p.n_steps
         holds &= has_sums or (p.average_from == 0 and p.n_averaged == 0 and p.rate_sum == 0)
     return require(holds, "problems are not in a state that training can reach")
+
+
+include "_sharing.pxi"
 
 
 # ---- Being asked -------------------------------------------------------------------------------
@@ -1526,7 +1519,8 @@ cdef class Work:
             work.columns.block = &block[0]
             work.memory += (block,)
         if work.c.n_threads > 1 and outer is None:
-            work.pool = Pool.of(work.c.n_threads)
+            work.pool = Pool(work.c.n_threads)
+            work.pool.start()
             work.c.threads = &work.pool.threads
         return work
 
@@ -1991,311 +1985,6 @@ cdef Block one_thread_of_blas():
     return block
 
 
-# ---- Threads ------------------------------------------------------------------------------------
-
-# There are no more of one call.
-cdef int64_t MOST_THREADS = 2**16
-
-
-cdef PyThread_type_lock new_lock(bint is_held) except NULL:
-    lock = PyThread_allocate_lock()
-    if lock == NULL:
-        raise MemoryError("there is no lock for threads")
-    if is_held:
-        PyThread_acquire_lock(lock, WAIT_LOCK)
-    return lock
-
-
-cdef void free_lock(PyThread_type_lock lock) noexcept:
-    if lock != NULL:
-        PyThread_acquire_lock(lock, NOWAIT_LOCK)
-        PyThread_release_lock(lock)
-        PyThread_free_lock(lock)
-
-
-cdef class Helpers:
-    """Threads that help with one call, in which they begin and end.
-
-    Where memory has run out, they end all the same: to wait for them, and to end, takes none.
-    """
-    cdef PyThread_type_lock lock  # guards `n_alive`, and what a subclass has
-    cdef PyThread_type_lock are_alive  # held while there are some
-    cdef int64_t n_alive
-
-    def __cinit__(self):
-        self.lock, self.are_alive = new_lock(False), new_lock(False)
-
-    def __dealloc__(self):
-        free_lock(self.lock)
-        free_lock(self.are_alive)
-
-    cdef void count(self, int64_t more) noexcept:
-        PyThread_acquire_lock(self.lock, WAIT_LOCK)
-        if self.n_alive == 0:
-            PyThread_acquire_lock(self.are_alive, WAIT_LOCK)
-        self.n_alive += more
-        if self.n_alive == 0:
-            PyThread_release_lock(self.are_alive)
-        PyThread_release_lock(self.lock)
-
-    cdef bint start(self, function, argument) except -1:
-        """Start a thread. False: there can be no more, for which there may be too little memory."""
-        cdef Alive alive = Alive()
-        alive.helpers = self
-        self.count(1)
-        try:
-            _thread.start_new_thread(function, (argument, alive))
-            return True
-        except BaseException as error:
-            alive.end()
-            if not isinstance(error, (MemoryError, RuntimeError)):
-                raise
-        return False
-
-    cdef int wait(self, tell=None) except -1:
-        """Wait until all have ended.
-
-        What `tell`, which is called now and then, raises is raised at once, as Ctrl-C is. Without
-        it, Ctrl-C is raised at the end.
-        """
-        cdef PyLockStatus status = PyLockStatus.PY_LOCK_FAILURE
-        error = None
-        while True:
-            with nogil:
-                status = PyThread_acquire_lock_timed(self.are_alive, 50_000, True)
-            if status == PY_LOCK_ACQUIRED:
-                break
-            try:
-                PyErr_CheckSignals()
-                if tell is not None:
-                    tell()
-            except BaseException as now:
-                if tell is not None:
-                    raise
-                error = now
-        PyThread_release_lock(self.are_alive)
-        if error is not None:
-            raise error
-        return 0
-
-
-cdef class Alive:
-    """What a thread has until it ends.
-
-    A thread that does not begin, for which there may be too little memory, forgets it at once.
-    """
-    cdef Helpers helpers
-
-    cdef void end(self) noexcept:
-        if self.helpers is not None:
-            self.helpers.count(-1)
-            self.helpers = None
-
-    def __dealloc__(self):
-        self.end()
-
-
-cdef struct helper_t:
-    PyThread_type_lock wake  # released when there is something to do
-    bint is_asleep
-
-# What threads share; `lock` guards it.
-cdef struct pool_t:
-    PyThread_type_lock lock
-    PyThread_type_lock is_done  # released when all tasks are, if `is_awaited`
-    helper_t *helpers
-    int64_t n_helpers
-    void (*task)(void *argument, int64_t k) noexcept nogil
-    void *argument
-    int64_t n_tasks, n_begun, n_done
-    bint is_awaited, is_closed
-
-
-cdef bint do_task(pool_t *p) noexcept nogil:
-    """Do the next task, if there is one; the caller has the lock, before and after."""
-    cdef int64_t k = p.n_begun
-    if k == p.n_tasks:
-        return False
-    p.n_begun += 1
-    PyThread_release_lock(p.lock)
-    p.task(p.argument, k)
-    PyThread_acquire_lock(p.lock, WAIT_LOCK)
-    p.n_done += 1
-    if p.is_awaited and p.n_done == p.n_tasks:
-        p.is_awaited = False
-        PyThread_release_lock(p.is_done)
-    return True
-
-
-cdef void wake_helpers(pool_t *p, int64_t most) noexcept nogil:
-    cdef int64_t k
-    for k in range(min(p.n_helpers, most)):
-        if p.helpers[k].is_asleep:
-            p.helpers[k].is_asleep = False
-            PyThread_release_lock(p.helpers[k].wake)
-
-
-cdef void do_tasks(void *context, int64_t n_tasks,
-                   void (*task)(void *argument, int64_t k) noexcept nogil,
-                   void *argument) noexcept nogil:
-    """`run` of ``pegasos_threads``. A helper that wakes up late is not waited for."""
-    cdef pool_t *p = <pool_t *> context
-    PyThread_acquire_lock(p.lock, WAIT_LOCK)
-    p.task, p.argument = task, argument
-    p.n_tasks, p.n_begun, p.n_done = n_tasks, 0, 0
-    wake_helpers(p, n_tasks - 1)
-    while do_task(p):
-        pass
-    p.is_awaited = p.n_done < n_tasks
-    if p.is_awaited:
-        PyThread_release_lock(p.lock)
-        PyThread_acquire_lock(p.is_done, WAIT_LOCK)
-    else:
-        PyThread_release_lock(p.lock)
-
-
-cdef void help_out(pool_t *p, helper_t *own) noexcept nogil:
-    """Do tasks until the pool is closed."""
-    PyThread_acquire_lock(p.lock, WAIT_LOCK)
-    while not p.is_closed:
-        if not do_task(p):
-            own.is_asleep = True
-            PyThread_release_lock(p.lock)
-            PyThread_acquire_lock(own.wake, WAIT_LOCK)
-            PyThread_acquire_lock(p.lock, WAIT_LOCK)
-    PyThread_release_lock(p.lock)
-
-
-cdef class Pool(Helpers):
-    """Threads that share the work of one call."""
-    cdef pool_t c
-    cdef pegasos_threads threads
-
-    def __cinit__(self, int64_t n_helpers):
-        cdef int64_t k
-        self.c.helpers = <helper_t *> calloc(<size_t> n_helpers, sizeof(helper_t))
-        if self.c.helpers == NULL:
-            raise MemoryError(f"there is no room for {n_helpers} threads")
-        self.c.n_helpers = n_helpers
-        self.c.lock, self.c.is_done = self.lock, new_lock(True)
-        for k in range(n_helpers):
-            self.c.helpers[k].wake = new_lock(True)
-        self.threads.run, self.threads.context = do_tasks, &self.c
-
-    def __dealloc__(self):
-        cdef int64_t k
-        if self.c.helpers != NULL:
-            for k in range(self.c.n_helpers):
-                free_lock(self.c.helpers[k].wake)
-        free(self.c.helpers)
-        free_lock(self.c.is_done)
-
-    @staticmethod
-    cdef Pool of(int64_t n_threads):
-        """So many with the calling thread, if there can be: fewer do the same. To be closed."""
-        cdef int64_t k
-        cdef Pool pool = Pool(min(n_threads, MOST_THREADS) - 1)
-        try:
-            for k in range(pool.c.n_helpers):
-                if not pool.start(pool._help, k):
-                    break
-        except BaseException:
-            pool.close()
-            raise
-        return pool
-
-    def _help(self, int64_t k, Alive alive not None):
-        with nogil:
-            help_out(&self.c, &self.c.helpers[k])
-        alive.end()
-
-    cdef int close(self) except -1:
-        """Let all threads end."""
-        with nogil:
-            PyThread_acquire_lock(self.c.lock, WAIT_LOCK)
-            self.c.is_closed = True
-            wake_helpers(&self.c, self.c.n_helpers)
-            PyThread_release_lock(self.c.lock)
-        return self.wait()
-
-
-class OverError(Exception):
-    """What a thread has to do is over: another one failed, or was interrupted."""
-
-
-cdef class Sharing(Helpers):
-    """Jobs that threads take one by one, and what stops them."""
-    cdef object tell, error
-    cdef list jobs
-    cdef int64_t n_begun
-    cdef bint is_over
-
-    def _tell(self):
-        """What jobs of the calling thread call now and then."""
-        if self.tell is not None:
-            self.tell()
-        if self.error is not None:
-            raise self.error
-
-    def _check(self):
-        """What those of other threads call."""
-        if self.is_over:
-            raise OverError
-
-    cdef int run(self, list jobs, int64_t n_threads, tell) except -1:
-        """See `share`."""
-        cdef int64_t k
-        self.jobs, self.tell = jobs, tell
-        try:
-            for k in range(min(n_threads, MOST_THREADS, len(jobs)) - 1):
-                if not self.start(self._help, contextvars.copy_context()):
-                    break
-            self.work(self._tell)
-            self.wait(self._tell)
-        finally:
-            self.is_over = True
-            self.wait()
-        if self.error is not None:
-            raise self.error
-        return 0
-
-    cdef int work(self, tell) except -1:
-        """Do jobs that nobody has begun yet."""
-        cdef int64_t k
-        while True:
-            PyThread_acquire_lock(self.lock, WAIT_LOCK)
-            k = self.n_begun
-            self.n_begun += 1
-            PyThread_release_lock(self.lock)
-            if k >= len(self.jobs):
-                return 0
-            self.jobs[k](tell)
-
-    def _work(self):
-        self.work(self._check)
-
-    def _help(self, context, Alive alive not None):
-        try:
-            context.run(self._work)  # NumPy's errstate is that of the calling thread
-        except BaseException as error:
-            PyThread_acquire_lock(self.lock, WAIT_LOCK)
-            if self.error is None:
-                self.error = error
-            PyThread_release_lock(self.lock)
-            self.is_over = True
-        alive.end()
-
-
-def share(jobs not None, int64_t n_threads, tell=None):
-    """Do jobs, several at a time.
-
-    Each is given a function to call now and then, and ends at once with what that raises. The
-    calling thread works, too, and calls `tell` now and then: other fits may run in it. An exception
-    stops all jobs, and so does Ctrl-C. No thread is at work when this returns or raises.
-    """
-    Sharing().run(list(jobs), n_threads, tell)
-
-
 # ---- Whole fits ---------------------------------------------------------------------------------
 
 #: Solvers, as `solve` takes them.
@@ -2524,7 +2213,8 @@ def solve(Rows rows not None, Targets targets not None, int64_t first,
         raise MemoryError(f"there is no room for a fit of {n} rows of {d} features")
     if n_threads > 1:
         try:
-            pool = Pool.of(n_threads)
+            pool = Pool(n_threads)
+            pool.start()
         except BaseException:
             free(room)
             raise
@@ -2624,8 +2314,8 @@ def kernel_solve(Columns columns not None, factor not None, Targets targets not 
     else:
         if columns.z is not None:
             columns.keep(np.zeros(1, np.int64), watch, n_threads * n_jobs)
-        Sharing().run([functools.partial(solve_some, k, k + 1) for k in range(fits.c.shape[0])],
-                      n_jobs, watch.tell)
+        share([functools.partial(solve_some, k, k + 1) for k in range(fits.c.shape[0])],
+              n_jobs, watch.tell)
     return fits.standings() if is_finite else None
 
 
