@@ -49,6 +49,10 @@ class Rows:
     ) -> tuple[Rows, NDArray[np.int64] | None]: ...
 
 @disjoint_base
+class Room:
+    def __new__(cls, n_bytes: int) -> Self: ...
+
+@disjoint_base
 class Order:
     def __init__(
         self, seed: int, permutation: NDArray[np.int64], sampling: int, next: int

@@ -25,7 +25,7 @@ from cpython.buffer cimport (
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.pycapsule cimport PyCapsule_GetName, PyCapsule_GetPointer
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
 
 # Of structs, the fields that are used here, and all of those whose layout NumPy is told. What they
@@ -376,6 +376,19 @@ def aligned_zeros(shape, dtype):
     cdef uint8_t[::1] bytes = raw
     cdef int64_t skip = -<size_t> &bytes[0] % PEGASOS_BUNDLE_BYTES
     return raw[skip:skip + size].view(dtype).reshape(shape)
+
+
+cdef class Room:
+    """Memory that the core works in, for one call."""
+    cdef void *at
+
+    def __cinit__(self, int64_t n_bytes):
+        self.at = malloc(<size_t> max(n_bytes, 1))
+        if self.at == NULL:
+            raise MemoryError(f"there is no room for {n_bytes} bytes that this takes")
+
+    def __dealloc__(self):
+        free(self.at)
 
 
 cdef pegasos_loss loss_of(loss) except *:
@@ -936,21 +949,17 @@ cdef class Pegasos:
         cdef pegasos_linear_set set = self.over(n, targets, False)
         cdef pegasos_draws drawn = draws_of(draws, first, n, self.problems)
         cdef Work work
-        cdef void *room
+        cdef Room room
         require(columns.c.place != NULL and self.value_bytes == 8 and self.width == n,
                 "weights must have n_rows columns, of float64, and columns places")
         require(scores.shape[0] == unpushed.shape[0] == set.n_problems
                 and scores.shape[1] == unpushed.shape[1] == n,
                 "scores and unpushed must have shape (n_problems, n_rows)")
         work = Work.of(columns.x, columns.z, watch, 1, columns)
-        room = malloc(<size_t> pegasos_kernel_train_work(&work.columns, &set))
-        if room == NULL:
-            work.end(PEGASOS_DONE)
-            raise MemoryError(f"Pegasos has no room for {set.n_problems} problems of {n} rows")
+        room = Room(pegasos_kernel_train_work(&work.columns, &set))
         with nogil:
             status = pegasos_kernel_train(&work.columns, &set, &scores[0, 0], &unpushed[0, 0],
-                                          &drawn, room)
-            free(room)
+                                          &drawn, room.at)
         work.end(status)
 
     def model(self):
@@ -1468,6 +1477,7 @@ cdef class Points:
                               "made dense") from None
 
 
+@cython.no_gc_clear
 cdef class Work:
     """What values between points, or columns, are computed with, in one call."""
     cdef pegasos_workers c
@@ -1538,6 +1548,10 @@ cdef class Work:
         except BaseException as error:
             self.watch.error = error
         return 1
+
+    def __dealloc__(self):
+        if self.pool is not None:  # not yet ended where there is no room for more
+            self.pool.close()
 
     cdef object end(self, int status):
         """Let the threads end; raises what stopped this."""
@@ -1690,7 +1704,7 @@ cdef class Columns:
         """
         cdef int64_t n = self.c.n_rows
         cdef int status
-        cdef void *room
+        cdef Room room
         cdef pegasos_kernel_models models
         cdef pegasos_kernel_evidence evidence
         cdef Work work
@@ -1730,14 +1744,9 @@ cdef class Columns:
             work.exact, evidence.context = exact, <void *> work
             evidence.float_errors, evidence.in_double = &float_errors[0], tell_in_double
             evidence.most_in_double = max(1, MOST_IN_DOUBLE // exact.c.rows.n_features)
-        room = malloc(<size_t> pegasos_kernel_certificate_work(&models, &evidence))
-        if room == NULL:
-            work.end(PEGASOS_DONE)
-            raise MemoryError(f"there is no room for certificates of {targets.n_problems} problems "
-                              f"of {n} rows")
+        room = Room(pegasos_kernel_certificate_work(&models, &evidence))
         with nogil:
-            status = pegasos_kernel_certify(&models, &evidence, room, &proofs[0])
-            free(room)
+            status = pegasos_kernel_certify(&models, &evidence, room.at, &proofs[0])
         work.end(PEGASOS_STOPPED if status else PEGASOS_DONE)
         return table
 
@@ -2184,14 +2193,14 @@ def solve(Rows rows not None, Targets targets not None, int64_t first,
     Threads share the passes of Newton's method, which changes no bit.
     """
     cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, n_problems = fits.c.shape[0]
-    cdef int64_t k, together_room = 0
+    cdef int64_t k, size = 1
     cdef int status = PEGASOS_DONE
     cdef pegasos_problem problem
     cdef pegasos_options options
     cdef pegasos_targets own
     cdef Pool pool = None
     cdef Block alone = None
-    cdef void *room
+    cdef Room room
     problem = problem_of(targets.c.loss, intercept_scaling, free_intercept)
     require_problem(&problem, targets, n, d, rows.c.value_bytes, first, fits, max_epochs, lams,
                     norms)
@@ -2207,17 +2216,13 @@ def solve(Rows rows not None, Targets targets not None, int64_t first,
     if solver != PEGASOS_ASCENT and (to_the_end or together) and pegasos_gains_by_blas(d):
         options.blas, alone = blas(), one_thread_of_blas()
     if together:
-        together_room = pegasos_squares_room(&rows.c, n_problems)
-    room = malloc(<size_t> max(together_room, pegasos_room(&rows.c) if to_the_end else 0))
-    if room == NULL:
-        raise MemoryError(f"there is no room for a fit of {n} rows of {d} features")
+        size = pegasos_squares_room(&rows.c, n_problems)
+    if to_the_end:
+        size = max(size, pegasos_room(&rows.c))
+    room = Room(size)
     if n_threads > 1:
-        try:
-            pool = Pool(n_threads)
-            pool.start()
-        except BaseException:
-            free(room)
-            raise
+        pool = Pool(n_threads)
+        pool.start()
         options.threads = &pool.threads
     with nogil:
         if together:
@@ -2225,16 +2230,15 @@ def solve(Rows rows not None, Targets targets not None, int64_t first,
             own = targets.of(first)
             problem.targets = own.values
             status = pegasos_solve_squares(n_problems, &problem, &options, own.labels, &norms[0],
-                                           &fits.c[0, 0], room)
+                                           &fits.c[0, 0], room.at)
         for k in range(n_problems if to_the_end and status == PEGASOS_DONE else 0):
             options.max_epochs, problem.lam = max_epochs[k], lams[k]
             own = targets.of(first + k)
             problem.targets, problem.loss = own.values, own.loss
             status = pegasos_solve_one(&problem, &options, own.labels, &norms[0], &fits.c[k, 0],
-                                       room)
+                                       room.at)
             if status != PEGASOS_DONE:
                 break
-        free(room)
     if pool is not None:
         pool.close()
     if alone is not None:
@@ -2277,7 +2281,7 @@ def kernel_solve(Columns columns not None, factor not None, Targets targets not 
         cdef pegasos_targets those
         cdef int64_t first_row = 0, k
         cdef int status = PEGASOS_DONE
-        cdef void *room
+        cdef Room room
         asked.source, asked.watch, asked.n = factor, own, n
         memset(&matrix, 0, sizeof(matrix))
         matrix.columns, matrix.is_positive, matrix.is_narrow = &work.columns, is_positive, is_narrow
@@ -2286,11 +2290,7 @@ def kernel_solve(Columns columns not None, factor not None, Targets targets not 
         options.threads, options.seed = work.c.threads, seed
         if solver != PEGASOS_ASCENT:
             options.blas = blas()
-        room = malloc(<size_t> pegasos_kernel_work(n, columns.c.value_bytes,
-                                                   work.columns.n_columns))
-        if room == NULL:
-            work.end(PEGASOS_DONE)
-            raise MemoryError(f"dual ascent has no room for {n} rows")
+        room = Room(pegasos_kernel_work(n, columns.c.value_bytes, work.columns.n_columns))
         with nogil:
             if work.columns.is_all_at_once:
                 if pegasos_columns_keep(&work.columns, 1, &first_row):
@@ -2299,10 +2299,9 @@ def kernel_solve(Columns columns not None, factor not None, Targets targets not 
                 options.max_epochs, those = max_epochs[k], targets.of(k)
                 of_one.lam, of_one.targets, of_one.loss = lams[k], those.values, those.loss
                 status = pegasos_kernel_solve_one(&matrix, &of_one, &options, those.labels,
-                                                  &norms[0], &fits.c[k, 0], room)
+                                                  &norms[0], &fits.c[k, 0], room.at)
                 if status != PEGASOS_DONE:
                     break
-            free(room)
         if asked.alone is not None:
             asked.alone.close()
         # Not `is_finite &= ...`, which reads it before other threads may set it.
@@ -2432,7 +2431,7 @@ cdef class Joint:
         cdef pegasos_joint_options options
         cdef int status
         cdef Block alone = None
-        cdef void *room
+        cdef Room room
         require(memory.shape[0] == Joint.n_bytes(n, d, K, averages), "memory must have n_bytes")
         require_aligned(&memory[0], sizeof(double), "memory must be aligned")
         require(tol == tol, "tol must be a number")
@@ -2458,12 +2457,9 @@ cdef class Joint:
         options.tol, options.last_epoch, options.last_step = tol, last_epoch, last_step
         options.batch_size, options.sampling, options.project = batch_size, sampling, project
         options.seed = seed
-        room = malloc(<size_t> pegasos_joint_room(&self.c, &options))
-        if room == NULL:
-            raise MemoryError(f"there is no room for a fit of {K} classes and {d} features")
+        room = Room(pegasos_joint_room(&self.c, &options))
         with nogil:
-            status = pegasos_joint_run(&self.c, &options, &memory[0], room, &watch.c)
-            free(room)
+            status = pegasos_joint_run(&self.c, &options, &memory[0], room.at, &watch.c)
         if alone is not None:
             alone.close()
         return watch.answer(status)

@@ -11,7 +11,6 @@ from cpython.pythread cimport (
     PyThread_allocate_lock, PyThread_free_lock, PyThread_get_thread_ident, PyThread_release_lock,
     PyThread_type_lock,
 )
-from libc.stdlib cimport calloc
 
 cdef extern from "pythread.h" nogil:
     PyLockStatus PyThread_acquire_lock_timed(PyThread_type_lock, long long microseconds,
