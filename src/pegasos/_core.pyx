@@ -842,12 +842,14 @@ cdef class Pegasos:
     cdef int64_t[:, ::1] pending
     cdef int64_t value_bytes, width, n_counted
     cdef tuple arrays
+    cdef list trained
 
     def __init__(self, pegasos_linear[::1] problems not None, weights not None, sums,
                  double[:, ::1] counts, int64_t[:, ::1] pending not None,
                  double[:, ::1] slopes=None):
         cdef int64_t n_problems = problems.shape[0]
-        cdef list views = [memoryview(weights)] + ([] if sums is None else [memoryview(sums)])
+        self.trained = [weights] if sums is None else [weights, sums]
+        cdef list views = [memoryview(array) for array in self.trained]
         self.c.weights = <void *> numbers_of(views[0], 2, "fd", "weights")
         self.value_bytes, (n_rows, self.width) = views[0].itemsize, views[0].shape
         require(n_rows == n_problems >= 1 and self.width >= 1,
@@ -897,6 +899,7 @@ cdef class Pegasos:
         cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, k, bytes = rows.c.value_bytes
         cdef int status
         cdef uint8_t[::1] room
+        lanes = ()
         cdef pegasos_linear_set set = self.over(n, targets, bundled)
         cdef pegasos_draws source = draws_of(draws, first, n, self.problems)
         require(self.value_bytes == bytes and self.width == d,
@@ -907,35 +910,20 @@ cdef class Pegasos:
             for k in range(set.n_problems):
                 require(self.problems[k].ball == 0, "a bundle does not project")
             require(targets.c.values == NULL, "a bundle has labels")
-            room = aligned_zeros(((1 + (set.sums != NULL)) * d * PEGASOS_BUNDLE_BYTES,), np.uint8)
+            bundle = aligned_zeros((len(self.trained), d, PEGASOS_BUNDLE_BYTES // bytes),
+                                   self.trained[0].dtype)
+            lanes = bundle[:, :, :set.n_problems].transpose(0, 2, 1)
+            for k in range(len(lanes)):
+                lanes[k] = self.trained[k]
+            room = bundle.view(np.uint8).ravel()
             set.weights = &room[0]
             if set.sums != NULL:
                 set.sums = &room[d * PEGASOS_BUNDLE_BYTES]
-            self.interleave(&set, False)
         with nogil:
             status = pegasos_linear_train(&rows.c, &set, &source, &watch.c)
-        if bundled:
-            self.interleave(&set, True)
+        for k in range(len(lanes)):
+            self.trained[k][:] = lanes[k]
         watch.answer(status)
-
-    cdef void interleave(self, const pegasos_linear_set *bundle, bint back) noexcept:
-        """Copy weights and sums to a bundle, or `back`."""
-        self.copy(self.c.weights, bundle.weights, back)
-        if self.c.sums != NULL:
-            self.copy(self.c.sums, bundle.sums, back)
-
-    cdef void copy(self, void *rows, void *bundle, bint back) noexcept:
-        cdef int64_t k, j, d = self.width, lanes = PEGASOS_BUNDLE_BYTES // self.value_bytes
-        for k in range(self.c.n_problems):
-            for j in range(d):
-                if self.value_bytes == 4 and back:
-                    (<float *> rows)[k * d + j] = (<float *> bundle)[j * lanes + k]
-                elif self.value_bytes == 4:
-                    (<float *> bundle)[j * lanes + k] = (<float *> rows)[k * d + j]
-                elif back:
-                    (<double *> rows)[k * d + j] = (<double *> bundle)[j * lanes + k]
-                else:
-                    (<double *> bundle)[j * lanes + k] = (<double *> rows)[k * d + j]
 
     def run_kernel(self, Columns columns not None, Targets targets not None,
                    double[:, ::1] scores not None, double[:, ::1] unpushed not None,
