@@ -1987,13 +1987,12 @@ cdef Block one_thread_of_blas():
 #: Solvers, as `solve` takes them.
 AUTO, ASCENT, NEWTON = PEGASOS_AUTO, PEGASOS_ASCENT, PEGASOS_NEWTON
 
-cdef packed struct standing_t:
-    double objective, relative_gap, intercept
-    int64_t n_epochs, n_steps, pegasos, ascent, newton, first_solver, solver, value_bytes
-
-cdef standing_t _blank_standing
 #: Layout of what `Fits.standings` returns.
-STANDING = np.asarray(<standing_t[:1]> &_blank_standing).dtype
+STANDING = np.dtype([
+    *((name, np.float64) for name in ("objective", "relative_gap", "intercept")),
+    *((name, np.int64) for name in ("n_epochs", "n_steps", "pegasos", "ascent", "newton",
+                                    "first_solver", "solver", "value_bytes")),
+])
 
 
 cdef int require_size(int64_t n_rows, int64_t n_features) except -1:
@@ -2044,17 +2043,13 @@ cdef class Fits:
         """A table of the best models so far, and of the work that was done."""
         cdef pegasos_solution found
         cdef int64_t k
-        table = np.empty(self.c.shape[0], STANDING)
-        cdef standing_t[::1] out = table
+        cdef list rows = []
         for k in range(self.c.shape[0]):
             pegasos_found(self.n_rows, self.n_features, &self.c[k, 0], &found)
-            out[k].objective, out[k].relative_gap = found.objective, found.relative_gap
-            out[k].intercept, out[k].n_epochs = found.intercept, found.n_epochs
-            out[k].n_steps, out[k].first_solver = found.n_steps, found.first_solver
-            out[k].pegasos, out[k].ascent = found.epochs[0], found.epochs[1]
-            out[k].newton, out[k].solver = found.epochs[2], found.solver
-            out[k].value_bytes = pegasos_value_bytes(&self.c[k, 0])
-        return table
+            rows.append((found.objective, found.relative_gap, found.intercept, found.n_epochs,
+                         found.n_steps, found.epochs[0], found.epochs[1], found.epochs[2],
+                         found.first_solver, found.solver, pegasos_value_bytes(&self.c[k, 0])))
+        return np.array(rows, STANDING)
 
     cdef object numbers(self, const double *of_first, int64_t count):
         """So many numbers of each fit, given where the first one has them."""
