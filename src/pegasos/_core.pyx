@@ -1073,42 +1073,27 @@ cdef class Losses:
             self.sums[k] = pegasos_loss_sum(&own, first, count, &self.scores[k], n_problems,
                                             self.sums[k])
 
-    cdef int add_all(self, Rows rows) except -1:
-        """Add those of all rows."""
-        cdef int64_t n = rows.c.n_rows, piece = rows.piece(<double> self.targets.n_problems)
-        cdef int64_t first, last, block, size
-        for first in range(0, n, piece):
-            PyErr_CheckSignals()
-            block, last = first, min(first + piece, n)
-            with nogil:
-                while block < last:
-                    size = min(<int64_t> ROWS_OF_BLOCK, last - block)
-                    self.add(&rows.c, block, size)
-                    block += size
-        return 0
 
+cdef object bounds_of(Rows rows, Targets targets, const double[:, :] a, const double[::1] masses,
+                      const double[::1] lams, double intercept_scaling, bint free_intercept,
+                      Losses losses):
+    """The best dual values of multiples of rows of `a`, made feasible first.
 
-cdef object bounds_of(Rows rows, Targets targets, const double[:, :] a, int64_t apart,
-                      const double[::1] masses, const double[::1] lams, double intercept_scaling,
-                      bint free_intercept, Losses losses):
-    """The best dual values of multiples of rows of `a`, which are `apart`, made feasible first.
-
-    `losses`, unless None, are added up as well: in the same pass where all problems share one.
+    `losses`, unless None, are added up in the first pass, which is the only one if `a` is None.
     """
-    cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, n_problems = targets.n_problems
-    cdef int64_t together = 1 if rows.is_sparse else min(n_problems, <int64_t> PROBLEMS_OF_BLOCK)
-    cdef int64_t piece = rows.piece(<double> (2 * together)), begin, end, first, last, block, size
-    cdef int64_t k, i
-    cdef bint is_shared = losses is not None and n_problems == together
+    cdef int64_t n = rows.c.n_rows, d = rows.c.n_features
+    cdef int64_t apart = 0 if a is None else stride(a), n_bounds = 0 if a is None else a.shape[0]
+    cdef int64_t together = 1 if rows.is_sparse else max(1, min(n_bounds, PROBLEMS_OF_BLOCK))
+    cdef int64_t n_sums = (2 * together if n_bounds else 0) + (targets.n_problems if losses else 0)
+    cdef int64_t piece = rows.piece(<double> n_sums), begin, end, first, last, block, size, k, i
     cdef double scale, squared, total
     cdef pegasos_targets own
-    best = np.empty(n_problems)
+    best = np.empty(n_bounds)
     cdef double[::1] of_best = best, factors = np.empty(ROWS_OF_BLOCK), totals = np.empty(together)
-    cdef double[:, ::1] points = np.empty((together, n)), sums = np.empty((together, d))
-    if losses is not None and not is_shared:
-        losses.add_all(rows)
-    for begin in range(0, n_problems, together):
-        end = min(begin + together, n_problems)
+    cdef double[:, ::1] points = np.empty((min(together, n_bounds), n))
+    cdef double[:, ::1] sums = np.empty((together, d))
+    for begin in range(0, max(n_bounds, 1), together):
+        end = min(begin + together, n_bounds)
         sums[:], totals[:] = 0, 0
         for k in range(begin, end):
             own = targets.of(k)
@@ -1121,7 +1106,7 @@ cdef object bounds_of(Rows rows, Targets targets, const double[:, :] a, int64_t 
             with nogil:
                 while block < last:
                     size = min(<int64_t> ROWS_OF_BLOCK, last - block)
-                    if is_shared:
+                    if begin == 0 and losses is not None:
                         losses.add(&rows.c, block, size)
                     for k in range(begin, end):
                         own, scale = targets.of(k), lams[k] * masses[k]
@@ -1148,16 +1133,15 @@ def certify(Rows rows not None, Targets targets not None, const double[:, ::1] c
             const double[::1] intercept, const double[:, :] a=None, const double[::1] masses=None,
             *, const double[::1] lams=None, double intercept_scaling=0, bint free_intercept=False,
             bint interleaved=False):
-    """What models and dual variables prove: one pass over the rows, or one for each of the two.
+    """What models and dual variables prove, by as few passes over the rows as are fast.
 
     Returns |w|^2 of every problem, without the intercept, and the sum of its losses, both None
     without `coef`, which is as for `decision_function`; and the best dual values of multiples of
     rows of `a`, which are contiguous and made feasible first, or None without `a`. See
     ``pegasos_make_feasible`` and ``pegasos_best_dual``.
     """
-    cdef int64_t apart
     cdef Losses losses = None
-    squared_norms = bounds = None
+    squared_norms = None
     require(targets.c.n == rows.c.n_rows, "targets must be of n_rows")
     require((coef is None) == (intercept is None) and (a is None) == (masses is None)
             and (a is None) == (lams is None),
@@ -1166,17 +1150,14 @@ def certify(Rows rows not None, Targets targets not None, const double[:, ::1] c
         require_coefficients(rows, coef, intercept, targets.n_problems, 1, interleaved)
         squared_norms = squared_norms_of(coef, targets.n_problems, interleaved)
         losses = Losses(targets, coef, intercept, interleaved)
-    if a is None and losses is not None:
-        losses.add_all(rows)
     if a is not None:
-        apart = stride(a)
         require(a.shape[0] == targets.n_problems and a.shape[1] == targets.c.n,
                 "a must have the shape of labels")
         targets.require_masses(masses)
         require_positive(lams, targets.n_problems, "lams")
-        bounds = bounds_of(rows, targets, a, apart, masses, lams, intercept_scaling, free_intercept,
-                           losses)
-    return squared_norms, None if losses is None else np.asarray(losses.sums), bounds
+    bounds = bounds_of(rows, targets, a, masses, lams, intercept_scaling, free_intercept, losses)
+    return (squared_norms, None if losses is None else np.asarray(losses.sums),
+            None if a is None else bounds)
 
 
 # ---- Dual coordinate ascent --------------------------------------------------------------------
