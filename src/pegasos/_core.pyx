@@ -14,11 +14,9 @@ call does with them.
 import functools
 import math
 import re
-import threading
 
 import numpy as np
 
-cimport cython
 from cpython.buffer cimport (
     Py_buffer, PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer,
 )
@@ -445,6 +443,7 @@ cdef int require_problems(const pegasos_linear[::1] problems, int64_t batch_size
     return require(holds, "problems are not in a state that training can reach")
 
 
+include "_interrupts.pxi"
 include "_sharing.pxi"
 
 
@@ -1458,7 +1457,7 @@ cdef class Work:
     cdef tuple memory
     cdef Points exact
     cdef Work inner
-    cdef Block alone
+    cdef Closing alone
 
     @staticmethod
     cdef Work of(Points x, Points z, Watch watch, int64_t n_threads, Columns columns=None,
@@ -1527,7 +1526,7 @@ cdef class Work:
         if self.pool is not None:
             self.pool.close()
         if self.alone is not None:
-            self.alone.close()
+            self.alone.end()
         cdef Work work = self
         while work is not None:
             if work.z is not None and work.z.error is not None:
@@ -1725,7 +1724,7 @@ cdef class Factor:
     cdef object source, memory
     cdef Watch watch
     cdef int64_t n
-    cdef Block alone  # open from then on
+    cdef Closing alone  # open from then on
 
     cdef int factorise(self, pegasos_factor *factor) noexcept:
         """Tell a factor of the matrix, which lasts as long as this, or until the next one."""
@@ -1802,165 +1801,6 @@ cdef const pegasos_blas *blas() except? NULL:
         return NULL
     _blas_is_there = True
     return &_blas
-
-
-# ---- What Ctrl-C does not cut short --------------------------------------------------------------
-#
-# The interpreter hears of signals between bytecodes, of which there are none here: Ctrl-C comes
-# where a Python function is called, or `PyErr_CheckSignals`, as a KeyboardInterrupt of that call.
-
-cdef enum:
-    # Who presses Ctrl-C more often than that is let go.
-    MOST_BEGINNINGS = 100
-
-
-cdef object to_the_end(function, list stopped):
-    """Call a function, once more if Ctrl-C stops it, which `stopped[0]` then is."""
-    cdef int k
-    for k in range(MOST_BEGINNINGS):
-        try:
-            return function()
-        except KeyboardInterrupt as now:
-            stopped[0] = now
-    raise stopped[0]
-
-
-def finish(function):
-    """Call a function which, when it was stopped, can be called again, until Ctrl-C lets it end.
-
-    Then Ctrl-C is raised, else the result returned.
-    """
-    cdef list stopped = [None]
-    result = to_the_end(function, stopped)
-    if stopped[0] is not None:
-        raise stopped[0]
-    return result
-
-
-cdef class Closing:
-    """A block that begins with ``thing.open()``, and whose ``thing.close()`` Ctrl-C cannot skip."""
-    cdef object thing
-
-    def __init__(self, thing):
-        self.thing = thing
-
-    def __enter__(self):
-        try:
-            self.thing.open()
-        except BaseException:
-            finish(self.thing.close)
-            raise
-
-    def __exit__(self, *_):
-        finish(self.thing.close)
-
-
-def change(dict attributes not None, dict new not None, optional=(), *, tuple written=()):
-    """Make several changes as one, which is made or not.
-
-    Parameters
-    ----------
-    attributes, new : dict
-        The `vars` of an object, and what to change of them.
-    optional : iterable of str
-        Attributes that go if they are not in `new`.
-    written : tuple of tuple
-        Parts of arrays: (array, where, values).
-    """
-    gone = [name for name in optional if name not in new]
-    for array, where, values in written:
-        array[where] = values
-    for name in gone:
-        attributes.pop(name, None)
-    attributes.update(new)
-
-
-cdef class Keeping:
-    """A block that changes attributes by what it is entered as, ``take(new)``.
-
-    If Ctrl-C stops it before that, they become what ``so_far()`` returns, if that is anything.
-    """
-    cdef dict attributes
-    cdef object optional, so_far
-    cdef bint is_over
-
-    def __init__(self, dict attributes not None, optional, so_far):
-        self.attributes, self.optional, self.so_far = attributes, optional, so_far
-
-    def take(self, dict new not None):
-        change(self.attributes, new, self.optional)
-        self.is_over = True
-
-    def __enter__(self):
-        return self.take
-
-    def __exit__(self, kind, *_):
-        if not self.is_over and kind is not None and issubclass(kind, KeyboardInterrupt):
-            new = to_the_end(self.so_far, [None])
-            if new:
-                change(self.attributes, new, self.optional)
-
-
-cdef object _blocks_lock = threading.RLock()
-# Made here: where memory has run out, the lock must yet be given back.
-cdef object _lock_blocks = _blocks_lock.acquire, _unlock_blocks = _blocks_lock.release
-cdef int64_t _n_blocks = 0
-
-
-@cython.no_gc_clear
-cdef class Block:
-    """A block for the whole process: ``begin()`` comes before each, ``end()`` after the last one.
-
-    Both can be called again after they were stopped. A block that a tracing function keeps from its
-    end is over when nothing refers to it.
-    """
-    cdef object begin, end
-    cdef bint is_open
-
-    def __init__(self, begin, end):
-        self.begin, self.end = begin, end
-
-    cdef int count(self, int64_t more) except -1:
-        """Count, and call `begin` or `end`; then Ctrl-C is heard."""
-        global _n_blocks
-        cdef list stopped = [None]
-        to_the_end(_lock_blocks, stopped)
-        try:
-            self.is_open = more > 0
-            _n_blocks += more
-            if more > 0:
-                to_the_end(self.begin, stopped)
-            elif _n_blocks == 0:
-                to_the_end(self.end, stopped)
-        finally:
-            _unlock_blocks()
-        if stopped[0] is not None:
-            raise stopped[0]
-        return 0
-
-    cdef int close(self) except -1:
-        return self.count(-1) if self.is_open else 0
-
-    def __enter__(self):
-        try:
-            self.count(1)
-        except BaseException:
-            self.close()
-            raise
-
-    def __exit__(self, *_):
-        self.close()
-
-    def __dealloc__(self):
-        self.close()
-
-
-cdef Block one_thread_of_blas():
-    """A block that has begun, in which BLAS has one thread. To be closed."""
-    from pegasos import _threads
-    cdef Block block = _threads.blas.one_thread()
-    block.count(1)
-    return block
 
 
 # ---- Whole fits ---------------------------------------------------------------------------------
@@ -2163,7 +2003,7 @@ def solve(Rows rows not None, Targets targets not None, int64_t first,
     cdef pegasos_options options
     cdef pegasos_targets own
     cdef Pool pool = None
-    cdef Block alone = None
+    cdef Closing alone = None
     cdef Room room
     problem = problem_of(targets.c.loss, intercept_scaling, free_intercept)
     require_problem(&problem, targets, n, d, rows.c.value_bytes, first, fits, max_epochs, lams,
@@ -2206,7 +2046,7 @@ def solve(Rows rows not None, Targets targets not None, int64_t first,
     if pool is not None:
         pool.close()
     if alone is not None:
-        alone.close()
+        alone.end()
     return None if watch.answer(status) == PEGASOS_OVERFLOW else fits.standings()
 
 
@@ -2267,7 +2107,7 @@ def kernel_solve(Columns columns not None, factor not None, Targets targets not 
                 if status != PEGASOS_DONE:
                     break
         if asked.alone is not None:
-            asked.alone.close()
+            asked.alone.end()
         # Not `is_finite &= ...`, which reads it before other threads may set it.
         if work.end(status) == PEGASOS_OVERFLOW:
             is_finite = False
@@ -2394,7 +2234,7 @@ cdef class Joint:
         cdef int64_t n = self.c.rows.n_rows, d = self.c.rows.n_features, K = self.c.n_classes
         cdef pegasos_joint_options options
         cdef int status
-        cdef Block alone = None
+        cdef Closing alone = None
         cdef Room room
         require(memory.shape[0] == Joint.n_bytes(n, d, K, averages), "memory must have n_bytes")
         require_aligned(&memory[0], sizeof(double), "memory must be aligned")
@@ -2425,5 +2265,5 @@ cdef class Joint:
         with nogil:
             status = pegasos_joint_run(&self.c, &options, &memory[0], room.at, &watch.c)
         if alone is not None:
-            alone.close()
+            alone.end()
         return watch.answer(status)

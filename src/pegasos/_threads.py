@@ -22,13 +22,13 @@ class _Blas:
         """How many there are."""
         return max((library.num_threads for library in self._libraries), default=1)
 
-    def one_thread(self) -> _core.Block:
+    def one_thread(self) -> _core.Closing:
         """A block in which there is one: ours then do not stand in its way.
 
         The number belongs to the process: of blocks that overlap, in threads, the last one puts it
         back.
         """
-        return _core.Block(self._begin, self._end)
+        return _core.Closing(_core.OneThread(self._begin, self._end))
 
     # Both may be called again after Ctrl-C has stopped them.
 

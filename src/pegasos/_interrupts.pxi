@@ -1,0 +1,166 @@
+# What Ctrl-C does not cut short; included by _core.pyx.
+#
+# The interpreter hears of signals between bytecodes, of which there are none here: Ctrl-C comes
+# where a Python function is called, or `PyErr_CheckSignals`, as a KeyboardInterrupt of that call.
+
+from _thread import RLock
+
+cimport cython
+
+cdef enum:
+    # Who presses Ctrl-C more often than that is let go.
+    MOST_BEGINNINGS = 100
+
+
+cdef object to_the_end(function, list stopped):
+    """Call a function, once more if Ctrl-C stops it, which `stopped[0]` then is."""
+    cdef int k
+    for k in range(MOST_BEGINNINGS):
+        try:
+            return function()
+        except KeyboardInterrupt as now:
+            stopped[0] = now
+    raise stopped[0]
+
+
+def finish(function):
+    """Call a function which, when it was stopped, can be called again, until Ctrl-C lets it end.
+
+    Then Ctrl-C is raised, else the result returned.
+    """
+    cdef list stopped = [None]
+    result = to_the_end(function, stopped)
+    if stopped[0] is not None:
+        raise stopped[0]
+    return result
+
+
+@cython.no_gc_clear
+cdef class Closing:
+    """A block between ``thing.open()`` and ``thing.close()``, neither of which Ctrl-C cuts short.
+
+    Both can be called again after they were stopped. A block that a tracing function keeps from its
+    end is over when nothing refers to it.
+    """
+    cdef object thing
+    cdef bint is_open
+
+    def __init__(self, thing):
+        self.thing = thing
+
+    cdef int begin(self) except -1:
+        self.is_open = True
+        try:
+            finish(self.thing.open)
+        except BaseException:
+            self.end()
+            raise
+        return 0
+
+    cdef int end(self) except -1:
+        if self.is_open:
+            self.is_open = False
+            finish(self.thing.close)
+        return 0
+
+    def __enter__(self):
+        self.begin()
+
+    def __exit__(self, *_):
+        self.end()
+
+    def __dealloc__(self):
+        self.end()
+
+
+def change(dict attributes not None, dict new not None, optional=(), *, tuple written=()):
+    """Make several changes as one, which is made or not.
+
+    Parameters
+    ----------
+    attributes, new : dict
+        The `vars` of an object, and what to change of them.
+    optional : iterable of str
+        Attributes that go if they are not in `new`.
+    written : tuple of tuple
+        Parts of arrays: (array, where, values).
+    """
+    gone = [name for name in optional if name not in new]
+    for array, where, values in written:
+        array[where] = values
+    for name in gone:
+        attributes.pop(name, None)
+    attributes.update(new)
+
+
+cdef class Keeping:
+    """A block that changes attributes by what it is entered as, ``take(new)``.
+
+    If Ctrl-C stops it before that, they become what ``so_far()`` returns, if that is anything.
+    """
+    cdef dict attributes
+    cdef object optional, so_far
+    cdef bint is_over
+
+    def __init__(self, dict attributes not None, optional, so_far):
+        self.attributes, self.optional, self.so_far = attributes, optional, so_far
+
+    def take(self, dict new not None):
+        change(self.attributes, new, self.optional)
+        self.is_over = True
+
+    def __enter__(self):
+        return self.take
+
+    def __exit__(self, kind, *_):
+        if not self.is_over and kind is not None and issubclass(kind, KeyboardInterrupt):
+            new = to_the_end(self.so_far, [None])
+            if new:
+                change(self.attributes, new, self.optional)
+
+
+# Made here: where memory has run out, the lock must yet be given back.
+cdef object _count_lock = RLock()
+cdef object _lock_count = _count_lock.acquire, _unlock_count = _count_lock.release
+cdef int64_t _n_open = 0
+
+
+@cython.no_gc_clear
+cdef class OneThread:
+    """What the whole process is in while any of these is open: BLAS has one thread.
+
+    ``begin()`` comes before each, ``end()`` after the last one.
+    """
+    cdef object begin, end
+    cdef bint is_open
+
+    def __init__(self, begin, end):
+        self.begin, self.end = begin, end
+
+    cdef int turn(self, bint is_open) except -1:
+        global _n_open
+        _lock_count()
+        try:
+            _n_open += <int> is_open - <int> self.is_open
+            self.is_open = is_open
+            if is_open:
+                self.begin()
+            elif _n_open == 0:
+                self.end()
+        finally:
+            _unlock_count()
+        return 0
+
+    def open(self):
+        self.turn(True)
+
+    def close(self):
+        self.turn(False)
+
+
+cdef Closing one_thread_of_blas():
+    """A block that has begun, in which BLAS has one thread. To be ended."""
+    from pegasos import _threads
+    cdef Closing block = _threads.blas.one_thread()
+    block.begin()
+    return block
