@@ -1,11 +1,18 @@
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Self, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import disjoint_base
 
 _T = TypeVar("_T")
+_Bytes: TypeAlias = NDArray[np.uint8]
+_Doubles: TypeAlias = NDArray[np.float64]
+_Floats: TypeAlias = NDArray[np.floating]
+_Ints: TypeAlias = NDArray[np.int64]
+_Table: TypeAlias = NDArray[np.void]
+_Loss: TypeAlias = int | tuple[int, float] | tuple[int, float, float]
+_Tell: TypeAlias = Callable[[], None] | None
 
 BUNDLE_BYTES: Final[int]
 LOSSES: Final[dict[str, int]]
@@ -17,11 +24,7 @@ def aligned_zeros(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]: ...
 @disjoint_base
 class Watch:
     def __init__(
-        self,
-        tell: Callable[[], object] | None = None,
-        *,
-        every: float = ...,
-        by_epochs: bool = ...,
+        self, tell: Callable[[], object] | None = None, *, every: float = ..., by_epochs: bool = ...
     ) -> None: ...
 
 @disjoint_base
@@ -29,12 +32,9 @@ class Rows:
     size: int
     arrays: tuple[memoryview, ...]
     def __new__(
-        cls,
-        values: NDArray[np.floating],
-        indices: NDArray[np.signedinteger] | None = ...,
-        indptr: NDArray[np.signedinteger] | None = ...,
-        n_features: int = ...,
-    ) -> Self: ...
+        cls, values: _Floats, indices: NDArray[np.signedinteger] | None = ...,
+        indptr: NDArray[np.signedinteger] | None = ..., n_features: int = ...,
+    ) -> Self: ...  # fmt: skip
     @property
     def shape(self) -> tuple[int, int]: ...
     @property
@@ -42,11 +42,9 @@ class Rows:
     @property
     def is_sparse(self) -> bool: ...
     def seconds(self, solver: int) -> float: ...
-    def squared_norms(self, count: int | None = ...) -> NDArray[np.float64]: ...
-    def combine(self, factors: NDArray[np.float64]) -> NDArray[np.float64]: ...
-    def part(
-        self, which: NDArray[np.int64], places: NDArray[np.int64]
-    ) -> tuple[Rows, NDArray[np.int64] | None]: ...
+    def squared_norms(self, count: int | None = ...) -> _Doubles: ...
+    def combine(self, factors: _Doubles) -> _Doubles: ...
+    def part(self, which: _Ints, places: _Ints) -> tuple[Rows, _Ints | None]: ...
 
 @disjoint_base
 class Room:
@@ -54,100 +52,56 @@ class Room:
 
 @disjoint_base
 class Order:
-    def __init__(
-        self, seed: int, permutation: NDArray[np.int64], sampling: int, next: int
-    ) -> None: ...
-    def draw(self, draws: NDArray[np.int64]) -> None: ...
+    def __init__(self, seed: int, permutation: _Ints, sampling: int, next: int) -> None: ...
+    def draw(self, draws: _Ints) -> None: ...
 
 @disjoint_base
 class Targets:
     arrays: tuple[Any, ...]
     def __init__(
-        self,
-        labels: NDArray[np.int8],
-        row_weights: NDArray[np.float64] | None = ...,
-        loss: int | tuple[int, float] | tuple[int, float, float] = ...,
-        values: NDArray[np.float64] | None = ...,
-        epsilons: NDArray[np.float64] | None = ...,
-    ) -> None: ...
-    def constants(
-        self, masses: NDArray[np.float64], penalties: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
-    def intercepts(self, scores: NDArray[np.float64]) -> NDArray[np.float64]: ...
-    def feasible(self, a: NDArray[np.float64], balance: bool) -> NDArray[np.float64]: ...
+        self, labels: NDArray[np.int8], row_weights: _Doubles | None = ..., loss: _Loss = ...,
+        values: _Doubles | None = ..., epsilons: _Doubles | None = ...,
+    ) -> None: ...  # fmt: skip
+    def constants(self, masses: _Doubles, penalties: _Doubles) -> tuple[_Doubles, _Doubles]: ...
+    def intercepts(self, scores: _Doubles) -> _Doubles: ...
+    def feasible(self, a: _Doubles, balance: bool) -> _Doubles: ...
     def dual_values(
-        self,
-        a: NDArray[np.float64],
-        squared_norms: NDArray[np.float64],
-        masses: NDArray[np.float64],
-        lams: NDArray[np.float64],
+        self, a: _Doubles, squared_norms: _Doubles, masses: _Doubles, lams: _Doubles,
         scaled: bool = ...,
-    ) -> NDArray[np.float64]: ...
+    ) -> _Doubles: ...  # fmt: skip
 
 @disjoint_base
 class Pegasos:
     def __init__(
-        self,
-        problems: NDArray[np.void],
-        weights: NDArray[np.floating],
-        sums: NDArray[np.floating] | None,
-        counts: NDArray[np.float64] | None,
-        pending: NDArray[np.int64],
-        slopes: NDArray[np.float64] | None = ...,
-    ) -> None: ...
+        self, problems: _Table, weights: _Floats, sums: _Floats | None, counts: _Doubles | None,
+        pending: _Ints, slopes: _Doubles | None = ...,
+    ) -> None: ...  # fmt: skip
     def run(
-        self,
-        rows: Rows,
-        targets: Targets,
-        first: int,
-        draws: NDArray[np.int64] | Order,
-        watch: Watch,
+        self, rows: Rows, targets: Targets, first: int, draws: _Ints | Order, watch: Watch,
         bundled: bool = ...,
-    ) -> None: ...
+    ) -> None: ...  # fmt: skip
     def run_kernel(
-        self,
-        columns: Columns,
-        targets: Targets,
-        scores: NDArray[np.float64],
-        unpushed: NDArray[np.float64],
-        first: int,
-        draws: NDArray[np.int64] | Order,
-        watch: Watch,
-    ) -> None: ...
-    def model(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
+        self, columns: Columns, targets: Targets, scores: _Doubles, unpushed: _Doubles, first: int,
+        draws: _Ints | Order, watch: Watch,
+    ) -> None: ...  # fmt: skip
+    def model(self) -> tuple[_Doubles, _Doubles]: ...
 
 def decision_function(
-    rows: Rows,
-    coef: NDArray[np.floating],
-    intercept: NDArray[np.float64],
-    interleaved: bool = ...,
-    which: NDArray[np.int64] | None = ...,
-    ends: NDArray[np.int64] | None = ...,
-) -> NDArray[np.float64]: ...
+    rows: Rows, coef: _Floats, intercept: _Doubles, interleaved: bool = ...,
+    which: _Ints | None = ..., ends: _Ints | None = ...,
+) -> _Doubles: ...  # fmt: skip
 
 @disjoint_base
 class Losses:
     def __init__(
-        self,
-        targets: Targets,
-        coef: NDArray[np.float64],
-        intercept: NDArray[np.float64],
-        interleaved: bool,
+        self, targets: Targets, coef: _Doubles, intercept: _Doubles, interleaved: bool
     ) -> None: ...
 
 def certify(
-    rows: Rows,
-    targets: Targets,
-    coef: NDArray[np.float64] | None,
-    intercept: NDArray[np.float64] | None,
-    a: NDArray[np.float64] | None = ...,
-    masses: NDArray[np.float64] | None = ...,
-    *,
-    lams: NDArray[np.float64] | None = ...,
-    intercept_scaling: float = ...,
-    free_intercept: bool = ...,
-    interleaved: bool = ...,
-) -> tuple[Any, Any, Any]: ...
+    rows: Rows, targets: Targets, coef: _Doubles | None, intercept: _Doubles | None,
+    a: _Doubles | None = ..., masses: _Doubles | None = ..., *, lams: _Doubles | None = ...,
+    intercept_scaling: float = ..., free_intercept: bool = ..., interleaved: bool = ...,
+) -> tuple[Any, Any, Any]: ...  # fmt: skip
 
 DUAL_STATE: Final[np.dtype[np.void]]
 DONE: Final[int]
@@ -155,39 +109,22 @@ OVERFLOW: Final[int]
 
 def free_feature(mean_norm: float, nu: float = ...) -> float: ...
 def load_run(
-    rows: Rows,
-    targets: Targets,
-    k: int,
-    norms: NDArray[np.float64],
-    active: NDArray[np.int64],
-    a: NDArray[np.float64],
-    w: NDArray[np.float64],
-    problem: NDArray[np.void],
-    n_epochs: int,
-    watch: Watch,
-) -> int: ...
+    rows: Rows, targets: Targets, k: int, norms: _Doubles, active: _Ints, a: _Doubles, w: _Doubles,
+    problem: _Table, n_epochs: int, watch: Watch,
+) -> int: ...  # fmt: skip
 
 @disjoint_base
 class LamPath:
-    problems: NDArray[np.void]
-    a: NDArray[np.float64]
-    v: NDArray[np.floating]
-    means: NDArray[np.floating]
+    problems: _Table
+    a: _Doubles
+    v: _Floats
+    means: _Floats
     def __init__(
-        self,
-        rows: Rows,
-        targets: Targets,
-        masses: NDArray[np.float64],
-        *,
-        diagonal: float,
-        intercept_scaling: float,
-        free_intercept: bool,
-        seed: int,
-    ) -> None: ...
+        self, rows: Rows, targets: Targets, masses: _Doubles, *, diagonal: float,
+        intercept_scaling: float, free_intercept: bool, seed: int,
+    ) -> None: ...  # fmt: skip
     def run(self, lam: float, last_epoch: int, watch: Watch) -> None: ...
-    def model(
-        self,
-    ) -> tuple[NDArray[np.floating], NDArray[np.float64], NDArray[np.float64]]: ...
+    def model(self) -> tuple[_Floats, _Doubles, _Doubles]: ...
 
 LINEAR: Final[int]
 POLYNOMIAL: Final[int]
@@ -200,84 +137,37 @@ OTHER: Final[int]
 class Points:
     rows: Rows
     def __init__(
-        self,
-        rows: Rows,
-        *,
-        kind: int,
-        gamma: float = ...,
-        coef0: float = ...,
-        degree: int = ...,
-        norms: NDArray[np.floating] | None = ...,
-        by_differences: bool = ...,
-        is_thick: bool = ...,
-        is_thin: bool = ...,
-        write: Callable[..., None] | None = ...,
-        data: Any = ...,
-        wide: Rows | None = ...,
-        which: NDArray[np.int64] | None = ...,
-        far_in_double: bool = ...,
-    ) -> None: ...
+        self, rows: Rows, *, kind: int, gamma: float = ..., coef0: float = ..., degree: int = ...,
+        norms: _Floats | None = ..., by_differences: bool = ..., is_thick: bool = ...,
+        is_thin: bool = ..., write: Callable[..., None] | None = ..., data: Any = ...,
+        wide: Rows | None = ..., which: _Ints | None = ..., far_in_double: bool = ...,
+    ) -> None: ...  # fmt: skip
     def transpose(self) -> None: ...
 
 def kernel_values(
-    x: Points,
-    z: Points,
-    out: NDArray[np.floating],
-    watch: Watch,
-    n_threads: int = ...,
+    x: Points, z: Points, out: _Floats, watch: Watch, n_threads: int = ...
 ) -> None: ...
 
 @disjoint_base
 class Columns:
     def __init__(
-        self,
-        points: Points | None,
-        columns: NDArray[np.floating],
-        place: NDArray[np.int64] | None,
-        *,
-        is_all_at_once: bool = ...,
-        is_cheap: bool = ...,
-    ) -> None: ...
-    def keep(self, rows: NDArray[np.int64], watch: Watch, n_threads: int = ...) -> None: ...
+        self, points: Points | None, columns: _Floats, place: _Ints | None, *,
+        is_all_at_once: bool = ..., is_cheap: bool = ...,
+    ) -> None: ...  # fmt: skip
+    def keep(self, rows: _Ints, watch: Watch, n_threads: int = ...) -> None: ...
     def among(
-        self,
-        rows: NDArray[np.int64],
-        which: NDArray[np.int64],
-        out: NDArray[np.floating],
-        watch: Watch,
-        n_threads: int = ...,
+        self, rows: _Ints, which: _Ints, out: _Floats, watch: Watch, n_threads: int = ...
     ) -> None: ...
     def add(
-        self,
-        rows: NDArray[np.int64],
-        coef: NDArray[np.float64],
-        scores: NDArray[np.float64],
-        watch: Watch,
-        n_threads: int = ...,
+        self, rows: _Ints, coef: _Doubles, scores: _Doubles, watch: Watch, n_threads: int = ...
     ) -> None: ...
     def certify(
-        self,
-        targets: Targets,
-        coef: NDArray[np.float64],
-        intercept: NDArray[np.float64],
-        a: NDArray[np.float64],
-        masses: NDArray[np.float64],
-        norms: NDArray[np.float64],
-        sizes: NDArray[np.float64],
-        errors: NDArray[np.float64],
-        float_errors: NDArray[np.float64] | None = ...,
-        numbers: NDArray[np.int64] | None = ...,
-        *,
-        lams: NDArray[np.float64],
-        intercept_scaling: float,
-        free_intercept: bool,
-        ridge: float,
-        is_positive: bool,
-        by_weights: bool = ...,
-        exact: Points | None = ...,
-        watch: Watch,
-        n_threads: int = ...,
-    ) -> NDArray[np.void]: ...
+        self, targets: Targets, coef: _Doubles, intercept: _Doubles, a: _Doubles, masses: _Doubles,
+        norms: _Doubles, sizes: _Doubles, errors: _Doubles, float_errors: _Doubles | None = ...,
+        numbers: _Ints | None = ..., *, lams: _Doubles, intercept_scaling: float,
+        free_intercept: bool, ridge: float, is_positive: bool, by_weights: bool = ...,
+        exact: Points | None = ..., watch: Watch, n_threads: int = ...,
+    ) -> _Table: ...  # fmt: skip
 
 AUTO: Final[int]
 ASCENT: Final[int]
@@ -285,12 +175,9 @@ NEWTON: Final[int]
 
 def finish(function: Callable[[], _T]) -> _T: ...
 def change(
-    attributes: Any,
-    new: Any,
-    optional: Iterable[str] = ...,
-    *,
+    attributes: Any, new: Any, optional: Iterable[str] = ..., *,
     written: tuple[tuple[Any, Any, Any], ...] = ...,
-) -> None: ...
+) -> None: ...  # fmt: skip
 
 @disjoint_base
 class Keeping:
@@ -325,68 +212,40 @@ class OverError(Exception): ...
 class Sharing(Pool): ...
 
 def share(
-    jobs: Iterable[Callable[[Callable[[], None]], object]],
-    n_threads: int,
-    tell: Callable[[], None] | None = ...,
+    jobs: Iterable[Callable[[Callable[[], None]], object]], n_threads: int, tell: _Tell = ...
 ) -> None: ...
 
 STANDING: Final[np.dtype[np.void]]
 
 @disjoint_base
 class Fits:
-    memory: NDArray[np.uint8]
+    memory: _Bytes
     n_rows: int
     n_features: int
-    a: NDArray[np.float64]
-    coef: NDArray[np.float64]
-    scores: NDArray[np.float64]
+    a: _Doubles
+    coef: _Doubles
+    scores: _Doubles
     def __new__(
-        cls,
-        n_problems: int,
-        n_rows: int,
-        n_features: int,
-        memory: NDArray[np.uint8] | None = ...,
+        cls, n_problems: int, n_rows: int, n_features: int, memory: _Bytes | None = ...
     ) -> Self: ...
     @staticmethod
     def n_bytes(n_rows: int, n_features: int) -> int: ...
     def __getitem__(self, some: slice, /) -> Fits: ...
-    def standings(self) -> NDArray[np.void]: ...
+    def standings(self) -> _Table: ...
     def begin_at(
-        self,
-        a: NDArray[np.float64],
-        coef: NDArray[np.float64] | None = ...,
-        intercept: NDArray[np.float64] | None = ...,
+        self, a: _Doubles, coef: _Doubles | None = ..., intercept: _Doubles | None = ...
     ) -> None: ...
     def expect_data(self, are_other: bool) -> None: ...
     def are_valid(
-        self,
-        value_bytes: int,
-        *,
-        loss: int | tuple[int, float] | tuple[int, float, float],
-        epsilons: NDArray[np.float64] | None = ...,
-        intercept_scaling: float,
-        free_intercept: bool,
-    ) -> bool: ...
+        self, value_bytes: int, *, loss: _Loss, epsilons: _Doubles | None = ...,
+        intercept_scaling: float, free_intercept: bool,
+    ) -> bool: ...  # fmt: skip
 
 def solve(
-    rows: Rows,
-    targets: Targets,
-    first: int,
-    norms: NDArray[np.float64],
-    fits: Fits,
-    max_epochs: NDArray[np.int64],
-    *,
-    lams: NDArray[np.float64],
-    intercept_scaling: float,
-    free_intercept: bool,
-    tol: float,
-    seed: int,
-    solver: int,
-    together: bool = ...,
-    to_the_end: bool = ...,
-    watch: Watch,
-    n_threads: int = ...,
-) -> NDArray[np.void] | None: ...
+    rows: Rows, targets: Targets, first: int, norms: _Doubles, fits: Fits, max_epochs: _Ints, *,
+    lams: _Doubles, intercept_scaling: float, free_intercept: bool, tol: float, seed: int,
+    solver: int, together: bool = ..., to_the_end: bool = ..., watch: Watch, n_threads: int = ...,
+) -> _Table | None: ...  # fmt: skip
 
 NEWTON_MOST: Final[int]
 ROUNDING: Final[float]
@@ -398,60 +257,26 @@ class Factor: ...
 class Work: ...
 
 def kernel_solve(
-    columns: Columns,
-    factor: Callable[[Callable[[], None] | None], NDArray[np.float64]],
-    targets: Targets,
-    norms: NDArray[np.float64],
-    fits: Fits,
-    max_epochs: NDArray[np.int64],
-    *,
-    lams: NDArray[np.float64],
-    intercept_scaling: float,
-    free_intercept: bool,
-    tol: float,
-    seed: int,
-    solver: int,
-    is_positive: bool,
-    is_narrow: bool,
-    rank: float,
-    watch: Watch,
-    n_threads: int,
-    n_jobs: int = ...,
-) -> NDArray[np.void] | None: ...
+    columns: Columns, factor: Callable[[_Tell], _Doubles], targets: Targets, norms: _Doubles,
+    fits: Fits, max_epochs: _Ints, *, lams: _Doubles, intercept_scaling: float,
+    free_intercept: bool, tol: float, seed: int, solver: int, is_positive: bool, is_narrow: bool,
+    rank: float, watch: Watch, n_threads: int, n_jobs: int = ...,
+) -> _Table | None: ...  # fmt: skip
 
 JOINT_STATE: Final[np.dtype[np.void]]
 
 @disjoint_base
 class Joint:
     def __init__(
-        self,
-        rows: Rows,
-        codes: NDArray[np.int64],
-        weights: NDArray[np.float64] | None,
-        cost: NDArray[np.float64],
-        norms: NDArray[np.float64],
-        *,
-        lam: float,
-        feature: float,
-        is_free: bool = ...,
-    ) -> None: ...
+        self, rows: Rows, codes: _Ints, weights: _Doubles | None, cost: _Doubles, norms: _Doubles,
+        *, lam: float, feature: float, is_free: bool = ...,
+    ) -> None: ...  # fmt: skip
     @staticmethod
     def n_bytes(n_rows: int, n_features: int, n_classes: int, averages: bool = ...) -> int: ...
     @property
     def newton_after(self) -> int: ...
     def run(
-        self,
-        memory: NDArray[np.uint8],
-        *,
-        tol: float = ...,
-        last_epoch: int = ...,
-        last_step: int = ...,
-        newton_after: int = ...,
-        batch_size: int = ...,
-        sampling: int = ...,
-        project: bool = ...,
-        averages: bool = ...,
-        average_from: int = ...,
-        seed: int,
-        watch: Watch,
-    ) -> int: ...
+        self, memory: _Bytes, *, tol: float = ..., last_epoch: int = ..., last_step: int = ...,
+        newton_after: int = ..., batch_size: int = ..., sampling: int = ..., project: bool = ...,
+        averages: bool = ..., average_from: int = ..., seed: int, watch: Watch,
+    ) -> int: ...  # fmt: skip
