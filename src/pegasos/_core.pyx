@@ -304,6 +304,9 @@ cdef extern from "core.h" nogil:
     int PEGASOS_NEWTON_MOST
     double PEGASOS_ROUNDING
 
+cdef extern from "loss.h" nogil:
+    pegasos_targets targets_among(const pegasos_targets *, const double *, int64_t)
+
 ctypedef fused value_t:
     float
     double
@@ -713,13 +716,7 @@ cdef class Targets:
 
     cdef pegasos_targets of(self, int64_t k) noexcept nogil:
         """Those of problem `k`."""
-        cdef pegasos_targets own = self.c
-        own.labels += k * own.n
-        if own.values != NULL:
-            own.values += k * own.n
-        if self.epsilons != NULL:
-            own.loss.epsilon = self.epsilons[k]
-        return own
+        return targets_among(&self.c, self.epsilons, k)
 
     cdef int require_rows(self, const double[:, ::1] array, str name) except -1:
         return require(array.shape[0] == self.n_problems and array.shape[1] == self.c.n,
