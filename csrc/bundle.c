@@ -14,6 +14,8 @@
 enum { COSTS = 3, DRAWS_PER_PIECE = 256 };
 /* A piece of work has no more numbers, unless one row has. */
 static const double NUMBERS_PER_PIECE = 1e5;
+/* From where on the factor of w = factor v is folded into v, whose numbers get small beside it. */
+static const double LARGEST_FACTOR = 1e6;
 
 /* The reference of a free intercept moves to where the last epoch has left it: see
  * `pegasos_ascent`. */
@@ -79,4 +81,40 @@ int64_t pegasos_bundle_run(const pegasos_rows *rows, const pegasos_bundle *bundl
             return PEGASOS_STOPPED;
     }
     return PEGASOS_DONE;
+}
+
+/*
+ * With q = before/lam, w(a) becomes q w. Of the points r a, that of the best dual value is taken,
+ * where 1/q <= r <= 1: at r = 1/q, w stays as it is, as it does for small lam once no row is at its
+ * bound; at r = 1, a does. D(r a) = r A - r^2 B, with A = sum_i a_i/m and B = lam/2 |q w|^2 +
+ * sum_i h_i a_i^2/(2m), is highest at A/(2 B).
+ */
+void pegasos_bundle_change_lam(const pegasos_rows *rows, const pegasos_bundle *b,
+                               const double *masses, double before, double lam)
+{
+    const loss_form form = loss_of(b->targets.loss);
+    const int64_t bytes = rows->value_bytes, B = BUNDLE_BYTES / bytes;
+    const double q = before > 0 ? before / lam : 1, *const weights = b->targets.weights;
+    for (int64_t k = 0; k < b->n_problems; k++) {
+        pegasos_dual *const p = &b->problems[k];
+        double sum = 0, bend = 0;
+        for (int64_t i = 0; i < rows->n_rows; i++) {
+            const double a = b->a[i * B + k];
+            sum += a;
+            bend += loss_diagonal(form, weights ? weights[i] : 1) * a * a;
+        }
+        const double twice_b = lam * q * q * p->squared_norm + bend / masses[k];
+        const double r = twice_b > 0 ? clamp(sum / masses[k] / twice_b, 1 / q, 1) : 1;
+        for (int64_t i = 0; i < rows->n_rows; i++)
+            b->a[i * B + k] *= r;
+        p->scale = 1 / (lam * masses[k]);
+        p->squared_norm *= q * r * (q * r);
+        p->constant_weight *= q * r;
+        p->factor *= q * r;
+        if (p->factor <= LARGEST_FACTOR)
+            continue;
+        for (int64_t j = 0; j < rows->n_features; j++)
+            set_to(b->v, bytes, j * B + k, get(b->v, bytes, j * B + k) * p->factor);
+        p->factor = 1;
+    }
 }

@@ -379,6 +379,10 @@ typedef struct pegasos_bundle {
 int64_t pegasos_bundle_run(const pegasos_rows *rows, const pegasos_bundle *bundle,
                            pegasos_watch *watch);
 
+/* Goes over from one lam, 0 at the start, to another one; `masses` are those of the problems. */
+void pegasos_bundle_change_lam(const pegasos_rows *rows, const pegasos_bundle *bundle,
+                               const double *masses, double before, double lam);
+
 /* ---- Kernel values (kernels.c) --------------------------------------------------------------- */
 
 /* Kernels that are computed here: <x, z>; (gamma <x, z> + coef0)^degree, by squaring; tanh(gamma

@@ -170,7 +170,7 @@ def path_of(rows, labels, weights, seed, loss="hinge", **settings):
     settings = Settings(1.0, loss=loss, **settings)
     problem = Problem(labels, weights, settings)
     return _core.LamPath(
-        rows, problem.targets, problem.masses, diagonal=settings.loss.diagonal, seed=seed,
+        rows, problem.targets, problem.masses, seed=seed,
         intercept_scaling=settings.constant_feature, free_intercept=settings.free_intercept,
     )  # fmt: skip
 

@@ -142,7 +142,7 @@ MAY_BE_SHORTER = {
 
 INTERCEPT = {"intercept_scaling": 1.0, "free_intercept": False}
 KEYWORDS = {
-    "LamPath": INTERCEPT | {"diagonal": 0.0, "seed": 0},
+    "LamPath": INTERCEPT | {"seed": 0},
     "Fits.are_valid": INTERCEPT | {"loss": 0},
     "certify": INTERCEPT | {"lams": np.full(K, 0.1)},
     "solve": INTERCEPT | {"lams": np.full(K, 0.1), "tol": 1e-3, "seed": 0, "solver": _core.AUTO},

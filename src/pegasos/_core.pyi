@@ -120,8 +120,8 @@ class LamPath:
     v: _Floats
     means: _Floats
     def __init__(
-        self, rows: Rows, targets: Targets, masses: _Doubles, *, diagonal: float,
-        intercept_scaling: float, free_intercept: bool, seed: int,
+        self, rows: Rows, targets: Targets, masses: _Doubles, *, intercept_scaling: float,
+        free_intercept: bool, seed: int,
     ) -> None: ...  # fmt: skip
     def run(self, lam: float, last_epoch: int, watch: Watch) -> None: ...
     def model(self) -> tuple[_Floats, _Doubles, _Doubles]: ...

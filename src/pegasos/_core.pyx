@@ -191,6 +191,8 @@ cdef extern from "core.h" nogil:
     int pegasos_load_run(const pegasos_rows *, pegasos_dual *, const pegasos_targets *,
                          const double *, int64_t *, double *, double *, int64_t, pegasos_watch *)
     int64_t pegasos_bundle_run(const pegasos_rows *, const pegasos_bundle *, pegasos_watch *)
+    void pegasos_bundle_change_lam(const pegasos_rows *, const pegasos_bundle *, const double *,
+                                   double, double)
 
     int PEGASOS_LINEAR, PEGASOS_POLYNOMIAL, PEGASOS_SIGMOID, PEGASOS_GAUSSIAN, PEGASOS_LAPLACIAN
 
@@ -1163,8 +1165,6 @@ cdef pegasos_dual _blank_dual
 DUAL_STATE = np.asarray(<pegasos_dual[:1]> &_blank_dual).dtype
 #: What runs return.
 DONE, OVERFLOW = PEGASOS_DONE, PEGASOS_OVERFLOW
-# From where on a bundle's factor is folded into its vectors, whose numbers get small beside it.
-cdef double LARGEST_FACTOR = 1e6
 
 
 def free_feature(double mean_norm, double nu=0):
@@ -1194,14 +1194,14 @@ def load_run(Rows rows not None, Targets targets not None, int64_t k,
 cdef class LamPath:
     """A bundle of problems on the way along a path of λ, from large ones to small ones.
 
-    A λ begins where the last one ended, the first with an epoch of Pegasos. `diagonal` is that of
-    the loss, which takes labels. See ``pegasos_bundle``.
+    A λ begins where the last one ended, the first with an epoch of Pegasos. The loss takes labels.
+    See ``pegasos_bundle``.
     """
     cdef pegasos_bundle c
     cdef Rows rows
     cdef Order order
     cdef tuple memory
-    cdef object masses, diagonal
+    cdef const double[::1] masses
     cdef double lam
     cdef readonly object problems
     """Of the layout `DUAL_STATE`."""
@@ -1210,7 +1210,7 @@ cdef class LamPath:
     """Interleaved, of n_rows, n_features and n_features + 1 rows: see ``pegasos_bundle``."""
 
     def __init__(self, Rows rows not None, Targets targets not None,
-                 const double[::1] masses not None, *, double diagonal, double intercept_scaling,
+                 const double[::1] masses not None, *, double intercept_scaling,
                  bint free_intercept, uint64_t seed):
         cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, n_problems = targets.n_problems, k
         cdef int64_t lanes = PEGASOS_BUNDLE_BYTES // rows.c.value_bytes
@@ -1223,9 +1223,8 @@ cdef class LamPath:
         targets.require_masses(masses)
         require(targets.c.n == n and n_problems <= lanes and targets.c.values == NULL,
                 "targets must be labels of n_rows, of as many problems as a bundle has room for")
-        labels, weights = np.asarray(targets.arrays[0]), targets.arrays[1]
+        labels = np.asarray(targets.arrays[0])
         self.rows, self.masses = rows, np.array(masses)
-        self.diagonal = diagonal / np.maximum(np.ones(n) if weights is None else weights, 1e-300)
         self.problems = np.zeros(n_problems, DUAL_STATE)
         self.problems["factor"], self.problems["pegasos_mass"] = 1, masses
         self.problems["generator"] = np.random.SeedSequence([seed, 1]).generate_state(
@@ -1261,39 +1260,15 @@ cdef class LamPath:
         require(0 < lam and lam - lam == 0, "lam must be finite and > 0")
         require(0 <= last_epoch < LARGEST // self.rows.c.n_rows,
                 "last_epoch must be in [0, 2**62/n_rows)")
-        if self.lam == 0:
-            self.problems["scale"] = 1 / (lam * self.masses)
-        elif lam != self.lam:
-            self.change_lam(lam)
+        if lam != self.lam:
+            with nogil:
+                pegasos_bundle_change_lam(&self.rows.c, &self.c, &self.masses[0], self.lam, lam)
         self.lam, self.c.last_epoch = lam, last_epoch
         if self.order is None:
             return
         with nogil:
             status = pegasos_bundle_run(&self.rows.c, &self.c, &watch.c)
         watch.answer(status)
-
-    cdef int change_lam(self, double lam) except -1:
-        """Take the multiple of the dual point whose dual value is best.
-
-        With q = before/lam, w(a) becomes q w. Of the points r a, that of the best dual value is
-        taken, where 1/q <= r <= 1: at r = 1/q, w stays as it is, as it does for small λ once no row
-        is at its bound; at r = 1, a does. D(r a) = r A - r^2 B, with A = sum_i a_i/m and B = lam/2
-        |q w|^2 + sum_i h_i a_i^2/(2m), h_i of the diagonal, is highest at A/(2 B).
-        """
-        problems, k, q = self.problems, self.c.n_problems, self.lam / lam
-        twice_b, r = lam * q**2 * problems["squared_norm"], np.ones(self.a.shape[1])
-        twice_b += (self.diagonal[:, None] * self.a * self.a).sum(axis=0)[:k] / self.masses
-        np.divide(self.a.sum(axis=0)[:k] / self.masses, twice_b, out=r[:k], where=twice_b > 0)
-        np.clip(r, 1 / q, 1, out=r)
-        self.a *= r
-        problems["scale"] = 1 / (lam * self.masses)
-        problems["squared_norm"] *= (q * r[:k]) ** 2
-        for of_w in ("constant_weight", "factor"):
-            problems[of_w] *= q * r[:k]
-        if problems["factor"].max() > LARGEST_FACTOR:
-            self.v[:, :k] *= problems["factor"].astype(self.v.dtype)
-            problems["factor"] = 1
-        return 0
 
     def model(self):
         """Means of w over the last half epoch, the factors to multiply them by, and intercepts."""

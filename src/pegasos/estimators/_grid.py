@@ -325,9 +325,8 @@ class Training:
             labels, weights, _ = folds.problems(fold, column)
             problem = Problem(labels, weights, settings)
             path = _core.LamPath(
-                rows, problem.targets, problem.masses, diagonal=settings.loss.diagonal,
-                intercept_scaling=settings.constant_feature,
-                free_intercept=settings.free_intercept, seed=self.seed,
+                rows, problem.targets, problem.masses, seed=self.seed,
+                intercept_scaling=settings.constant_feature, free_intercept=settings.free_intercept,
             )  # fmt: skip
             for number, place in enumerate(order, 1):
                 began, of_folds = time.perf_counter(), []
