@@ -47,10 +47,6 @@ class Rows:
     def part(self, which: _Ints, places: _Ints) -> tuple[Rows, _Ints | None]: ...
 
 @disjoint_base
-class Room:
-    def __new__(cls, n_bytes: int) -> Self: ...
-
-@disjoint_base
 class Order:
     def __init__(self, seed: int, permutation: _Ints, sampling: int, next: int) -> None: ...
     def draw(self, draws: _Ints) -> None: ...
@@ -90,13 +86,6 @@ def decision_function(
     rows: Rows, coef: _Floats, intercept: _Doubles, interleaved: bool = ...,
     which: _Ints | None = ..., ends: _Ints | None = ...,
 ) -> _Doubles: ...  # fmt: skip
-
-@disjoint_base
-class Losses:
-    def __init__(
-        self, targets: Targets, coef: _Doubles, intercept: _Doubles, interleaved: bool
-    ) -> None: ...
-
 def certify(
     rows: Rows, targets: Targets, coef: _Doubles | None, intercept: _Doubles | None,
     a: _Doubles | None = ..., masses: _Doubles | None = ..., *, lams: _Doubles | None = ...,
@@ -200,16 +189,7 @@ class OneThread:
     def open(self) -> None: ...
     def close(self) -> None: ...
 
-@disjoint_base
-class Alive: ...
-
-@disjoint_base
-class Pool: ...
-
 class OverError(Exception): ...
-
-@disjoint_base
-class Sharing(Pool): ...
 
 def share(
     jobs: Iterable[Callable[[Callable[[], None]], object]], n_threads: int, tell: _Tell = ...
@@ -249,12 +229,6 @@ def solve(
 
 NEWTON_MOST: Final[int]
 ROUNDING: Final[float]
-
-@disjoint_base
-class Factor: ...
-
-@disjoint_base
-class Work: ...
 
 def kernel_solve(
     columns: Columns, factor: Callable[[_Tell], _Doubles], targets: Targets, norms: _Doubles,
