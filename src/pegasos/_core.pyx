@@ -997,8 +997,6 @@ def decision_function(Rows rows not None, const value_t[:, ::1] coef not None,
     cdef int64_t n = rows.c.n_rows if which is None else which.shape[0]
     cdef int64_t piece = rows.piece(<double> max(n_problems, 1))
     cdef int64_t apart = d if interleaved else n_problems  # rows of `coef` of a group
-    require(n_groups >= 1 and n_groups * n_problems == intercept.shape[0],
-            "intercept must have as many entries for each group")
     require_coefficients(rows, coef, intercept, n_problems, n_groups, interleaved)
     scores = np.empty((n, n_problems))
     cdef double[:, ::1] out = scores
