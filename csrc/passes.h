@@ -9,8 +9,10 @@
 
 #include <string.h>
 
-/* What a call for a row costs, in numbers read; rows are read in pieces of at most so many. */
-enum { NUMBERS_PER_CALL = 25, ROWS_PER_PIECE = 256 };
+/* What a call for a row costs, in numbers read, as NUMBERS_OF_A_ROW in _core.pyx has it. */
+enum { NUMBERS_PER_CALL = 25 };
+/* The most rows that are read before a run asks whether to go on. */
+enum { ROWS_PER_PIECE = 256 };
 
 /* How many numbers a row costs, on average. */
 static INLINE double cost_of_row(const pegasos_rows *rows)

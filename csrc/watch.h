@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-/* To be called after each piece of work, which read so many numbers: whether to stop. */
+/* To be called after each piece of work, which read this many numbers: whether to stop. */
 static INLINE bool is_to_stop(pegasos_watch *watch, double numbers,
                               const pegasos_progress *progress)
 {
@@ -21,7 +21,7 @@ static INLINE bool is_to_stop(pegasos_watch *watch, double numbers,
     return watch->poll && watch->poll(watch->context, progress) != 0;
 }
 
-/* The same where the watch itself knows the progress. */
+/* is_to_stop for a watch that itself knows the progress. */
 static INLINE bool stops(pegasos_watch *watch, double numbers)
 {
     return is_to_stop(watch, numbers, &watch->progress);

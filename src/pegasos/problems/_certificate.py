@@ -2,13 +2,15 @@
 
 Primal and dual objective of a problem, with m = sum_i c_i over its rows:
 
-    P(w) = lam/2 |w|^2 + 1/m sum_i c_i l(1 - y_i f(x_i))
-    D(a) = 1/m sum_i l*(a_i) - lam/2 |w(a)|^2,    w(a) = s sum_i a_i y_i x_i,    s = 1/(lam m)
+    P(w) = lam/2 |w|^2 + 1/m sum_i c_i l(u_i),    u_i = z_i - y_i f(x_i)
+    D(a) = 1/m sum_i (z_i a_i - c_i l*(a_i/c_i)) - lam/2 |w(a)|^2,
+    w(a) = s sum_i a_i y_i x_i,    s = 1/(lam m)
 
-The hinge has l(u) = max(0, u), l*(a) = a and 0 <= a_i <= c_i, the squared hinge l(u) = max(0, u)^2,
-l*(a) = a - a^2/(4 c_i) and 0 <= a_i. For any w and any such a, P(w) - D(a) >= P(w) - min P >= 0:
-the duality gap bounds how far w is from the optimum. The weight of a constant feature (a penalised
-intercept) is part of w; an unpenalised intercept is not, and adds the condition sum_i a_i y_i = 0.
+l* is the conjugate of l. The hinge has l(u) = max(0, u), l*(p) = 0 and 0 <= a_i <= c_i, the squared
+hinge l(u) = max(0, u)^2, l*(p) = p^2/4 and 0 <= a_i; csrc/loss.h has all losses. For any w and any
+such a, P(w) - D(a) >= P(w) - min P >= 0: the duality gap bounds how far w is from the optimum. The
+weight of a constant feature (a penalised intercept) is part of w; an unpenalised intercept is not,
+and adds the condition sum_i a_i y_i = 0.
 
 Everything is computed afresh, in double precision, from the model and from a: no running sums.
 """

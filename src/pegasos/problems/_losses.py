@@ -1,4 +1,4 @@
-"""Losses of a row, as functions of u = z - y f(x); ``csrc/loss.h`` has all that there is."""
+"""What Python asks of the losses of a row, functions of u = z - y f(x); see ``csrc/loss.h``."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
