@@ -116,7 +116,7 @@ int pegasos_check(const pegasos_problem *problem, const pegasos_options *options
     const bool has_labels = loss_has_labels(problem->loss.kind);
     const bool is_one_class = loss_is_known(problem->loss) && problem->loss.nu != 0;
     for (int64_t i = 0; i < n_rows; i++) {
-        const double y = problem->targets[i], c = problem->weights ? problem->weights[i] : 1;
+        const double y = problem->targets[i], c = sample_weight(problem->weights, i);
         are_targets = are_targets && (has_labels ? y == 0 || y == 1 || y == -1 : isfinite(y));
         are_targets = are_targets && (!is_one_class || y >= 0);
         are_weights = are_weights && c >= 0 && c < INFINITY;
@@ -141,6 +141,16 @@ int pegasos_check(const pegasos_problem *problem, const pegasos_options *options
         || options->solver > (kernel ? PEGASOS_ASCENT : PEGASOS_NEWTON))
         return PEGASOS_BAD_OPTIONS;
     return PEGASOS_DONE;
+}
+
+int pegasos_loss_has_labels(int64_t kind)
+{
+    return loss_has_labels(kind);
+}
+
+int pegasos_loss_has_epsilon(int64_t kind)
+{
+    return loss_has_epsilon(kind);
 }
 
 /* ---- The memory of a fit --------------------------------------------------------------------- */

@@ -4,12 +4,16 @@
  *
  *                         linear machines               kernel machines
  *     a whole fit         solve.c: pegasos_solve_one    kernel_fit.c: pegasos_kernel_solve_one
- *     the schedule        solve.c: pegasos_fit_run       kernel_fit.c: run
+ *     the schedule        solve.c: pegasos_fit_run      kernel_fit.c: run
+ *     its beginnings      begin.c                       kernel.c
  *     Pegasos             pegasos.c: take_step          kernel_pegasos.c: take_step
- *     dual ascent         ascent.c: ascend              kernel_body.h: step_on_pairs
+ *       before ascent     ascent.c: growth              kernel.c: visit_rows
+ *     dual ascent         ascent.c: ascend              kernel.c: visit_rows, for single rows;
+ *                                                       kernel_body.h: step_on_pairs
  *     its gap checks      ascent.c: check_gap           kernel.c: refresh
  *     Newton's method     newton.c                      newton.c, on a factor of the matrix
- *     the certificate     certificate.c                 kernel_certificate.c
+ *     the certificate     bounds_of in _core.pyx, from  kernel_certificate.c:
+ *                         the sums of certificate.c     pegasos_kernel_certify
  *     rows and values     rows.h, rows_body.h           kernels.c, kernel_columns.c
  *     `poll` is called    watch.h                       watch.h
  *
@@ -48,6 +52,10 @@ typedef struct pegasos_targets {
     const double *weights; /* n: c_i > 0 where labels are not 0; NULL: all one */
     pegasos_loss loss;
 } pegasos_targets;
+
+/* Whether a loss takes labels, or else targets; and whether it has an epsilon. */
+int pegasos_loss_has_labels(int64_t kind);
+int pegasos_loss_has_epsilon(int64_t kind);
 
 /* An objective as small as this has no gap to speak of, for every tol >= 0. It is a mean of losses
  * of z - y f, with targets and scores of about 1, and is known to some units of rounding of such
@@ -318,8 +326,8 @@ double pegasos_free_feature(double mean_norm, double nu);
 /* Lets the rows active[0 .. n_active - 1] take part, in an epoch that begins now. */
 void pegasos_dual_start(pegasos_dual *problem, int64_t n_active);
 
-/* Begins the next epoch; how far scores moved in the one before decides which rows may be left out.
- */
+/* Begins the next epoch. How far scores moved in the epoch that ends decides which rows may be left
+ * out. */
 void pegasos_dual_begin_epoch(pegasos_dual *problem);
 
 /*
@@ -724,7 +732,7 @@ int pegasos_gains_by_blas(int64_t n_features);
 int pegasos_solve_one(const pegasos_problem *problem, const pegasos_options *options,
                       const int8_t *labels, const double *norms, void *memory, void *room);
 
-/* The same of a kernel machine (kernel_fit.c). `norms` has all K(x_i, x_i), and `work` has
+/* As pegasos_solve_one, of a kernel machine (kernel_fit.c). `norms` has all K(x_i, x_i), and `work` has
  * pegasos_kernel_work bytes. If kernel values had another type, the fit goes on from there. A plan
  * has budgets of its own: another max_epochs is that of another plan. */
 int pegasos_kernel_solve_one(const pegasos_matrix *matrix, const pegasos_problem *problem,

@@ -247,7 +247,7 @@ static point_sums sum_point(const making *c, int64_t point, const double *errors
 static int score_by_columns(const making *c)
 {
     const int64_t n = c->n;
-    const bool has_margin = c->m->targets.loss.kind < PEGASOS_LOG_LOSS;
+    const bool has_margin = loss_has_margin(loss_of(c->m->targets.loss));
     memset(c->scores, 0, (size_t)(c->n_sets * c->n_problems * n) * sizeof(double));
     for (int64_t i = 0; i < n; i++)
         c->sequence[i] = i;

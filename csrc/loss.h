@@ -118,10 +118,16 @@ static INLINE double value_at(const pegasos_targets *t, int64_t i)
     return t->values ? t->values[i] : 1;
 }
 
+/* The sample weight of a row, whether it is in the problem or not. */
+static INLINE double sample_weight(const double *weights, int64_t i)
+{
+    return weights ? weights[i] : 1;
+}
+
 /* c_i, 0 for a row that is not in the problem. */
 static INLINE double weight_at(const pegasos_targets *t, int64_t i)
 {
-    return t->labels[i] == 0 ? 0 : t->weights ? t->weights[i] : 1;
+    return t->labels[i] == 0 ? 0 : sample_weight(t->weights, i);
 }
 
 /* u_i, where f(x_i) = score. */
@@ -151,26 +157,38 @@ static INLINE double error_at(const pegasos_targets *t, int64_t i, double score)
 
 /* ---- What kind of loss it is ----------------------------------------------------------------- */
 
-static INLINE bool loss_is_known(pegasos_loss loss)
+static INLINE bool loss_has_epsilon(int64_t kind)
 {
-    const bool has_epsilon = loss.kind == PEGASOS_EPSILON_INSENSITIVE || loss.kind == PEGASOS_HUBER
-                             || loss.kind == PEGASOS_SQUARED_EPSILON_INSENSITIVE;
-    const double least = loss.kind == PEGASOS_HUBER ? DBL_MIN : 0;
-    return PEGASOS_HINGE <= loss.kind && loss.kind <= PEGASOS_SQUARED_ERROR
-           && (has_epsilon ? least <= loss.epsilon && isfinite(loss.epsilon) : loss.epsilon == 0)
-           && (loss.nu == 0 || (loss.kind == PEGASOS_HINGE && 0 < loss.nu && loss.nu <= 1));
+    return kind == PEGASOS_EPSILON_INSENSITIVE || kind == PEGASOS_SQUARED_EPSILON_INSENSITIVE
+           || kind == PEGASOS_HUBER;
 }
 
 /* Whether rows have labels, and z = 1; else targets, and y = 1. */
 static INLINE bool loss_has_labels(int64_t kind)
 {
-    return kind <= PEGASOS_LOG_LOSS;
+    return kind == PEGASOS_HINGE || kind == PEGASOS_SQUARED_HINGE || kind == PEGASOS_MODIFIED_HUBER
+           || kind == PEGASOS_LOG_LOSS;
+}
+
+static INLINE bool loss_is_known(pegasos_loss loss)
+{
+    const double least = loss.kind == PEGASOS_HUBER ? DBL_MIN : 0;
+    return PEGASOS_HINGE <= loss.kind && loss.kind < PEGASOS_LOSSES
+           && (loss_has_epsilon(loss.kind) ? least <= loss.epsilon && isfinite(loss.epsilon)
+                                           : loss.epsilon == 0)
+           && (loss.nu == 0 || (loss.kind == PEGASOS_HINGE && 0 < loss.nu && loss.nu <= 1));
 }
 
 /* Whether l is piecewise quadratic. */
 static INLINE bool loss_is_quadratic(loss_form l)
 {
     return l.kind != PEGASOS_LOG_LOSS;
+}
+
+/* Whether a row beyond its margin, u < 0, has no loss and no dual variable. */
+static INLINE bool loss_has_margin(loss_form l)
+{
+    return l.least == 0 && loss_is_quadratic(l);
 }
 
 /* Whether l has one derivative everywhere. */
@@ -312,7 +330,7 @@ static INLINE double loss_conjugate(loss_form l, double a, double c)
     return l.dead == 0 ? quadratic : l.dead * fabs(a) + quadratic;
 }
 
-/* The same of a = c l'(u), where value = c l(u): without another logarithm. */
+/* c l*(a/c) of a = c l'(u), where value = c l(u): without another logarithm. */
 static INLINE double loss_conjugate_of(loss_form l, double a, double c, double u, double value)
 {
     return loss_is_quadratic(l) ? loss_conjugate(l, a, c) : a * u - value;

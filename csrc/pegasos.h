@@ -97,7 +97,8 @@ enum {
     PEGASOS_EPSILON_INSENSITIVE = 4,
     PEGASOS_SQUARED_EPSILON_INSENSITIVE = 5,
     PEGASOS_HUBER = 6,
-    PEGASOS_SQUARED_ERROR = 7
+    PEGASOS_SQUARED_ERROR = 7,
+    PEGASOS_LOSSES = 8 /* how many there are */
 };
 
 typedef struct pegasos_loss {

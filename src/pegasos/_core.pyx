@@ -34,6 +34,8 @@ cdef extern from "core.h" nogil:
         const void *values, *indices, *indptr
 
     int pegasos_rows_are_valid(const pegasos_rows *, int64_t)
+    int pegasos_loss_has_labels(int64_t)
+    int pegasos_loss_has_epsilon(int64_t)
     int64_t pegasos_take_rows(const pegasos_rows *, int64_t, const int64_t *, int64_t *, void *,
                               void *, int64_t *, int64_t *)
 
@@ -399,9 +401,7 @@ cdef pegasos_loss loss_of(loss) except *:
     cdef pegasos_loss c
     c.kind, c.epsilon, c.nu = (*loss, 0.0)[:3] if isinstance(loss, tuple) else (loss, 0.0, 0.0)
     require(c.kind in LOSSES.values(), "loss must be one of LOSSES")
-    has_epsilon = c.kind in (PEGASOS_EPSILON_INSENSITIVE, PEGASOS_SQUARED_EPSILON_INSENSITIVE,
-                             PEGASOS_HUBER)
-    require(0 <= c.epsilon <= 1e150 if has_epsilon else c.epsilon == 0,
+    require(0 <= c.epsilon <= 1e150 if pegasos_loss_has_epsilon(c.kind) else c.epsilon == 0,
             "epsilon must be in [0, 1e150], and 0 for losses that have none")
     require(c.kind != PEGASOS_HUBER or c.epsilon > 1e-300, "epsilon of this loss must be above 0")
     require(c.nu == 0 or (c.kind == PEGASOS_HINGE and 0 < c.nu <= 1),
@@ -706,7 +706,7 @@ cdef class Targets:
         self.epsilons = require_epsilons(epsilons, self.n_problems, &self.c.loss)
         require(row_weights is None or row_weights.shape[0] == self.c.n,
                 "row_weights must have n_rows entries")
-        require((values is None) == (self.c.loss.kind <= PEGASOS_LOG_LOSS),
+        require((values is None) == pegasos_loss_has_labels(self.c.loss.kind),
                 "values must be given for losses that take targets, and no others")
         require(values is None or (values.shape[0] == self.n_problems
                                    and values.shape[1] == self.c.n),
