@@ -101,7 +101,7 @@ void pegasos_bundle_change_lam(const pegasos_rows *rows, const pegasos_bundle *b
         for (int64_t i = 0; i < rows->n_rows; i++) {
             const double a = b->a[i * B + k];
             sum += a;
-            bend += loss_diagonal(form, weights ? weights[i] : 1) * a * a;
+            bend += loss_diagonal(form, sample_weight(weights, i)) * a * a;
         }
         const double twice_b = lam * q * q * p->squared_norm + bend / masses[k];
         const double r = twice_b > 0 ? clamp(sum / masses[k] / twice_b, 1 / q, 1) : 1;

@@ -63,7 +63,7 @@ static const place *sort(int64_t n, place *places, place *other)
  * where a row meets its margin. Its slope begins at minus the weight of the positive rows and grows
  * by c_i at each place; with nu b, it is `weight` nu larger. The best b are those where the slope
  * changes its sign: from the place where it reaches 0 to the place where it leaves 0, up to the
- * rounding of so many additions.
+ * rounding of `count` additions.
  */
 static double best_of_hinges(int64_t count, const place *places, double weight, double positive,
                              double nu)
@@ -180,7 +180,7 @@ double pegasos_best_intercept(const pegasos_targets *t, const double *scores, do
     return best_of_hinges(count, places, total, positive, t->loss.nu);
 }
 
-/* The same for labels, of which nothing but the weighted mean counts. */
+/* The best constant for labels, from the weighted mean of the labels: nothing else counts. */
 static double best_of_labels(pegasos_loss loss, double balance, double penalty)
 {
     const int8_t labels[] = {1, -1};
@@ -240,7 +240,7 @@ void pegasos_make_feasible(const pegasos_targets *t, int64_t balance, const doub
     const loss_form l = loss_of(t->loss);
     double positive = 0, negative = 0; /* sums of a_i y_i > 0, and of the others */
     for (int64_t i = 0; i < t->n; i++) {
-        feasible[i] = t->labels[i] != 0 ? loss_clip(l, a[i], t->weights ? t->weights[i] : 1) : 0;
+        feasible[i] = t->labels[i] != 0 ? loss_clip(l, a[i], sample_weight(t->weights, i)) : 0;
         const double signed_a = feasible[i] * t->labels[i];
         positive += signed_a > 0 ? signed_a : 0;
         negative += signed_a < 0 ? -signed_a : 0;

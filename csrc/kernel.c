@@ -168,7 +168,7 @@ static scratch scratch_in(void *work, int64_t n)
 
 static INLINE double weight(const run *r, int64_t i)
 {
-    return r->targets->weights ? r->targets->weights[i] : 1;
+    return sample_weight(r->targets->weights, i);
 }
 
 static INLINE double least_of(const run *r, int64_t i)

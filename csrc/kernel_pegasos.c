@@ -282,7 +282,7 @@ static bool take_step(run *r, int64_t k, pegasos_linear *p)
         const int64_t i = pending[j], l = r->local[i], place = k * m + l;
         if (r->column[l] < 0 && !has_columns(r, k, p, j, p->n_pending))
             return false; /* of copies: columns of the whole matrix stay */
-        const double u = take_row(p, own.labels[i], own.weights ? own.weights[i] : 1,
+        const double u = take_row(p, own.labels[i], sample_weight(own.weights, i),
                                   r->slopes ? r->slopes[k * batch + j] : 1, batch,
                                   r->counts ? r->counts + place : NULL);
         const double before = v[l] + p->intercept_scaling * p->constant_weight;

@@ -833,7 +833,7 @@ static void move(const run *r, const iteration *s)
         r->f->scores[i] += s->t * sign_of(r->targets->labels[i]) * r->moves[i];
     const double pull = loss_smoothing(r->loss, s->width) / s->width;
     for (int64_t i = 0; s->is_solved && i < r->n; i++)
-        r->f->centre[i] = r->ratios[i] / pull * (r->targets->weights ? r->targets->weights[i] : 1);
+        r->f->centre[i] = r->ratios[i] / pull * sample_weight(r->targets->weights, i);
     r->f->s->newton.width = s->width;
 }
 
