@@ -10,15 +10,17 @@
  *     w_{t+1} = (1 - eta_t lam) w_t + eta_t/k sum_{A+} y_i x_i                                 (1)
  *
  * Then, if asked to, it projects on a ball that must hold the optimum: |w| <= 1/sqrt(lam) with the
- * hinge (loss.h has others), w <- min(1, 1/(sqrt(lam) |w|)) w.
+ * hinge (`ball` in src/pegasos/problems/_losses.py has others), w <- min(1, 1/(sqrt(lam) |w|)) w.
  *
  * Another loss l(u), u = z - y <w, x>, has the slope l'(u) where the hinge has 1: A+ are the rows
- * whose slope is not 0, and row i counts l'(u_i) times. Where no bound holds slopes, a step of
+ * whose slope is not 0, and row i adds l'(u_i) y_i x_i. Rows with sample weights c_i add
+ * c_i n/m times that: P divides by m = sum_i c_i, while each of n rows is drawn equally often, and
+ * n/m is `weight_factor`. With the hinge and weights of 1, both factors are 1. Where no bound holds slopes, a step of
  * 1/(lam t) at small t would leap far beyond the optimum, from where the next leaps further back.
  * So rates of a smooth loss begin later: eta_t = 1/(lam (t + t0)), t0 = `delay`, which is 0 for
- * losses with corners. With l'' <= L, the loss on a row has the curvature L c |x|^2, so steps of
- * eta_t <= 1/(L c |x|^2) never leap: t0 >= L max c |x|^2/lam. The caller, who knows the rows, sets
- * it.
+ * losses with corners. With l'' <= L, the loss on a row has the curvature L c n/m |x|^2, so that
+ * steps of eta_t <= 1/(L c n/m |x|^2) never leap: t0 >= L n/m max c |x|^2/lam. The caller, who
+ * knows the rows, sets it.
  *
  * The lazy scale. Shrinking w costs O(d) if done in place. But with T = t + t0,
  * 1 - eta_t lam = (T - 1)/T, and these factors telescope: with w_t = v_t / (lam (T - 1)) put
@@ -34,9 +36,11 @@
  *     w_{t+1} = q_t v_{t+1} / (lam T),  v_{t+1} = v_t + 1/(k q_{t-1}) sum_{A+} y_i x_i         (2)
  *
  * and without projection q = 1 throughout. The margin test is y q <v, x> < lam (T - 1), without a
- * division that would round; at t = 1 every row violates, since w = 0.
+ * division that would round; at t = 1, w = 0, and every row violates its margin.
  *
- * Names: t step; k batch size; y label; u what is added to v per x; q, v, a, S as in core.h.
+ * Names above: t is the step, k the batch size, u the error. Names below: problem is the number of
+ * a problem in its set, i a row, y its label, z its target; u, where it is added, is what a step
+ * adds to v per x. q, v, a and S are those of core.h.
  */
 #include "passes.h"
 #include "step.h"
@@ -208,7 +212,7 @@ static INLINE double take_row_of(const pegasos_rows *rows, const pegasos_linear_
 {
     const int64_t place = problem * rows->n_rows + i;
     const pegasos_targets *const t = &set->targets;
-    return take_row(p, t->labels[place], t->weights ? t->weights[i] : 1, slope, set->batch_size,
+    return take_row(p, t->labels[place], sample_weight(t->weights, i), slope, set->batch_size,
                     set->counts ? set->counts + place : NULL);
 }
 
@@ -216,12 +220,12 @@ static INLINE double take_row_of(const pegasos_rows *rows, const pegasos_linear_
 static INLINE void take_step(const row_functions *f, const pegasos_rows *rows,
                              const pegasos_linear_set *set, int64_t problem, pegasos_linear *p)
 {
-    const int64_t d = rows->n_features, k = set->batch_size;
-    const int64_t *pending = set->pending + problem * k;
-    const double *slopes = set->slopes ? set->slopes + problem * k : NULL;
-    const int64_t row = problem * d * rows->value_bytes;
-    char *v = (char *)set->weights + row;
-    char *a = set->sums ? (char *)set->sums + row : NULL;
+    const int64_t batch_size = set->batch_size;
+    const int64_t *pending = set->pending + problem * batch_size;
+    const double *slopes = set->slopes ? set->slopes + problem * batch_size : NULL;
+    const int64_t offset = problem * rows->n_features * rows->value_bytes;
+    char *v = (char *)set->weights + offset;
+    char *a = set->sums ? (char *)set->sums + offset : NULL;
     p->n_steps++;
     for (int64_t j = 0; j < p->n_pending; j++) {
         const int64_t i = pending[j];
@@ -245,18 +249,20 @@ static INLINE void take_step(const row_functions *f, const pegasos_rows *rows,
 /* Rows are asked for this many draws before they are needed. */
 #define PREFETCH_AHEAD 2
 
-/* Problem k over `count` draws, of which `ahead` >= count may be looked at. */
+/* Runs a problem over draws[0 .. count - 1]. `draws` has `ahead` entries, at least `count`: rows of
+ * later draws are prefetched. */
 static INLINE void run_problem(const row_functions *f, const pegasos_rows *rows,
-                               const pegasos_linear_set *set, int64_t k, int64_t count,
+                               const pegasos_linear_set *set, int64_t problem, int64_t count,
                                int64_t ahead, const int64_t *draws)
 {
-    const int64_t batch = k * set->batch_size;
-    const pegasos_targets own = targets_among(&set->targets, set->epsilons, k);
+    const int64_t batch = problem * set->batch_size;
+    const pegasos_targets own = targets_among(&set->targets, set->epsilons, problem);
     const int8_t *labels = own.labels;
     const double *values = own.values;
     const loss_form loss = loss_of(own.loss);
-    const void *v = (const char *)set->weights + k * rows->n_features * rows->value_bytes;
-    pegasos_linear p = set->problems[k]; /* a copy that need not go to memory at every change */
+    const void *v = (const char *)set->weights + problem * rows->n_features * rows->value_bytes;
+    pegasos_linear p =
+        set->problems[problem]; /* a copy that need not go to memory at every change */
     for (int64_t j = 0; j < count && p.n_steps < p.last_step; j++) {
         const int64_t i = draws[j];
         const int64_t next = j + PREFETCH_AHEAD < ahead ? draws[j + PREFETCH_AHEAD] : i;
@@ -272,13 +278,13 @@ static INLINE void run_problem(const row_functions *f, const pegasos_rows *rows,
                 set->slopes[place] = slope_of_violation(loss, &p, y, z, dot);
         }
         if (++p.n_drawn == set->batch_size)
-            take_step(f, rows, set, k, &p);
+            take_step(f, rows, set, problem, &p);
     }
-    set->problems[k] = p;
+    set->problems[problem] = p;
 }
 
-/* A bundle over `count` draws, number `first` and so on: run_problem for steps of one draw. Rows
- * are added to all problems together, which costs the same for one that violates as for all. */
+/* Runs a bundle over draws number first .. first + count - 1, with steps of one draw. A row is added
+ * to all problems of the bundle in one call, even if it is a violation in one of them alone. */
 static INLINE void run_bundle(const row_functions *f, const pegasos_rows *rows,
                               const pegasos_linear_set *set, int64_t first, int64_t count,
                               const int64_t *draws)
@@ -320,14 +326,15 @@ static INLINE void run_bundle(const row_functions *f, const pegasos_rows *rows,
     }
 }
 
-/* ---- The same for every type of rows --------------------------------------------------------- */
+/* ---- Loops for every type of rows ------------------------------------------------------------ */
 
 /* The algorithm with the primitives of one type inlined, per instruction set. */
 #define DEFINE_DRIVERS(TYPE)                                                                       \
     CLONES static void run_##TYPE(const pegasos_rows *rows, const pegasos_linear_set *set,         \
-                                  int64_t k, int64_t count, int64_t ahead, const int64_t *draws)   \
+                                  int64_t problem, int64_t count, int64_t ahead,                   \
+                                  const int64_t *draws)                                            \
     {                                                                                              \
-        run_problem(&functions_##TYPE, rows, set, k, count, ahead, draws);                         \
+        run_problem(&functions_##TYPE, rows, set, problem, count, ahead, draws);                   \
     }
 FOR_EVERY_TYPE(DEFINE_DRIVERS)
 
@@ -346,16 +353,16 @@ FOR_EVERY_SPARSE_TYPE(DEFINE_BUNDLE_DRIVER)
 #define BLOCK_DENSE  32
 #define BLOCK_SPARSE 4096
 
-/* For assertions: whether problem k of a set is in a state that training can reach. */
+/* For assertions: whether a problem of a set is in a state that training can reach. */
 MAYBE_UNUSED static bool is_reachable(const pegasos_linear *p, const pegasos_linear_set *set,
-                                      int64_t k, int64_t n_rows)
+                                      int64_t problem, int64_t n_rows)
 {
     const bool averages = p->average_from > 0 || p->n_averaged > 0 || p->rate_sum > 0;
     return p->lam > 0 && p->q > 0 && p->n_steps >= 0 && p->next_draw >= 0 && p->n_pending >= 0
            && p->n_pending <= p->n_drawn && p->n_drawn < set->batch_size && (set->sums || !averages)
            && !(set->bundled && (p->ball > 0 || set->targets.values)) && p->delay >= 0
            && (set->slopes || set->bundled || set->targets.loss.kind == PEGASOS_HINGE)
-           && are_in_range(set->pending + k * set->batch_size, p->n_pending, 0, n_rows);
+           && are_in_range(set->pending + problem * set->batch_size, p->n_pending, 0, n_rows);
 }
 
 void pegasos_linear_run(const pegasos_rows *rows, const pegasos_linear_set *set, int64_t first,
@@ -384,7 +391,8 @@ void pegasos_linear_run(const pegasos_rows *rows, const pegasos_linear_set *set,
     }
 }
 
-/* Numbers that all problems read for a draw, and the rare passes over v of those that project. */
+/* An upper bound of the numbers that all problems read for a draw. Problems that project are charged
+ * with a pass over v at every draw, although such passes are rare. */
 static double numbers_of_draw(const pegasos_rows *rows, const pegasos_linear_set *set)
 {
     const double row = cost_of_row(rows);
