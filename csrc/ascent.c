@@ -1,5 +1,6 @@
 /*
- * ascent.c - dual coordinate ascent, which goes where Pegasos goes, with steps that end.
+ * ascent.c - dual coordinate ascent, which finishes what Pegasos begins, with exact steps. In a
+ * default fit, its first epoch is the epoch of Pegasos: see `growth`.
  *
  * The dual of P (pegasos.h) has one variable per row, with the hinge 0 <= a_i <= c_i:
  *
@@ -23,17 +24,17 @@
 #include <float.h>
 #include <string.h>
 
-/* Rows are chosen so many visits ahead: what belongs to a row is spread over memory, and comes
- * while the rows before it are visited; its own numbers come in the second half of that time. This
- * saves a tenth of a fit's time where rows are sparse. */
+/* Rows are chosen this many visits ahead, and prefetched: first the label, the dual variable and the
+ * norm, and in the second half of that time the row's own numbers. */
 enum { AHEAD = 16 };
-/* A row sleeps if it is stuck by so many mean moves, of losses with corners and of smooth ones. The
- * smaller the number, the more rows sleep that have to wake: with 2, fits with the squared hinge
- * take up to 1.2 times as long. */
+/* A row sleeps if it is stuck by a margin of this many mean moves (see `margin_of`), for losses with
+ * corners and for smooth losses. With a smaller number, more rows sleep that have to wake later.
+ * bench/notes.md has measurements of these three numbers. */
 enum { MOVES = 2, MOVES_OF_SMOOTH = 3 };
 
-/* Chooses one of the rows active[n_chosen .. n_active - 1] at random, to come after those. */
-static INLINE int64_t choose(pegasos_dual *p, int64_t *active)
+/* Chooses one of the rows active[n_chosen .. n_active - 1] at random, to be visited next after those
+ * chosen earlier. */
+static INLINE int64_t choose_row(pegasos_dual *p, int64_t *active)
 {
     const int64_t at = p->n_chosen++;
     const int64_t chosen = at + pegasos_bounded_random(&p->generator, p->n_active - at);
@@ -68,13 +69,12 @@ static INLINE double growth(const pegasos_dual *p, double weight_seen)
 /* What a row adds to m D beside its part of |w(a)|^2. */
 static INLINE double dual_part(const loss_form l, const pegasos_targets *t, int64_t i, double a)
 {
-    const double c = t->weights ? t->weights[i] : 1;
-    return value_at(t, i) * a - loss_conjugate(l, a, c);
+    return value_at(t, i) * a - loss_conjugate(l, a, sample_weight(t->weights, i));
 }
 
 /*
- * Whether a row stays as it is, were D's derivative along a_i larger or smaller by `margin`: a
- * bound stops a_i, or the corner of l* at 0, on whose sides the derivatives differ.
+ * Whether a row's best step is none, even if D's derivative along a_i changes by up to `margin`. A
+ * bound stops a_i, or the corner of l* at 0, on whose two sides the derivatives differ.
  */
 static INLINE bool is_stuck(const loss_form loss, double a, double c, double u, double margin)
 {
@@ -86,12 +86,12 @@ static INLINE bool is_stuck(const loss_form loss, double a, double c, double u, 
 }
 
 /*
- * Shrinking (after Hsieh et al., section 3.2): a row that is stuck by a margin sleeps: it is left
- * out until a gap check finds that it is not stuck any more. The margin is a few mean moves, by how
- * much rows that changed in the epoch before moved their own scores, |change of a_i| s |x_i|^2. It
- * shrinks as the run converges; Hsieh et al. take the largest of all derivatives, which one row
- * decides, and let far fewer rows sleep. Where there was no epoch before, the mean is of this one
- * so far, after a quarter of its visits.
+ * Shrinking (after Hsieh et al., section 3.2): a row that is stuck by a margin sleeps. It is left
+ * out until a gap check finds that it is no longer stuck. A move is how far a step changes the score
+ * of its own row, |change of a_i| s |x_i|^2. The margin is a few mean moves of the last epoch. In a
+ * first epoch it is a few mean moves of that epoch so far, once a quarter of the rows are visited.
+ * The margin shrinks as the run converges. Hsieh et al. take the largest of all derivatives, which
+ * one row decides, and let far fewer rows sleep.
  */
 static INLINE double margin_of(const pegasos_dual *p, const loss_form loss)
 {
@@ -116,17 +116,17 @@ static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, p
                              double *a, double *w, int64_t count, const loss_form loss)
 {
     const int8_t *const labels = targets->labels;
-    const double *const bounds = targets->weights, *const values = targets->values;
+    const double *const weights = targets->weights, *const values = targets->values;
     const double square = p->intercept_scaling * p->intercept_scaling;
     int64_t j = 0;
     for (; j < count && p->position < p->n_active; j++, p->position++) {
         while (p->n_chosen < p->n_active && p->n_chosen <= p->position + AHEAD) {
-            const int64_t later = choose(p, active);
+            const int64_t later = choose_row(p, active);
             PREFETCH(labels + later);
             PREFETCH(a + later);
             PREFETCH(norms + later);
-            if (bounds)
-                PREFETCH(bounds + later);
+            if (weights)
+                PREFETCH(weights + later);
             if (values)
                 PREFETCH(values + later);
             f->prefetch_offset(rows, later);
@@ -134,7 +134,7 @@ static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, p
         const int64_t *const chosen = active + p->position, i = chosen[0];
         const int64_t n_ahead = p->n_chosen - 1 - p->position;
         const int64_t next = chosen[n_ahead < AHEAD / 2 ? n_ahead : AHEAD / 2];
-        const double y = labels[i], c = bounds ? bounds[i] : 1, norm = norms[i] + square;
+        const double y = labels[i], c = sample_weight(weights, i), norm = norms[i] + square;
         const double inner = f->dot(rows, i, w, next) + p->intercept_scaling * p->constant_weight;
         double longer = 1;
         if (p->pegasos_mass > 0)
@@ -230,28 +230,29 @@ static INLINE void lengthen(lanes *x, int64_t n_problems, pegasos_dual *problems
 }
 
 /*
- * The same steps for a bundle of problems, over `count` rows in a given order: no row is left out,
- * since what most of the time goes into, reaching the numbers of w, serves all problems. a is
- * double, and so is what is worked out for a visit; v, where w = factor v, and the sums are of the
- * rows' type.
+ * Steps for a bundle of problems, over `count` rows in a given order. No row is left out: most of the
+ * time goes into reaching the numbers of w, which serves all problems at once. a is double, and so
+ * are the numbers of a visit; v, where w = factor v, and the sums are of the rows' type.
  *
  * The mean of w over visits costs no pass over w: what is added at a visit, after `before` others,
  * is part of all w from then on, so that sum of w over visits = (number of visits) w - sums, where
  * sums += before (what is added).
  */
-static INLINE void sweep(const row_functions *f, const pegasos_rows *rows, int64_t n_problems,
-                         pegasos_dual *problems, const pegasos_targets *targets,
-                         const double *norms, double *a, void *v, void *sums, int64_t before,
-                         int64_t count, const int64_t *draws, const loss_form loss)
+static INLINE void sweep_bundle(const row_functions *f, const pegasos_rows *rows,
+                                int64_t n_problems, pegasos_dual *problems,
+                                const pegasos_targets *targets, const double *norms, double *a,
+                                void *v, void *sums, int64_t before, int64_t count,
+                                const int64_t *draws, const loss_form loss)
 {
     const int8_t *const labels = targets->labels;
-    const double *const bounds = targets->weights;
+    const double *const weights = targets->weights;
     const int B = f->lanes;
     lanes x = {.is_pegasos = false};
     load_lanes(&x, n_problems, problems);
     for (int64_t j = 0; j < count; j++) {
         const int64_t i = draws[j], next = j + 1 < count ? draws[j + 1] : i;
-        const double c = bounds ? bounds[i] : 1, x_norm = norms[i] > 0 ? norms[i] : DBL_MIN;
+        const double c = sample_weight(weights, i);
+        const double x_norm = norms[i] > 0 ? norms[i] : DBL_MIN; /* is divided by */
         const double visits = (double)(before + j);
         double score[MOST_LANES], change[MOST_LANES], summed[MOST_LANES], moved = 0;
         PREFETCH(labels + next * B);
@@ -305,8 +306,8 @@ FOR_EVERY_WIDE_TYPE(DEFINE_ASCENTS)
                                          int64_t before, int64_t count, const int64_t *draws)      \
     {                                                                                              \
         const loss_form loss = loss_of(targets->loss);                                             \
-        WITH_LOSS(loss, sweep(&functions_##TYPE, rows, n_problems, problems, targets, norms, a, v, \
-                              sums, before, count, draws, LOSS));                                  \
+        WITH_LOSS(loss, sweep_bundle(&functions_##TYPE, rows, n_problems, problems, targets,       \
+                                     norms, a, v, sums, before, count, draws, LOSS));              \
     }
 FOR_EVERY_TYPE(DEFINE_SWEEPS)
 
@@ -351,10 +352,13 @@ void pegasos_dual_sweep(const pegasos_rows *rows, int64_t n_problems, pegasos_du
 /*
  * A whole run of one problem: epochs, gap checks, and when to stop.
  *
- * A gap check costs about an epoch. It is made where it is likely to end the run, by the estimate
- * that an epoch gives (see `ascend`) and how fast it falls, and whenever the visits have grown by
- * so much since the last one. It wakes rows, so one is made for that, too, where most rows sleep
- * and the estimate has fallen far in at least as many visits as there are rows.
+ * A gap check costs about an epoch. It is made at the end of an epoch if
+ *
+ *   - the run may make no other epoch, no row is active, or the run gives up; or
+ *   - the gap is likely to be small enough, by the estimate that an epoch gives (see `ascend`) and by
+ *     how fast the estimate falls; or
+ *   - there are GROWTH_BEFORE_CHECK times the visits of the last check; or
+ *   - most rows sleep, and the estimate has fallen far since the last check. The check wakes rows.
  *
  * The last epoch that a run may make ends with two primal points: w(a), and the mean of w(a) over
  * snapshots. Where rows are many beside features, w(a) swings from visit to visit, and far from the
@@ -363,14 +367,20 @@ void pegasos_dual_sweep(const pegasos_rows *rows, int64_t n_problems, pegasos_du
  * A run may be stopped wherever it polls. Within an epoch, its position is in the state. A gap
  * check changes nothing before its end: one that was stopped is made once more.
  */
-enum { SNAPSHOTS = 8, EPOCHS_BEFORE_CHECK = 16, VISIT = 3 /* times what a row costs */ };
+enum { SNAPSHOTS = 8, VISIT = 3 /* times what a row costs */ };
+/* Checks for growth alone come from this epoch on. With 1.5, there are few of them in long runs. */
+enum { EPOCHS_BEFORE_CHECK = 16 };
 static const double GROWTH_BEFORE_CHECK = 1.5;
-/* The gap at the end of an epoch is foretold as an epoch's fall below what the epoch saw, the mean
- * of the last two; it is to be at most so much of the gap that is asked for. */
-static const double FORETOLD = 0.95;
-/* Rows are woken when the estimate is so small, and whenever it has fallen to such a part since;
- * near the gap that is asked for, the check that is to end the run does that. */
+/* The gap expected at the end of an epoch is the estimate times its mean fall per epoch, over the
+ * last two epochs. A check is due when that is at most EXPECTED_PART of tol, and the estimate has
+ * fallen by FALL_BEFORE_CHECK since the last check. */
+static const double EXPECTED_PART = 0.95, FALL_BEFORE_CHECK = 1.5;
+/* A check is made to wake rows once the estimate is at most FIRST_WAKE, and again each time it falls
+ * to FALL_BEFORE_WAKE of its value at the last check. None is made for that below
+ * tol/FALL_BEFORE_WAKE: the check that may end the run is near, and wakes rows, too. */
 static const double FIRST_WAKE = 0.03, FALL_BEFORE_WAKE = 0.1;
+/* A run with a larger estimate is far from the optimum. */
+static const double FAR = 0.5;
 
 /* The intercept of w(a). */
 static double intercept_of(const pegasos_dual *p)
@@ -378,7 +388,7 @@ static double intercept_of(const pegasos_dual *p)
     return p->intercept + p->intercept_scaling * p->constant_weight;
 }
 
-/* The weight in w(a) of the constant feature that the problem has, or of that of a free intercept.
+/* w's weight of the problem's constant feature; with a free intercept, of the solver's own feature.
  */
 static double weight_of_feature(const fit *f)
 {
@@ -413,7 +423,7 @@ static void take_snapshot(const fit *f)
     f->s->ascent.n_snapshots++;
 }
 
-/* How many visits are made before a run asks whether to go on, each of which costs so much. */
+/* How many visits are made before a run asks whether to go on; `each` is what a visit costs. */
 static int64_t visits_at_once(const pegasos_watch *watch, double each)
 {
     return 1 + (int64_t)fmin(watch->every / each, 1e9);
@@ -439,8 +449,9 @@ static bool visit_rows(fit *f)
     return true;
 }
 
-/* Begins the next epoch, over all rows where a gap check has found none to wake: what is left is
- * rounding. The reference of an intercept moves: see `pegasos_ascent`. */
+/* Ends this epoch and begins the next one. If no row is active, a gap check has found none to wake,
+ * and what is left is rounding: then the next epoch is over all rows. The reference of an intercept
+ * moves: see struct pegasos_ascent, fit.h. */
 static void end_epoch(const fit *f)
 {
     state *const s = f->s;
@@ -495,25 +506,21 @@ static double estimate_gap(const fit *f)
  */
 static bool is_hopeless(const fit *f, double estimate)
 {
-    return estimate > 0.5 && f->s->dual.n_active > f->s->n_inside / 2;
+    return estimate > FAR && f->s->dual.n_active > f->s->n_inside / 2;
 }
 
-/* To be asked at the end of an epoch, or before the next one begins. */
+/* Whether the run has made its visits. To be asked at the end of an epoch, or before the next one
+ * begins. */
 static bool are_visits_over(const fit *f, int64_t last_visit)
 {
     return last_visit > 0 && f->s->ascent.n_visits >= last_visit;
 }
 
-/* Whether the end of this epoch sees a gap check. `s` is a copy of the state, which notes what was
- * found out: it becomes the state once the check is over. */
-static bool is_check_due(const fit *f, int64_t last_visit, pegasos_ascent *s)
+/* Notes the estimate of the epoch that ends, and whether the run gives up. Returns the gap that is
+ * expected at the end of the epoch. */
+static double note_estimate(const fit *f, pegasos_ascent *s)
 {
-    const int64_t n_active = f->s->dual.n_active, n_inside = f->s->n_inside;
-    const double tol = f->options->tol;
-    if (f->s->n_epochs + 1 >= f->options->max_epochs || are_visits_over(f, last_visit)
-        || n_active == 0)
-        return true;
-    const double before = s->estimate_before;
+    const double two_epochs_ago = s->estimate_before;
     s->estimate_before = s->estimate;
     s->estimate = estimate_gap(f);
     /* Rows that a check woke add to the estimate: what counts is how far it falls from there. */
@@ -521,22 +528,27 @@ static bool is_check_due(const fit *f, int64_t last_visit, pegasos_ascent *s)
     if (s->patience > 0 && s->n_visits >= s->patience) {
         s->patience = 0;
         s->has_stopped = is_hopeless(f, s->estimate);
-        if (s->has_stopped)
-            return true;
     }
-    const double fall = isfinite(before) ? fmin(s->estimate / before, 1) : 1;
-    const double now = s->estimate * sqrt(fall);
-    const bool is_small = now <= FORETOLD * tol || f->s->primal <= PEGASOS_ROUNDING;
-    if (is_small && s->estimate <= s->estimate_since_check / 1.5)
-        return true;
-    if (s->n_visits >= EPOCHS_BEFORE_CHECK * n_inside
-        && (double)s->n_visits >= GROWTH_BEFORE_CHECK * (double)s->n_visits_at_check)
-        return true;
+    const double fall = isfinite(two_epochs_ago) ? fmin(s->estimate / two_epochs_ago, 1) : 1;
+    return s->estimate * sqrt(fall);
+}
+
+/* Whether a gap check is due at the end of an epoch that need not be the last. The reasons are
+ * listed above, in this order. */
+static bool is_check_due(const fit *f, const pegasos_ascent *s, double expected_gap)
+{
+    const int64_t n_inside = f->s->n_inside;
+    const double tol = f->options->tol;
+    const bool is_small = expected_gap <= EXPECTED_PART * tol || f->s->primal <= PEGASOS_ROUNDING;
+    const bool may_end = is_small && s->estimate <= s->estimate_since_check / FALL_BEFORE_CHECK;
+    const bool has_grown =
+        s->n_visits >= EPOCHS_BEFORE_CHECK * n_inside
+        && (double)s->n_visits >= GROWTH_BEFORE_CHECK * (double)s->n_visits_at_check;
     const double last = fmin(s->estimate_since_check, FIRST_WAKE / FALL_BEFORE_WAKE);
-    const bool is_far = s->estimate > tol / FALL_BEFORE_WAKE;
-    const bool most_sleep = n_active < n_inside / 2;
-    return is_far && most_sleep && s->estimate <= FALL_BEFORE_WAKE * last
-           && s->n_visits >= s->n_visits_at_check + n_inside;
+    const bool may_wake = f->s->dual.n_active < n_inside / 2 && s->estimate > tol / FALL_BEFORE_WAKE
+                          && s->estimate <= FALL_BEFORE_WAKE * last
+                          && s->n_visits >= s->n_visits_at_check + n_inside;
+    return s->has_stopped || may_end || has_grown || may_wake;
 }
 
 /* The best dual value among multiples of a. With a free intercept, dual variables are balanced
@@ -559,38 +571,37 @@ static int find_dual_value(fit *f, double *dual)
     return PEGASOS_DONE;
 }
 
-/* A primal point, and its objective. */
+/* A primal point. */
 typedef struct candidate {
     const double *w;
     double constant; /* the weight of the constant feature */
+    /* What find_primal_value finds. Scores lie in scratch, up to the next call. */
+    const double *scores;
     double intercept, primal;
 } candidate;
 
-/* Finds the objective of a point, and a free intercept. */
+/* Finds scores and objective of a point, and its intercept: a free one is the best for w. */
 static int find_primal_value(fit *f, candidate *x)
 {
-    const state *const s = f->s;
+    const pegasos_dual *const p = &f->s->dual;
     const int64_t n = f->rows->n_rows;
     const bool is_free = f->problem->free_intercept;
-    double *const scores = f->room, norm = squared_norm_of(x->w, f->rows->n_features);
-    x->intercept = is_free ? 0 : s->dual.intercept + s->dual.intercept_scaling * x->constant;
+    double *const scores = f->room;
+    x->intercept = is_free ? 0 : p->intercept + p->intercept_scaling * x->constant;
     if (!fit_score(f, x->w, x->intercept, scores))
         return PEGASOS_STOPPED;
     if (is_free) { /* whose best value needs all scores */
         x->intercept = pegasos_best_intercept(&f->targets, scores, f->room + n);
         for (int64_t i = 0; i < n; i++)
             scores[i] += x->intercept;
-    } else if (x->intercept != 0) {
-        const double weight = x->intercept / f->problem->intercept_scaling;
-        norm += weight * weight; /* as of the model, with its bits */
     }
-    const double loss = pegasos_loss_sum(&f->targets, 0, n, scores, 1, 0);
-    x->primal = s->lam / 2 * norm + loss / s->mass + f->problem->loss.nu * x->intercept;
+    x->scores = scores;
+    x->primal = fit_objective(f, x->w, x->intercept, scores);
     return isfinite(x->primal) ? PEGASOS_DONE : PEGASOS_OVERFLOW;
 }
 
 /* Keeps a point if it is the best so far, and finds the relative gap. */
-static void keep(const fit *f, const candidate *x, double dual)
+static void keep_best(const fit *f, const candidate *x, double dual)
 {
     state *const s = f->s;
     if (x->primal < s->primal) {
@@ -601,8 +612,7 @@ static void keep(const fit *f, const candidate *x, double dual)
     s->relative_gap = relative_gap_of(s->primal, dual);
 }
 
-/* Lets rows that are asleep take part in the next epoch unless they are stuck at `x`, which is w
- * and whose scores are known. */
+/* Lets rows that are asleep take part in the next epoch unless they are stuck at `x`, which is w. */
 static void wake_rows(const fit *f, const candidate *x)
 {
     pegasos_dual *const p = &f->s->dual;
@@ -612,7 +622,7 @@ static void wake_rows(const fit *f, const candidate *x)
     const bool is_at_end = p->position >= p->n_active;
     for (int64_t j = p->n_active; j < f->s->n_inside; j++) {
         const int64_t i = f->active[j];
-        const double c = t->weights ? t->weights[i] : 1, u = error_at(t, i, f->room[i] + b);
+        const double c = sample_weight(t->weights, i), u = error_at(t, i, x->scores[i] + b);
         if (is_stuck(loss, f->a[i], c, u, 0))
             continue;
         p->asleep -= dual_part(loss, t, i, f->a[i]);
@@ -624,10 +634,9 @@ static void wake_rows(const fit *f, const candidate *x)
 }
 
 /* Computes the gap at the mean of w, if there is one, and at w unless the mean is good enough.
- * `after` is the state that the end of the check leaves, but for what it finds. */
-static int check_gap(fit *f, const pegasos_ascent *after)
+ * Nothing that lasts is written before the end of the check. */
+static int check_gap(fit *f, pegasos_ascent *s)
 {
-    pegasos_ascent *const s = &f->s->ascent;
     const int64_t d = f->rows->n_features, n_snapshots = s->n_snapshots;
     candidate mean = {.w = f->sum, .primal = INFINITY};
     candidate last = {.w = f->w, .constant = f->s->dual.constant_weight, .primal = INFINITY};
@@ -646,13 +655,28 @@ static int check_gap(fit *f, const pegasos_ascent *after)
         status = find_primal_value(f, &last);
     if (status != PEGASOS_DONE)
         return status;
-    *s = *after;
-    keep(f, &mean, dual);
-    keep(f, &last, dual);
+    keep_best(f, &mean, dual);
+    keep_best(f, &last, dual);
     if (!is_enough)
         wake_rows(f, &last);
     s->n_visits_at_check = s->n_visits;
     s->estimate_since_check = s->estimate;
+    return status;
+}
+
+/* What the end of an epoch finds out, with a gap check if one is due. The state changes at its end
+ * alone: if it is stopped, it is made again. */
+static int assess(fit *f, bool is_last)
+{
+    pegasos_ascent after = f->s->ascent;
+    bool is_due = is_last || f->s->dual.n_active == 0;
+    if (!is_due) {
+        const double expected_gap = note_estimate(f, &after);
+        is_due = is_check_due(f, &after, expected_gap);
+    }
+    const int status = is_due ? check_gap(f, &after) : PEGASOS_DONE;
+    if (status == PEGASOS_DONE)
+        f->s->ascent = after;
     return status;
 }
 
@@ -663,20 +687,20 @@ int pegasos_ascent_run(fit *f, int64_t last_visit)
     state *const s = f->s;
     const pegasos_dual *const p = &s->dual;
     for (;;) {
-        const bool is_last = s->ascent.has_stopped || s->n_epochs >= f->options->max_epochs
+        /* No other epoch may begin; one that has begun goes on to its end. */
+        const bool is_over = s->ascent.has_stopped || s->n_epochs >= f->options->max_epochs
                              || (p->position == 0 && are_visits_over(f, last_visit));
         if (is_small_gap(f->problem->loss, s->relative_gap, s->primal, f->options->tol)
-            || (is_last && isfinite(s->primal)))
+            || (is_over && isfinite(s->primal)))
             return PEGASOS_DONE;
-        if (!is_last && !visit_rows(f))
+        if (!is_over && !visit_rows(f))
             return PEGASOS_STOPPED;
-        pegasos_ascent after = s->ascent;
-        const bool is_due = is_last || is_check_due(f, last_visit, &after);
-        const int status = is_due ? check_gap(f, &after) : PEGASOS_DONE;
+        /* A run that is over without a model has a gap check for that. */
+        const bool is_last =
+            is_over || s->n_epochs + 1 >= f->options->max_epochs || are_visits_over(f, last_visit);
+        const int status = assess(f, is_last);
         if (status != PEGASOS_DONE)
             return status;
-        if (!is_due)
-            s->ascent = after;
         if (p->position >= p->n_active)
             end_epoch(f);
         const pegasos_progress progress = progress_of_state(s);
@@ -688,10 +712,10 @@ int pegasos_ascent_run(fit *f, int64_t last_visit)
 /* ---- Rows that are loaded -------------------------------------------------------------------- */
 
 /*
- * Where rows are more than memory holds, some are loaded at a time, and w is that of all. A step
- * asks for the row, its own dual variable and w. So it is the same whichever other rows are in
- * memory, if w = w(a) counts those that are not. What epochs leave out, and what they sum up, is of
- * the rows loaded.
+ * Where memory cannot hold all rows, some are loaded at a time. A step needs its row, that row's
+ * dual variable and w. So it does not depend on which other rows are in memory, as long as w = w(a)
+ * sums over all rows, loaded or not. Epochs visit the loaded rows, and shrinking and the sums of an
+ * epoch are about these alone.
  */
 int pegasos_load_run(const pegasos_rows *rows, pegasos_dual *problem,
                      const pegasos_targets *targets, const double *norms, int64_t *active,

@@ -351,20 +351,12 @@ static bool are_vectors(fit *f, bool *same)
 bool pegasos_fit_check_data(fit *f)
 {
     state *s = f->s;
-    const int64_t n = f->rows->n_rows, d = f->rows->n_features;
     const double intercept = s->intercept, before = s->primal;
     bool same = true;
     if (s->solver != PEGASOS_AUTO) {
         if (!are_vectors(f, &same) || !fit_score(f, f->coef, intercept, f->room))
             return false;
-        const double loss = pegasos_loss_sum(&f->targets, 0, n, f->room, 1, 0);
-        double norm = squared_norm_of(f->coef, d);
-        if (!f->problem->free_intercept && f->problem->intercept_scaling > 0) {
-            const double weight = intercept / f->problem->intercept_scaling;
-            norm += weight * weight;
-        }
-        const double primal =
-            f->problem->lam / 2 * norm + loss / s->mass + f->problem->loss.nu * intercept;
+        const double primal = fit_objective(f, f->coef, intercept, f->room);
         if (fabs(primal - before) > SAME * before)
             forget(s);
         else if (s->solver == PEGASOS_ASCENT && isfinite(before))

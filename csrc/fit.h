@@ -116,8 +116,9 @@ typedef struct fit {
 /* What a problem says of row i, and of all rows, given their labels. */
 static INLINE int8_t label_of(const pegasos_problem *p, int64_t i)
 {
-    const double c = p->weights ? p->weights[i] : 1;
-    return (int8_t)(c <= 0 ? 0 : loss_has_labels(p->loss.kind) ? p->targets[i] : 1);
+    return (int8_t)(sample_weight(p->weights, i) <= 0 ? 0
+                    : loss_has_labels(p->loss.kind)   ? p->targets[i]
+                                                      : 1);
 }
 
 static INLINE pegasos_targets targets_of(const pegasos_problem *p, int64_t n, const int8_t *labels)
@@ -142,7 +143,7 @@ static INLINE double relative_gap_of(double primal, double dual)
     return fmax(primal - dual, 0) / fmax(primal, 1e-300);
 }
 
-/* To be called after each piece of work, which read so many numbers: whether to stop. */
+/* To be called after each piece of work, which read this many numbers: whether to stop. */
 static INLINE bool fit_is_stopped(fit *f, double numbers)
 {
     const pegasos_progress now = progress_of_state(f->s);
@@ -162,6 +163,21 @@ static INLINE bool fit_score(fit *f, const double *w, double intercept, double *
 {
     const pegasos_progress now = progress_of_state(f->s);
     return score_all(f->rows, w, intercept, scores, &f->watch, &now);
+}
+
+/* P of a model, from its scores. Their bits, and those of the penalised intercept, are the model's
+ * own, so that P is what a certificate computes of it. */
+static INLINE double fit_objective(const fit *f, const double *w, double intercept,
+                                   const double *scores)
+{
+    const pegasos_problem *const p = f->problem;
+    const double losses = pegasos_loss_sum(&f->targets, 0, f->rows->n_rows, scores, 1, 0);
+    double norm = squared_norm_of(w, f->rows->n_features);
+    if (!p->free_intercept && p->intercept_scaling > 0) {
+        const double weight = intercept / p->intercept_scaling;
+        norm += weight * weight;
+    }
+    return p->lam / 2 * norm + losses / f->s->mass + p->loss.nu * intercept;
 }
 
 /* A gap of running sums is brought to this part of the gap that is asked for: the certificate may
