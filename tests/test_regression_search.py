@@ -251,6 +251,16 @@ def test_scores_whose_squares_overflow_warn_of_nothing(rng):
     assert not [w for w in told if issubclass(w.category, RuntimeWarning)]
 
 
+def test_a_fold_of_equal_targets_scores_0_however_large_its_errors_are(rng):
+    """As scikit-learn's R², though squares of the errors overflow."""
+    X, y = rng.normal(size=(40, 5)), rng.normal(size=40)
+    X[30:] *= 1e170
+    y[30:] = 3
+    split = np.arange(30), np.arange(30, 40)
+    search = PegasosRegressorCV(lams=[0.1], cv=[split], refit=False, random_state=0).fit(X, y)
+    assert search.best_score_ == 0
+
+
 def test_machines_that_have_lost_get_few_epochs(rng):
     """And the best point is that of a search to a fine gap for all λ."""
     X = rng.normal(size=(250, 100))

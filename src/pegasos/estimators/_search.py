@@ -473,7 +473,8 @@ class _OfRegressors(CommonMixin, RegressorMixin, _Search):
             np.average(np.square(y - center), axis=0, weights=weights)
             for center in (scores, np.average(y, axis=0, weights=weights))
         )
-        if len(y) < 2 or not (errors * spread).all():
+        size = errors * spread
+        if len(y) < 2 or not ((size > 0) & (size < np.inf)).all():
             return r2_score(y, scores, sample_weight=weights)
         # As there, where checks of its input take most of the time of a search over few rows.
         return float(np.mean(1 - errors / spread))
