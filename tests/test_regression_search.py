@@ -251,6 +251,16 @@ def test_scores_whose_squares_overflow_warn_of_nothing(rng):
     assert not [w for w in told if issubclass(w.category, RuntimeWarning)]
 
 
+@BOTH
+def test_infinite_scores_cause_no_warnings_of_numpy(data, kind):
+    X, y, _ = data
+    search = kind(lams=[1.0, 0.1], scoring=lambda reg, X, y: -np.inf, cv=3, refit=False)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        search.fit(X, y)
+    assert [w.category for w in told] == [UserWarning]  # of scores that are not finite
+
+
 def test_a_fold_of_equal_targets_scores_0_however_large_its_errors_are(rng):
     """As scikit-learn's R², though squares of the errors overflow."""
     X, y = rng.normal(size=(40, 5)), rng.normal(size=40)

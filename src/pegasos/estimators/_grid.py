@@ -151,6 +151,7 @@ class Grid:
         self.dropped = share < share[best] - _SURELY * np.sqrt(variance + variance[best])
         self.expect(-int(np.isnan(self.scores[self.dropped]).sum()))
 
+    @np.errstate(invalid="ignore")  # scores may be infinite
     def adopt_if_better(self, other: "Grid") -> bool:
         """Adopt what `other` found, and say so, if it is better by more than a standard error."""
         if np.isnan(other.scores).any():  # it has not run, or a scorer has no number for it
@@ -163,6 +164,7 @@ class Grid:
         self.seconds = other.seconds
         return True
 
+    @np.errstate(invalid="ignore")
     def standing(self, where: tuple[int, ...], folds: list[int]) -> tuple[np.ndarray, np.ndarray]:
         """Mean scores over some folds at a place of the outer axes, and their standard errors."""
         scores = self.scores[where][..., folds]
