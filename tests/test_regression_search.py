@@ -292,6 +292,14 @@ def test_machines_that_have_lost_get_few_epochs(rng):
     assert found.best_score_ == pytest.approx(certified.best_score_, abs=1e-3)
 
 
+def test_machines_of_few_features_all_go_to_the_gap_of_fits(rng):
+    """Where Newton's method is at work, whose last digits cost little."""
+    X = rng.normal(size=(200, 50))
+    y = X @ rng.normal(size=50) + 20 * rng.normal(size=200)  # small λ score worse
+    found = PegasosRegressorCV(random_state=0, refit=False).fit(X, y)
+    assert found.cv_results_["relative_gap"].max() <= 1e-3
+
+
 @pytest.mark.parametrize("loss", TARGET_LOSSES)
 def test_the_best_score_of_kernel_machines_is_that_of_optimal_ones(loss):
     """At a gap of 5 % it is off by up to 0.004 here."""

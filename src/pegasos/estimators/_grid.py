@@ -225,7 +225,10 @@ class Training:
         elif is_rough and not self._is_cheap():
             self._double_epochs()
         elif is_automatic:
-            self._follow(GAP, self.grid)
+            # The last digits cost little by Newton's method, and R² needs them.
+            is_exact = self.machines.is_linear and not sweeps and solver not in ("pegasos", "sdca")
+            is_exact = is_exact and self._is_newton_faster()
+            self._follow(_schedule.GAP if is_exact else GAP, self.grid)
             # Not with class weights: rough machines may score better for not heeding them.
             is_usual = sweeps and solver == "auto" and self.search.class_weight is None
             if is_usual and self.n_problems > 2:
@@ -237,11 +240,15 @@ class Training:
         else:
             self._descend(epochs)
 
+    def _is_newton_faster(self) -> bool:
+        rows = self.machines.rows
+        return bool(rows.seconds(_core.NEWTON) < rows.seconds(_core.ASCENT))
+
     def _is_cheap(self) -> bool:
         """Whether Newton's method is faster, and certifies all machines in little time."""
-        rows, n_machines = self.machines.rows, self.n_folds * self.n_problems * len(self.points)
-        newton, ascent = rows.seconds(_core.NEWTON), rows.seconds(_core.ASCENT)
-        return bool(newton < ascent and n_machines * _WARM * newton <= _SECONDS)
+        n_machines = self.n_folds * self.n_problems * len(self.points)
+        seconds = n_machines * _WARM * self.machines.rows.seconds(_core.NEWTON)
+        return self._is_newton_faster() and bool(seconds <= _SECONDS)
 
     def _double_epochs(self) -> None:
         """Make epochs for all λ, then twice as many for those that may be best, while this helps.
@@ -366,13 +373,13 @@ class Training:
         Those that were dropped are left out. Without a gap, a few epochs, each beginning at 0.
 
         R² is less exact than accuracy at the same gap. So by default, regressors make a number of
-        epochs at most to a gap, and go on to that of fits if they may be best then: if their mean
-        score is half a standard error below the best one so far, or less. The smallest λ take most
-        epochs, and mostly score worse.
+        epochs at most to a gap, and go on to that of fits, if it is smaller and they may be best
+        then: if their mean score is half a standard error below the best one so far, or less. The
+        smallest λ take most epochs, and mostly score worse.
         """
         machines, folds, schedule = self.machines, self.folds, None
         is_rough = isinstance(self.search.cv_effort, str) and folds.values is not None
-        is_rough &= self.search.solver != "pegasos"
+        is_rough &= self.search.solver != "pegasos" and tol != _schedule.GAP
         most = LEAST_EPOCHS if tol is None else _MOST_EPOCHS if is_rough else self.max_iter
         members = np.arange(self.n_folds * self.n_problems)
         fold, column = np.divmod(members, self.n_problems)

@@ -730,8 +730,9 @@ class PegasosRegressorCV(_OfRegressors, _Linear, Targets, Search):
         As in `PegasosClassifierCV`: a relative duality gap in (0, 1), or a number of epochs. For
         epochs, all machines use Pegasos with an average. With "auto", machines are trained to a gap
         of 0.05, in 16 epochs at most. Those whose mean score is then at most half a standard error
-        below the best one so far go on to a gap of 1e-3. With ``solver="pegasos"``, "auto" is 0.05.
-        Rows of kernel machines may be in single precision, as in `PegasosClassifierCV`.
+        below the best one so far go on to a gap of 1e-3, as all linear machines do where Newton's
+        method is at work. With ``solver="pegasos"``, "auto" is 0.05. Rows of kernel machines may be
+        in single precision, as in `PegasosClassifierCV`.
     refit, one_standard_error, n_steps, verbose
         As in `PegasosClassifierCV`.
     loss, solver, tol, max_iter, batch_size, sampling, project, average, fit_intercept
