@@ -16,10 +16,10 @@ from pegasos import PegasosClassifier
 from pegasos.plotting import ConvergenceDisplay
 
 X, y = load_digits(return_X_y=True)
-epochs = np.arange(1, 31)
+epochs = np.arange(1, 21)
 # One seed: the fit of k epochs is the beginning of that of k + 1.
 fits = [
-    PegasosClassifier(lam=1e-3, solver="sdca", tol=1e-9, max_iter=int(k), random_state=0)
+    PegasosClassifier(lam=1e-2, solver="sdca", tol=1e-9, max_iter=int(k), random_state=0)
     for k in epochs
 ]
 with warnings.catch_warnings():

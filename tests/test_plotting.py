@@ -777,10 +777,10 @@ def test_the_picture_of_a_certificate_has_the_optimum_in_between(monkeypatch):
     script = Path(__file__).parents[1] / "docs" / "certificate.py"
     drawn = runpy.run_path(script)
     assert saved == [script.with_suffix(".png")]
-    best = PegasosClassifier(lam=1e-3, tol=1e-6, random_state=0).fit(
+    best = PegasosClassifier(lam=1e-2, tol=1e-6, random_state=0).fit(
         drawn["X"] / 16, drawn["y"] == 8
     )
     above, below = (drawn[name].get_ydata() for name in ("above", "below"))
     assert (above >= best.dual_objective_).all()
     assert (below <= best.objective_).all()
-    assert above[-1] - below[-1] < 0.05 * above[-1]
+    assert above[-1] - below[-1] < 1e-3 * above[-1]  # as the README says
