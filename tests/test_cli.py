@@ -570,6 +570,7 @@ def test_rare_classes_may_weigh_as_much_as_others(tmp_path, rng, capsys):
     for cv in ((), ("--cv", "3", "--Cs", "3")):
         balanced = str(tmp_path / "m.npz")
         assert cli.main(["train", file, "-o", balanced, "--class-weight", "balanced", *cv]) == 0
+        assert ("mean accuracy, weighted by class, of 3 folds" in capsys.readouterr().err) == bool(cv)
         model = pegasos.load(balanced)
         C = pegasos.C_from_lam(model.lam, len(y))
         clf = pegasos.PegasosClassifier(C=C, class_weight="balanced", random_state=0).fit(X, y)

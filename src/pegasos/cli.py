@@ -427,6 +427,8 @@ def _report_search(say: Callable[..., None], search: Any) -> None:
     has_gamma = "param_gamma" in results
     names = f"{'C':>10}  {'lambda':>10}" + f"  {'gamma':>10}" * has_gamma
     score = "R2" if "param_epsilon" in results else "accuracy"
+    if getattr(search, "class_weight", None) is not None:
+        score += ", weighted by class,"
     say(f"{names}  mean {score} of {search.n_splits_} folds, standard error")
     for k, point in enumerate(results["params"]):
         rest = f" +- {results['standard_error'][k]:.4f}"
