@@ -1061,7 +1061,7 @@ OPTIONS = [
     (["--checkpoint", "c.npz", "--checkpoint-every", "0"], r"--checkpoint-every.*> 0, got 0\.0"),
     (["--checkpoint", "c.npz", "--checkpoint-every", "nan"], r"--checkpoint-every.*got nan"),
     (["--resume", "/nowhere/c.npz"], r"/nowhere/c\.npz: No such file"),
-    (["--resume", "DATA"], r"rows\.csv is not a pegasos model"),
+    (["--resume", "DATA"], r"rows\.csv is not a checkpoint: it is not an"),
     (["--resume", "MODEL"], r"model\.npz is a model, but no checkpoint"),
 ]  # fmt: skip
 

@@ -563,3 +563,16 @@ def test_coefficients_of_another_shape_are_refused(make):
         setattr(other, attribute, change(getattr(clf, attribute)))
         with pytest.raises(ValueError, match=r"shape|feature"):
             other.predict(X)
+
+
+def test_a_file_that_is_no_checkpoint_is_refused_before_rows_are_read(tmp_path, capsys):
+    np.savez(tmp_path / "other.npz", X=np.eye(2))
+    PegasosClassifier().fit(np.eye(2), [0, 1]).to_model().save(tmp_path / "model.npz")
+    (tmp_path / "text.npz").write_text("1 1:2\n")
+    for name, words in (
+        ("missing.npz", "missing.npz: No such file"), ("text.npz", "text.npz is not a checkpoint"),
+        ("model.npz", "model.npz is a model, but no checkpoint"),
+        ("other.npz", "other.npz is no checkpoint: there is nothing to go on from"),
+    ):  # fmt: skip
+        assert cli.main(["train", "no such file", "--resume", str(tmp_path / name)]) == 2
+        assert words in capsys.readouterr().err

@@ -515,6 +515,8 @@ def _train(args: argparse.Namespace) -> int:
     _check_output(args.output, args.data, *([] if args.resume is None else [args.resume]))
     _check_output(args.checkpoint, args.data)
     machine, search = _machines(args)  # checked before files are read or written
+    if args.resume is not None:
+        _checkpoint.check_file(args.resume)
     say(f"reading {args.data}")
     X, y, zero_based, names = _training_rows(args, say)
     held_out = None

@@ -154,6 +154,17 @@ def load(path: Path, folder: str | None = None) -> dict[str, np.ndarray]:
             ) from None
 
 
+def names(path: Path) -> set[str]:
+    """The names of the arrays of `path`, none of which is read."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return {name.removesuffix(".npy") for name in archive.namelist()}
+    except (MemoryError, OSError):
+        raise
+    except Exception as error:  # of a parser of foreign bytes
+        raise ValueError("it is not an .npz archive, or is corrupt") from error
+
+
 def _unpacked(file: IO[bytes], folder: str) -> dict[str, np.ndarray]:
     """The arrays of an archive, each in a file without a name, which no kill can leave behind."""
     arrays = dict[str, np.ndarray]()

@@ -75,6 +75,18 @@ class Checkpoints:
         self._due = time.monotonic() + self._wait
 
 
+def check_file(path: _archive.Path) -> None:
+    """Raise if a file is missing or no checkpoint; `resume` checks what it holds."""
+    name = os.fspath(path)
+    try:
+        names = _archive.names(path)
+    except ValueError as error:
+        raise ValueError(f"{name} is not a checkpoint: {error}") from None
+    if not names & {"checkpoint", "search.checkpoint"}:
+        what = "a model, but no checkpoint" if "about" in names else "no checkpoint"
+        raise ValueError(f"{name} is {what}: there is nothing to go on from")
+
+
 def resume(estimator: Any, path: _archive.Path, X: Any, y: Any) -> None:
     """Let the next fit of `estimator`, which must be of `X` and `y`, go on from a checkpoint.
 
