@@ -55,7 +55,7 @@ _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, "
 _BEGINNINGS = {".gz": b"\x1f\x8b", ".bz2": b"BZh91AY&SY", ".xz": b"\xfd7zXZ\x00"}
 
 _ENCODE = (
-    "encode categories first, for instance with pandas.get_dummies or "
+    "encode categories first, for instance with pandas.get_dummies(..., dtype=float) or "
     "sklearn.preprocessing.OneHotEncoder"
 )
 
