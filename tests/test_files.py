@@ -227,7 +227,7 @@ def test_libsvm_text_without_labels_can_be_predicted(tmp_path, rows, capsys):
         ("a.svm", "1,2,3\n4,5,6\n", r"line 1: .*of CSV, say --format csv.* in '1,2,3'"),
         ("a.csv", "spam,1,2\nham,3,4\n", r"column 1 is not a number.*--label 0"),
         ("a.csv", "1,0.5,0.25\n0,0.5,0.75\n", r"labels, in column 3, are 0.25, 0.75; .*--label 0"),
-        ("a.csv", "1,5,0\n0,6,0\n2,7,0\n", r"labels, in column 3, are 0; .*--label 0"),
+        ("a.csv", "1,5,0\n0,6,0\n2,7,0\n", r"column 3, have only one class, 0: .*--label 0"),
         ("a.csv", "1,5;2,5;1\n1,5;2,5;1\n", r"column 2 is not a number"),
         ("a.csv", "p;q r;s\n1;2,5;1\n", r"column 2 \('q r'\) is not .*: decimals have a point"),
         ("a.csv", "p,q r,s\n1,x,1\n", r"if it is the label, say --label 'q r' .*--drop 'q r'"),

@@ -648,10 +648,15 @@ def _check_labels(columns: _Columns, y: np.ndarray, others: np.ndarray) -> None:
     if not is_number and len(classes) > 1:
         return
     if (others == others.round()).all() and (others != others[0]).any():
+        hint = "; if the first column has the labels, say --label 0"
+        if len(classes) == 1:
+            raise ValueError(
+                f"labels, in {columns.told(columns.label)}, have only one class, {classes[0]!r}: "
+                f"at least two are needed{hint}"
+            )
         raise ValueError(
             f"labels, in column {columns.label + 1}, are {', '.join(map(str, classes[:3]))}"
-            f"{', ...' if len(classes) > 3 else ''}; "
-            "if the first column has the labels, say --label 0"
+            f"{', ...' if len(classes) > 3 else ''}{hint}"
             + "; if these are quantities, --task regression"
             * is_number
         )
