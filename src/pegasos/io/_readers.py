@@ -12,6 +12,7 @@ import csv
 import dataclasses
 import gzip
 import io
+import itertools
 import lzma
 import os
 import re
@@ -412,11 +413,24 @@ class _Libsvm(_Text):
             return
         if b":" in fields[0]:
             raise ValueError("the label is missing")
+        if len(fields) > 1 and b":" in fields[1] and b"," in fields[0]:
+            raise ValueError(
+                "there are several labels: LIBSVM text is read with one for each row. In Python, "
+                "fit X with a y of zeros and ones in columns"
+            )
         if b"," in fields[0] or b";" in fields[0]:
             raise ValueError("a label must come first (of CSV, say --format csv)")
+        numbers: list[int] = []
         for field in fields[1:]:
             if b":" not in field:
                 raise ValueError(f"{field.decode('utf-8', 'replace')!r} is not index:value")
+            index = field.partition(b":")[0]
+            numbers += [int(index)] if index.isdigit() else []
+        for before, now in itertools.pairwise(numbers):
+            if now <= before:
+                what = "is there twice" if now == before else f"comes after feature {before}"
+                hint = "sort the features of each row, and name each once"
+                raise ValueError(f"feature {now} {what}", hint)
         load_svmlight_file(io.BytesIO(line), zero_based=True)
 
 
