@@ -85,8 +85,8 @@ typedef struct pegasos_watch {
  * in [0, n_features). Reads indptr and indices in full. */
 int pegasos_rows_are_valid(const pegasos_rows *rows, int64_t n_values);
 
-/* Copies some rows together; with `places`, CSR rows with the features that are stored in them only,
- * which are numbered as they come. Returns how many these are.
+/* Copies some rows together; with `places`, CSR rows with the features that are stored in them
+ * only, which are numbered as they come. Returns how many these are.
  *
  *   which    [count]          the rows
  *   places   [n_features]     -1, before and after; NULL: features stay as they are
@@ -457,10 +457,10 @@ typedef struct pegasos_source {
     pegasos_rows transpose; /* in scratch, of thin rows z asked for last; zeros at first */
 } pegasos_source;
 
-/* Of a pegasos_source, writes K(x_i, z_j) to `out`, i of rows[0 .. count - 1] (NULL: of 0 .. count -
- * 1), for m rows j: those that are listed or, if `which` is NULL, from `first` on. From one row of
- * `out` to the next there are `stride` numbers. Not 0: it was stopped, or the points' own function
- * has failed. */
+/* Of a pegasos_source, writes K(x_i, z_j) to `out`, i of rows[0 .. count - 1] (NULL: of 0 ..
+ * count - 1), for m rows j: those that are listed or, if `which` is NULL, from `first` on. From one
+ * row of `out` to the next there are `stride` numbers. Not 0: it was stopped, or the points' own
+ * function has failed. */
 int pegasos_kernel_values(void *source, int64_t count, const int64_t *rows, int64_t first,
                           int64_t m, const int64_t *which, int64_t stride, void *out);
 

@@ -193,17 +193,17 @@ static INLINE bool is_close(const fit *f)
 }
 
 /*
- * Solvers go on until the gap is small or they are stopped; they return a status. Dual ascent, which
- * was begun with all rows of the problem in `active`, also ends with max_epochs, and with the first
- * epoch at whose end there are so many visits; 0: it may make any number. Newton's method also ends
- * with so many epochs. An iteration of it that was stopped is begun anew: but for the best points so
- * far, and what is told of them, it changes nothing before its end.
+ * Solvers go on until the gap is small or they are stopped; they return a status. Dual ascent,
+ * which was begun with all rows of the problem in `active`, also ends with max_epochs, and with the
+ * first epoch at whose end there are so many visits; 0: it may make any number. Newton's method
+ * also ends with so many epochs. An iteration of it that was stopped is begun anew: but for the
+ * best points so far, and what is told of them, it changes nothing before its end.
  */
 int pegasos_ascent_run(fit *f, int64_t last_visit);
 int pegasos_newton_run(fit *f, int64_t last_epoch);
 
-/* Makes the point of Newton's method, whose scores are given, the best multiple of itself, and tells
- * P of it; false: stopped. */
+/* Makes the point of Newton's method, whose scores are given, the best multiple of itself, and
+ * tells P of it; false: stopped. */
 bool pegasos_newton_scale(fit *f, double *primal);
 
 /* How a fit with these options asks whether to go on. */

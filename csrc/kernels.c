@@ -3,8 +3,9 @@
  *
  * Values come tile by tile, in ways that `way_of` chooses. BLAS multiplies dense rows, if there is
  * one, and sparse rows of which little or a good part is stored have loops of their own; other
- * sparse rows are made dense, tile by tile. Differences of dense rows, and products without BLAS, go through panels that stay in
- * cache, with the kernel in the same loop (kernels_body.h): the same bits on every machine.
+ * sparse rows are made dense, tile by tile. Differences of dense rows, and products without BLAS,
+ * go through panels that stay in cache, with the kernel in the same loop (kernels_body.h): the same
+ * bits on every machine.
  *
  * A kernel is a class in src/pegasos/kernels; one that is computed here has a place in
  * pegasos_kernel_function, and says in `finish` what it makes of products or differences. Others
@@ -80,8 +81,8 @@ static pegasos_some part_of(const pegasos_some *some, int64_t first, int64_t cou
     return part;
 }
 
-/* <x, Z> = sum_j x_j Z_j, where Z_j, the column j of Z, is row j of its transpose: only entries that
- * meet cost anything. */
+/* <x, Z> = sum_j x_j Z_j, where Z_j, the column j of Z, is row j of its transpose: only entries
+ * that meet cost anything. */
 static INLINE void multiply_rows(const row_functions *f, const pegasos_rows *transpose,
                                  const pegasos_some *some, int64_t stride, void *products)
 {

@@ -3,8 +3,9 @@
  * random part of the rows.
  *
  * That part is a problem like the whole one, with the same lambda, and is solved by the same
- * program, down to a coarse gap, from an epoch of Pegasos on. All of this takes as long as a few passes over all rows. The model is as good
- * as a sample's can be; from there, Newton's method on all rows takes a few iterations.
+ * program, down to a coarse gap, from an epoch of Pegasos on. All of this takes as long as a few
+ * passes over all rows. The model is as good as a sample's can be; from there, Newton's method on
+ * all rows takes a few iterations.
  *
  * The sample is a transaction: a fit that is stopped in it draws it again, with the same bits.
  */
