@@ -1,5 +1,6 @@
 """Kernels, and kernel Pegasos against a textbook version, the linear solver, and itself."""
 
+import functools
 import itertools
 import re
 
@@ -224,6 +225,23 @@ def test_rows_may_be_asked_for_again_and_again(rng, dtype):
     kernels.ColumnCache(points, 0.1).among(rows, which, out)
     tolerance = 1e-3 if dtype is np.float32 else 1e-10
     np.testing.assert_allclose(out, X[rows] @ X[which].T, rtol=tolerance, atol=tolerance)
+
+
+def test_threads_may_ask_for_the_transpose_at_once(rng):
+    """As those do that predict by one machine: none has memory that another one gave back."""
+    n, d, numbers = 10_000, 20_000, 100
+    places = rng.integers(0, d, n * numbers), np.arange(0, n * numbers + 1, numbers)
+    X = sparse.csr_array((rng.random(n * numbers), *places), shape=(n, d))
+    X.sum_duplicates()
+    points, some = kernels.make("linear").points(X), kernels.make("linear").points(X[:5])
+    assert points.is_thin
+    expected = (X[:5] @ X.T).toarray()
+
+    def ask(k, tell):
+        points.core.transpose()
+        np.testing.assert_allclose(some.against(points, tell=tell), expected, rtol=1e-10)
+
+    _core.share([functools.partial(ask, k) for k in range(8)], 4)
 
 
 @pytest.mark.parametrize("density", [0.1, 0.9])

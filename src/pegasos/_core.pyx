@@ -1332,7 +1332,14 @@ cdef class Points:
     cdef Rows wide
     cdef object norms, write, data, error, which
     cdef uint8_t[::1] room  # of the transpose
+    cdef PyThread_type_lock lock
     cdef bint far_in_double, by_blas  # the last: BLAS multiplies these rows with others
+
+    def __cinit__(self):
+        self.lock = new_lock(False)
+
+    def __dealloc__(self):
+        free_lock(self.lock)
 
     def __init__(self, Rows rows not None, *, int64_t kind, double gamma=1, double coef0=0,
                  int64_t degree=0, norms=None, bint by_differences=False, bint is_thick=False,
@@ -1390,18 +1397,34 @@ cdef class Points:
                       is_thin=self.c.is_thin)
 
     def transpose(self):
-        """Have the transpose of thin rows, of which values will be asked for more than once."""
-        cdef pegasos_some every
-        if not self.c.is_thin or self.c.transpose.n_rows > 0:
+        """Have the transpose of thin rows, of which values will be asked for more than once.
+
+        One of several threads makes it.
+        """
+        if not self.c.is_thin:
             return
+        with nogil:
+            PyThread_acquire_lock(self.lock, WAIT_LOCK)
+        try:
+            if self.c.transpose.n_rows == 0:
+                self.make_transpose()
+        finally:
+            PyThread_release_lock(self.lock)
+
+    cdef int make_transpose(self) except -1:
+        cdef pegasos_some every
+        cdef pegasos_rows out
         try:
             self.room = np.empty(pegasos_transpose_bytes(&self.c.rows), np.uint8)
         except (MemoryError, ValueError):
             raise MemoryError(f"X has {self.c.rows.n_features} features, more than memory has "
                               "room for when X is transposed") from None
         every.points, every.first, every.count, every.which = &self.c, 0, self.c.rows.n_rows, NULL
+        out.n_rows = 0
         with nogil:
-            pegasos_transpose(&every, &self.room[0], &self.c.transpose)
+            pegasos_transpose(&every, &self.room[0], &out)
+        self.c.transpose = out
+        return 0
 
     cdef uint8_t[::1] scratch(self, Points x, int64_t n_threads):
         """Scratch of tiles of values with `x`: some rows are made dense, or transposed."""
