@@ -231,23 +231,28 @@ def test_the_bound_is_that_of_dual_variables_which_numpy_finds(rng, loss, interc
         value = (CONJUGATES[loss](a, c) + (z[0] - 1) * a).sum()
         return value / c.sum() - squared / (2 * LAM * c.sum() ** 2)
 
-    # Shares of a mixture with the next dual point that are 0.0001 apart: none is better.
+    # D of a mixture with the next dual point, which is a parabola in the share of that point.
     mixture, total, of_mixture = np.zeros(n), 0.0, np.zeros(d + 1)
-    shares = np.linspace(0, 1, 10_001)
+
+    def mixed(share):
+        between = of_mixture + share[..., None] * (point - of_mixture)
+        return total + share * (value - total) - LAM / 2 * np.square(between).sum(axis=-1)
+
     for a, (value, point) in zip(duals, heard, strict=True):
         own = value - LAM / 2 * point @ point
         assert own <= dual_value(a) + 1e-12  # lower for the log loss with a free intercept
         if (loss, intercept) != ("log_loss", "free"):
             np.testing.assert_allclose(own, dual_value(a), rtol=1e-9, atol=1e-12)
-        between = of_mixture + shares[:, None] * (point - of_mixture)
-        mixed = total + shares * (value - total) - LAM / 2 * np.square(between).sum(axis=1)
-        t = shares[np.argmax(mixed)]
+        at_0, between, at_1 = mixed(np.array([0, 0.5, 1]))
+        bend = 2 * between - at_0 - at_1
+        t = np.clip(0.5 + (at_1 - at_0) / (4 * bend), 0, 1) if bend > 0 else float(at_1 > at_0)
+        assert (mixed(np.linspace(0, 1, 1001)) <= mixed(t) + 1e-14).all()
         mixture, total = mixture + t * (a - mixture), total + t * (value - total)
         of_mixture = of_mixture + t * (point - of_mixture)
     found = rounds.problems[0]
     claimed = found.value - LAM / 2 * found.dual_point @ found.dual_point
-    np.testing.assert_allclose(claimed, total - LAM / 2 * of_mixture @ of_mixture, rtol=1e-4)
-    assert claimed <= dual_value(mixture) + 1e-6
+    np.testing.assert_allclose(claimed, mixed(np.zeros(())), rtol=1e-9)
+    assert claimed <= dual_value(mixture) + 1e-12
     assert claimed <= found.bound
     assert claimed >= 0.99 * found.bound
 
