@@ -789,6 +789,10 @@ def test_a_damaged_state_of_dual_ascent_is_refused(blocks):
         assert not fresh.a.any()
     fresh.restore(state)
     np.testing.assert_array_equal(fresh.a, schedule.a)
+    smooth = clf.set_params(loss="squared_hinge")._prepare(blocks, None, None)[0]
+    smooth.restore(smooth.state())
+    with pytest.raises(ValueError, match=r"state\.kept must"):  # a smooth loss keeps none
+        smooth.restore(smooth.state() | {"kept": np.zeros(1, np.int64)})
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

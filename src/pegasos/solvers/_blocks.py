@@ -654,7 +654,8 @@ class BlockSchedule(Passes):
         return n_loads < self.loads.n_loads and checked_at <= n_passes
 
     def _restore(self, arrays: dict[str, np.ndarray]) -> None:
-        kept, most = np.atleast_1d(arrays.get("kept", ())), self.about.largest(self.loads.n_each)[0]
+        kept = np.atleast_1d(arrays.get("kept", ()))
+        most = self.about.largest(self.loads.n_each)[0] * (self._n_in_room - 1)
         own = self.state() | {"kept": np.zeros(min(len(kept), most), np.int64)}
         for name in self._ARRAYS:
             _state.same_kind(name, arrays.get(name), own[name])
