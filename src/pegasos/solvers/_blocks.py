@@ -34,8 +34,8 @@ from pegasos.solvers._passes import Passes
 _PROBLEM = np.dtype(
     [(name, np.float64) for name in ("lam", "objective", "bound", "intercept", "part")]
 )
-# Epochs over a load, and the rows kept beside it.
-_EPOCHS = 5
+# Epochs over a load; and over one with rows that are kept, each of which sees more loads.
+_EPOCHS, _EPOCHS_WITH_KEPT = 5, 3
 # Vectors of weights that a problem has at most at a time, and bytes of a row in memory beside its
 # numbers: of each problem (dual variable twice, label, target twice), and of all.
 _VECTORS, _BYTES_OF_PROBLEM, _BYTES_OF_ROW = 10, 40, 96
@@ -381,12 +381,13 @@ class BlockSchedule(Passes):
         arrays: tuple[Any, ...] = self.w, self.dual, self.problems, self.sums
         w, dual, problems = (array[which].copy() for array in arrays[:3])
         before = _parts_of(targets, a)
+        n_epochs = _EPOCHS if self._n_in_room == 1 else _EPOCHS_WITH_KEPT
         norms = np.ascontiguousarray(room.norms)
 
         def ascend(k: int, tell: Callable[[], None]) -> None:
             _core.load_run(
                 rows, targets, k, norms, np.empty(len(numbers), np.int64), a[k], w[k],
-                dual[k : k + 1], _EPOCHS, _core.Watch(tell),
+                dual[k : k + 1], n_epochs, _core.Watch(tell),
             )  # fmt: skip
 
         jobs = [functools.partial(ascend, k) for k in range(len(a))]
