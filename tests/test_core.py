@@ -495,6 +495,11 @@ def test_an_overflow_counts_whichever_kernel_problem_ends_first(dtype):
         sys.setswitchinterval(before)
 
 
+def test_neither_model_nor_dual_variables_prove_anything(layout, dtype):
+    rows, targets = make_rows(layout, dtype), _core.Targets(np.ones((K, N), np.int8))
+    assert _core.certify(rows, targets, None, None) == (None, None, None)
+
+
 @pytest.mark.parametrize("wrong", [np.zeros((N - 1, 2)), np.zeros((N, 2), np.float32), None, 1 / 3])
 def test_factors_of_other_matrices_are_refused(dtype, wrong):
     good = dict(calls("dense", dtype))["kernel_solve"]

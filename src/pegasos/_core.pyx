@@ -1081,7 +1081,8 @@ cdef object bounds_of(Rows rows, Targets targets, const double[:, :] a, const do
     cdef int64_t apart = 0 if a is None else stride(a), n_bounds = 0 if a is None else a.shape[0]
     cdef int64_t together = 1 if rows.is_sparse else max(1, min(n_bounds, PROBLEMS_OF_BLOCK))
     cdef int64_t n_sums = (2 * together if n_bounds else 0) + (targets.n_problems if losses else 0)
-    cdef int64_t piece = rows.piece(<double> n_sums), begin, end, first, last, block, size, k, i
+    cdef int64_t piece = rows.piece(<double> max(n_sums, 1))
+    cdef int64_t begin, end, first, last, block, size, k, i
     cdef double scale, squared, total
     cdef pegasos_targets own
     best = np.empty(n_bounds)
