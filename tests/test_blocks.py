@@ -8,6 +8,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import threading
 import zipfile
 
 import killing
@@ -645,6 +646,40 @@ def test_a_search_over_regressors_has_targets_of_its_folds(tmp_path, rng, solver
 def blocks(tmp_path, rng):
     X, y, weights = make(rng, "sparse", "classes", weighted=True)
     return Blocks(source_of(X, y, weights), cache=tmp_path / "cache", memory=MEMORY)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a thread cannot send SIGINT to another on Windows")
+def test_nothing_is_read_after_loads_are_closed(blocks, monkeypatch):
+    """However often Ctrl-C comes while the thread that reads is waited for."""
+    loads, read, has_ended = _blocks._Loads(blocks, 1), blocks.read, []
+    is_closing, close, n_heard = threading.Semaphore(0), loads.close, itertools.count()
+
+    def hear(*_):
+        if loads._thread is not None and next(n_heard) < 3:  # it is not yet closed
+            raise KeyboardInterrupt
+
+    def closed():
+        is_closing.release()
+        close()
+
+    def interrupting(wanted, part):
+        while is_closing.acquire(timeout=2):  # after the last one, there is no more of them
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        read(wanted, part)
+        has_ended.append(True)
+
+    monkeypatch.setattr(blocks, "read", interrupting)
+    monkeypatch.setattr(loads, "close", closed)
+    before = signal.signal(signal.SIGINT, hear)
+    try:
+        with pytest.raises(KeyboardInterrupt), _core.Closing(loads):
+            loads.start([0])
+        assert has_ended
+    finally:
+        for thread in threading.enumerate():
+            if thread.name.startswith("blocks"):
+                thread.join()
+        signal.signal(signal.SIGINT, before)
 
 
 def test_rows_that_are_kept_share_their_memory_with_a_matrix(blocks):

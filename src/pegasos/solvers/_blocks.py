@@ -15,6 +15,7 @@ import contextlib
 import functools
 import mmap
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -109,6 +110,16 @@ class _Loads:
     def close(self) -> None:
         """Let the thread end, and go of memory; can be called again."""
         if self._thread is not None:
+            # Ctrl-C while a thread is joined lets CPython before 3.13 take it for one that has
+            # ended. A lock tells for certain that the thread has come to the end of what it reads.
+            is_read = threading.Lock()
+            is_read.acquire()
+            try:
+                self._thread.submit(is_read.release)
+            except RuntimeError:  # this was stopped after the thread had come to that end
+                pass
+            else:
+                is_read.acquire()
             self._thread.shutdown()
         self._part = self._thread = self._wanted = self._done = None
 
