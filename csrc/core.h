@@ -3,7 +3,7 @@
  * a C program uses. Where what happens:
  *
  *                         linear machines               kernel machines
- *     a whole fit         solve.c: pegasos_solve_one    kernel_fit.c: pegasos_kernel_solve_one
+ *     a whole fit         fit.c: pegasos_solve_one      kernel_fit.c: pegasos_kernel_solve_one
  *     the schedule        solve.c: pegasos_fit_run      kernel_fit.c: run
  *     its beginnings      begin.c                       kernel.c
  *     Pegasos             pegasos.c: take_step          kernel_pegasos.c: take_step
@@ -703,7 +703,7 @@ enum { PEGASOS_NEWTON_MOST = 2000 };
 /* How many bytes of scratch it needs. */
 int64_t pegasos_newton_work(int64_t n_rows, int64_t n_features);
 
-/* ---- Fits of several problems over the same rows (solve.c, begin.c) -------------------------- */
+/* ---- Fits of several problems over the same rows (fit.c, solve.c) -------------------------- */
 
 /* What comes before a fit goes on; memory of zeros is to begin. A point is dual variables, coef and
  * intercept; data that may be others are compared with what the fit has found out of them. */

@@ -166,3 +166,8 @@ void pegasos_linear_norms(const pegasos_rows *rows, int64_t first, int64_t count
     assert(are_there(rows, first, count) && (scratch || rows->index_bytes == 0));
     DISPATCH_WIDE(norms, rows, first, count, scratch, norms);
 }
+
+void pegasos_scores(const pegasos_rows *rows, const double *coef, double intercept, double *scores)
+{
+    pegasos_linear_scores(rows, 0, NULL, rows->n_rows, 1, coef, 8, 0, &intercept, scores);
+}

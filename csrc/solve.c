@@ -1,13 +1,17 @@
 /*
- * solve.c - a whole fit of one linear problem: from rows and labels to a certified model. That of a
- * kernel machine is in kernel_fit.c.
+ * solve.c - the schedule of a linear fit: which solver runs, and when it stops. That of a kernel
+ * machine is in kernel_fit.c.
  *
- * The schedule. Every fit begins with an epoch of Pegasos. Then a solver brings the problem to the
- * gap that is asked for: dual coordinate ascent (ascent.c), whose first epoch is one of Pegasos,
- * with steps of exact length; or Newton's method (newton.c), after an epoch of Pegasos as the paper
- * has it and from the mean of its last half. PEGASOS_AUTO takes the one that is likely to be
- * cheaper, lets it work for a budget of passes, and changes to the other one, with a larger budget,
- * if the gap has not halved by then.
+ * The schedule. A solver brings the problem to the gap that is asked for: dual coordinate ascent
+ * (ascent.c) or Newton's method (newton.c). A fit at w = 0 begins with an epoch of Pegasos. It is
+ * the first epoch of dual ascent, with steps of exact length; before Newton's method, it is an epoch
+ * as the paper has it (pegasos.c), whose last half has a mean from which Newton's method begins.
+ * There is no such epoch where a fit begins at a point, at a sample's model (sample.c), or at the
+ * optimum of the squared error (squares.c).
+ *
+ * PEGASOS_AUTO takes the solver that is likely to be cheaper, and gives it a budget of passes. A
+ * solver's first budget only measures the gap, unless dual ascent gives up (`has_stopped`). After
+ * each later budget the gap must have halved, or the other solver takes over with twice the budget.
  *
  *     begin -> [epoch of Pegasos] -> solver --(gap)--> end
  *                                      ^  |
@@ -20,97 +24,37 @@
  */
 #include "fit.h"
 
-/* About 10 ms of work. */
-static const double NUMBERS_PER_POLL = 5e6;
-/* Passes over the rows that PEGASOS_AUTO lets a solver make before it asks whether the gap has
- * halved. Epochs of Newton's method are passes; visits of dual ascent take twice as long as a pass
- * takes for these rows. */
+/* PEGASOS_AUTO's first budget of a solver, in passes over the rows. Epochs of Newton's method are
+ * passes. A visit of a row by dual ascent takes as long as PASSES_OF_VISITS of a pass for that row. */
 enum { BUDGET = 128, PASSES_OF_VISITS = 2 };
-/* Dual ascent may give up after so many epochs where it gets nowhere, and Newton's method is likely
- * to take at most so many times as long. */
-enum { PATIENCE = 5, MOST_DEARER = 4 };
-/* From how many features on BLAS is worth its while. */
+/* Dual ascent may give up after PATIENCE epochs, if it gets nowhere and Newton's method is likely to
+ * take at most MOST_COSTLIER times as long. */
+enum { PATIENCE = 5, MOST_COSTLIER = 4 };
+/* BLAS is used above this number of features: below, plain loops are as fast. */
 enum { FEW_FEATURES = 50 };
-
-/* ---- Memory ---------------------------------------------------------------------------------- */
-
-/* Arrays of rows that are kept, and the first of them; arrays of features that are kept. */
-enum { KEPT_OF_ROWS = 4, KEPT_OF_FEATURES = 4, ROOM_OF_ROWS = 5 };
-
-int64_t pegasos_kept(int64_t n_rows, int64_t n_features)
-{
-    if (n_features == 0)
-        return pegasos_kernel_kept(n_rows);
-    return (int64_t)sizeof(state) + 8 * (KEPT_OF_ROWS * n_rows + KEPT_OF_FEATURES * n_features + 2);
-}
-
-int64_t pegasos_fit_room(int64_t n_rows, int64_t n_features)
-{
-    const int64_t bytes =
-        8 * (ROOM_OF_ROWS * n_rows + n_features) + pegasos_newton_work(n_rows, n_features);
-    return (bytes + 7) / 8 * 8;
-}
-
-int64_t pegasos_room(const pegasos_rows *rows)
-{
-    return pegasos_fit_room(rows->n_rows, rows->n_features) + pegasos_sample_room(rows);
-}
-
-static void lay_out(fit *f, void *memory, void *room)
-{
-    const int64_t n = f->rows->n_rows, d = f->rows->n_features;
-    f->s = memory;
-    f->a = (double *)(f->s + 1);
-    f->coef = f->a + n;
-    f->scores = f->coef + d;
-    f->centre = f->scores + n;
-    f->active = (int64_t *)(f->centre + n);
-    f->w = (double *)(f->active + n);
-    f->sums = f->w + d;
-    f->point = f->sums + d + 1;
-    f->room = room;
-    f->sum = f->room + ROOM_OF_ROWS * n;
-    f->work = f->sum + d;
-    f->sample = room ? (char *)room + pegasos_fit_room(n, d) : NULL;
-}
-
-pegasos_watch pegasos_watch_of(const pegasos_options *options)
-{
-    return (pegasos_watch){
-        .poll = options->poll,
-        .context = options->context,
-        .every = options->poll_every > 0 ? options->poll_every : NUMBERS_PER_POLL,
-        .by_epochs = options->poll_epochs,
-        .progress = {0, INFINITY, INFINITY},
-    };
-}
-
-fit pegasos_fit_of(const pegasos_problem *problem, const pegasos_options *options,
-                   const int8_t *labels, const double *norms, void *memory, void *room)
-{
-    fit f = {.problem = problem, .options = options, .rows = problem->rows};
-    f.targets = targets_of(problem, problem->rows->n_rows, labels);
-    f.norms = norms;
-    f.watch = pegasos_watch_of(options);
-    f.blas = pegasos_gains_by_blas(problem->rows->n_features) ? options->blas : NULL;
-    lay_out(&f, memory, room);
-    return f;
-}
+/* Rough speeds of one core, to compare solvers with: seconds for a number of dense and of sparse
+ * rows in a pass, as seconds_a_pass in _rows.py has them; products of Newton's matrix per second;
+ * d^3 of the factorisation of its d x d matrix per second. */
+static const double SECONDS_OF_DENSE = 0.4e-9, SECONDS_OF_SPARSE = 1.5e-9;
+static const double PRODUCTS_PER_SECOND = 1e11, CUBES_PER_SECOND = 3e10;
 
 /* ---- Which solver ---------------------------------------------------------------------------- */
 
-/* About 15 epochs of dual ascent where features are many, four times as many where rows are; their
- * additions to w cost as much as another pass. Ten iterations of Newton's method of four passes,
- * and a product over the rows in the band, a tenth of all. */
+/* Dual ascent makes about 15 epochs where features are many, and 60 where rows are. An epoch costs
+ * two passes: one for scores, one for additions to w. Newton's method makes about ten iterations of
+ * four passes each. The rows of its matrix are those where the smoothed loss bends, about a tenth of
+ * all: 2 n/10 d^2 products and additions. */
 double pegasos_seconds(const pegasos_rows *rows, int64_t solver)
 {
     const double n = (double)rows->n_rows, d = (double)rows->n_features;
-    const double pass = stored_numbers(rows) * (rows->index_bytes == 0 ? 0.4e-9 : 1.5e-9);
+    const double pass =
+        stored_numbers(rows) * (rows->index_bytes == 0 ? SECONDS_OF_DENSE : SECONDS_OF_SPARSE);
     if (solver == PEGASOS_ASCENT)
         return 2 * (n < 2 * d ? 15 : 60) * pass;
     if (d >= PEGASOS_NEWTON_MOST)
         return INFINITY;
-    return 10 * (4 * pass + 0.2 * n * d * d / 1e11 + d * d * d / 3e10);
+    const double product = 0.2 * n * d * d / PRODUCTS_PER_SECOND;
+    return 10 * (4 * pass + product + d * d * d / CUBES_PER_SECOND);
 }
 
 int pegasos_gains_by_blas(int64_t n_features)
@@ -131,14 +75,16 @@ int64_t pegasos_fit_first_solver(const fit *f)
     return newton_is_cheaper(f, 1) ? PEGASOS_NEWTON : PEGASOS_ASCENT;
 }
 
-static bool is_auto(const fit *f)
+/* Whether the schedule may change the solver: a fit to a number of epochs keeps it. */
+static bool may_change_solver(const fit *f)
 {
     return f->options->solver == PEGASOS_AUTO && f->options->tol >= 0;
 }
 
 /* ---- The schedule ---------------------------------------------------------------------------- */
 
-/* Passes that the solver at work has made, or visits that take as long. */
+/* A counter of passes that grows with the work of the solver at work; only differences count. Of
+ * Newton's method, it counts the epochs of all solvers. */
 static int64_t passes_made(const state *s)
 {
     if (s->solver == PEGASOS_ASCENT)
@@ -146,50 +92,68 @@ static int64_t passes_made(const state *s)
     return s->n_epochs;
 }
 
-/* PEGASOS_AUTO: lets the solver at work go on for a first budget. Where Newton's method is not much
- * dearer, dual ascent may give up early, after PATIENCE epochs. */
+/* PEGASOS_AUTO: gives the solver at work a first budget. Dual ascent may give up early, after
+ * PATIENCE epochs, if Newton's method is not much costlier. */
 static void begin_budget(fit *f)
 {
     state *s = f->s;
     s->budget = BUDGET;
     s->budget_end = passes_made(s) + BUDGET;
     s->gap_before = INFINITY;
-    if (is_auto(f) && s->solver == PEGASOS_ASCENT && newton_is_cheaper(f, MOST_DEARER))
+    if (may_change_solver(f) && s->solver == PEGASOS_ASCENT && newton_is_cheaper(f, MOST_COSTLIER))
         s->ascent.patience = PATIENCE * s->n_inside;
 }
 
-/* What comes before the solver at work goes on: a beginning, another lambda, another solver; false:
- * stopped. */
-static bool prepare(fit *f)
+/* Lets a solver go on where the solver at work stands; false: stopped. */
+static bool change_to(fit *f, int64_t solver)
 {
-    state *s = f->s;
-    const int64_t asked = f->options->solver;
-    if (s->pending == PEGASOS_CHECK_DATA && !pegasos_fit_check_data(f))
-        return false;
-    if (s->pending == PEGASOS_BEGIN || (s->pending != PEGASOS_GO_ON && s->solver == PEGASOS_AUTO)) {
+    return solver == PEGASOS_NEWTON ? pegasos_fit_begin_newton(f)
+                                    : pegasos_fit_begin_ascent(f, false);
+}
+
+/* Begins at w = 0, where no solver is at work yet; false: stopped. An epoch of Pegasos before
+ * Newton's method that was stopped goes on, unless lambda is another one. */
+static bool begin_at_zero(fit *f)
+{
+    if (f->s->pending != PEGASOS_GO_ON || f->s->lam != f->problem->lam) {
         pegasos_fit_begin(f);
         begin_budget(f);
     }
-    if (s->solver == PEGASOS_AUTO && pegasos_fit_first_solver(f) == PEGASOS_NEWTON)
+    if (pegasos_fit_first_solver(f) == PEGASOS_NEWTON)
         return pegasos_fit_first_epoch(f);
-    if (s->solver == PEGASOS_AUTO) {
-        pegasos_fit_begin_ascent(f, true);
-        begin_budget(f);
-    }
-    if (s->pending != PEGASOS_GO_ON) {
-        const int64_t solver =
-            s->first && asked == PEGASOS_AUTO ? s->solver : pegasos_fit_first_solver(f);
-        if (!pegasos_fit_begin_at_point(f, solver))
-            return false;
-        begin_budget(f);
-    } else if (s->lam != f->problem->lam) {
+    pegasos_fit_begin_ascent(f, true);
+    begin_budget(f);
+    return true;
+}
+
+/* Begins at the dual point and the model in memory; false: stopped. PEGASOS_AUTO keeps the solver
+ * that was at work. */
+static bool begin_at_point(fit *f)
+{
+    const bool is_kept = f->s->first && f->options->solver == PEGASOS_AUTO;
+    const int64_t solver = is_kept ? f->s->solver : pegasos_fit_first_solver(f);
+    if (!pegasos_fit_begin_at_point(f, solver))
+        return false;
+    begin_budget(f);
+    return true;
+}
+
+/* What comes before the solver at work goes on, by what is pending; false: stopped. */
+static bool prepare(fit *f)
+{
+    state *const s = f->s;
+    const int64_t asked = f->options->solver;
+    if (s->pending == PEGASOS_CHECK_DATA && !pegasos_fit_check_data(f))
+        return false;
+    if (s->pending == PEGASOS_BEGIN || s->solver == PEGASOS_AUTO)
+        return begin_at_zero(f);
+    if (s->pending != PEGASOS_GO_ON)
+        return begin_at_point(f);
+    if (s->lam != f->problem->lam) {
         pegasos_fit_change_lam(f);
         begin_budget(f);
     }
-    if (asked != PEGASOS_AUTO && asked != s->solver)
-        return asked == PEGASOS_NEWTON ? pegasos_fit_begin_newton(f)
-                                       : pegasos_fit_begin_ascent(f, false);
-    return true;
+    return asked == PEGASOS_AUTO || asked == s->solver || change_to(f, asked);
 }
 
 /* Lets the solver at work go on, of PEGASOS_AUTO to the end of its budget; returns a status. */
@@ -197,7 +161,7 @@ static int run_solver(fit *f)
 {
     const state *const s = f->s;
     const int64_t most = f->options->max_epochs,
-                  budget_end = is_auto(f) ? s->budget_end : INT64_MAX;
+                  budget_end = may_change_solver(f) ? s->budget_end : INT64_MAX;
     if (s->solver == PEGASOS_NEWTON)
         return pegasos_newton_run(f, most < budget_end ? most : budget_end);
     const double visits = (double)budget_end / PASSES_OF_VISITS * (double)s->n_inside;
@@ -210,16 +174,15 @@ static bool is_over(const fit *f)
     return is_close(f) || f->s->n_epochs >= f->options->max_epochs;
 }
 
-/* PEGASOS_AUTO: lets the solver at work go on if the gap has halved, or else the other one; false:
- * stopped. */
-static bool choose(fit *f)
+/* PEGASOS_AUTO, at the end of a budget: the solver at work goes on if the gap has halved, or else the
+ * other one takes over, with twice the budget; false: stopped. */
+static bool change_if_slow(fit *f)
 {
     state *s = f->s;
     const bool has_given_up = s->solver == PEGASOS_ASCENT && s->ascent.has_stopped;
     const bool has_halved = !has_given_up && s->relative_gap <= s->gap_before / 2;
     if (!has_halved) {
-        if (!(s->solver == PEGASOS_ASCENT ? pegasos_fit_begin_newton(f)
-                                          : pegasos_fit_begin_ascent(f, false)))
+        if (!change_to(f, s->solver == PEGASOS_ASCENT ? PEGASOS_NEWTON : PEGASOS_ASCENT))
             return false;
         s->budget *= 2;
     }
@@ -246,8 +209,8 @@ static void prefer_zero(fit *f)
     state *const s = f->s;
     const double norm = f->problem->lam / 2 * squared_norm_of(f->coef, f->rows->n_features);
     double b;
-    /* P is strongly convex: it is above P* by norm or more at w = 0 if w is the optimum, and if it
-     * is not, w is no farther from it than the gap allows. */
+    /* Where w = 0 is as good as w, both have objectives within E = gap + rounding of the optimum. P
+     * is strongly convex, so that both are within sqrt(2 E/lam) of it, and lam/2 |w|^2 <= 4 E. */
     if (norm > 4 * (s->relative_gap * s->primal + rounding_of(s->loss)))
         return;
     const double constant = pegasos_constant_model(f->problem, &f->targets, s->mass, &b);
@@ -262,6 +225,8 @@ static void prefer_zero(fit *f)
 
 int pegasos_fit_run(fit *f)
 {
+    assert(are_there(f->rows, 0, f->rows->n_rows) && f->problem->lam > 0);
+    assert(f->options->max_epochs >= 0);
     if (!prepare(f))
         return PEGASOS_STOPPED;
     for (;;) {
@@ -270,143 +235,10 @@ int pegasos_fit_run(fit *f)
             return status;
         if (is_over(f))
             break;
-        if (!choose(f))
+        if (!change_if_slow(f))
             return PEGASOS_STOPPED;
     }
     if (f->options->tol >= 0)
         prefer_zero(f);
     return PEGASOS_DONE;
-}
-
-int pegasos_solve_one(const pegasos_problem *problem, const pegasos_options *options,
-                      const int8_t *labels, const double *norms, void *memory, void *room)
-{
-    fit f = pegasos_fit_of(problem, options, labels, norms, memory, room);
-    assert(are_there(problem->rows, 0, problem->rows->n_rows) && problem->lam > 0);
-    assert(options->max_epochs >= 0);
-    return pegasos_fit_run(&f);
-}
-
-/* ---- For C programs -------------------------------------------------------------------------- */
-
-/* In the memory of a fit from C, norms and labels follow what is kept, and then comes the room. */
-int64_t pegasos_memory(const pegasos_problem *problem)
-{
-    if (problem->kernel)
-        return pegasos_kernel_memory(problem->kernel);
-    const int64_t n = problem->rows->n_rows, d = problem->rows->n_features;
-    return pegasos_kept(n, d) + 8 * n + pegasos_room(problem->rows) + n;
-}
-
-/* Writes labels and |x_i|^2; false: stopped. */
-static bool measure(const fit *f, int8_t *labels, double *norms)
-{
-    fit own = *f; /* whose watch goes on counting */
-    const int64_t n = f->rows->n_rows;
-    const double cost = cost_of_row(f->rows);
-    const pegasos_progress nothing = {0, INFINITY, INFINITY};
-    memset(f->sum, 0, (size_t)f->rows->n_features * sizeof(double));
-    for (int64_t first = 0, count; first < n; first += count) {
-        count = rows_of_piece(f->rows, first);
-        pegasos_linear_norms(f->rows, first, count, f->sum, norms + first);
-        for (int64_t i = first; i < first + count; i++) {
-            labels[i] = label_of(f->problem, i);
-        }
-        if (is_to_stop(&own.watch, (double)count * cost, &nothing))
-            return false;
-    }
-    return true;
-}
-
-void pegasos_found(int64_t n_rows, int64_t n_features, void *memory, pegasos_solution *solution)
-{
-    if (n_features == 0) {
-        pegasos_kernel_found(n_rows, memory, solution);
-        return;
-    }
-    const pegasos_rows rows = {.n_rows = n_rows, .n_features = n_features};
-    fit f = {.rows = &rows};
-    lay_out(&f, memory, NULL);
-    const state *const s = f.s;
-    const bool has_begun = s->n_rows > 0;
-    const double primal = has_begun ? s->primal : INFINITY;
-    const double gap = has_begun ? s->relative_gap : INFINITY;
-    *solution = (pegasos_solution){
-        .coef = f.coef,
-        .intercept = s->intercept,
-        .dual_variables = f.a,
-        .objective = primal,
-        .dual_objective = isfinite(primal) ? primal * (1 - gap) : -INFINITY,
-        .relative_gap = gap,
-        .n_epochs = has_begun ? s->n_epochs : 0,
-        .n_steps = s->pegasos.n_steps + s->n_steps + s->ascent.n_steps,
-        .first_solver = s->first,
-        .solver = s->solver,
-    };
-    int64_t before = 0;
-    for (int64_t k = 0; k < 3; k++)
-        before += solution->epochs[k] = s->epochs[k];
-    solution->epochs[s->solver] += solution->n_epochs - before;
-}
-
-int64_t pegasos_value_bytes(const void *memory)
-{
-    int64_t sizes[3]; /* with which either state begins */
-    memcpy(sizes, memory, sizeof sizes);
-    return sizes[2];
-}
-
-void pegasos_set_pending(int64_t n_features, void *memory, int64_t pending)
-{
-    if (n_features == 0) {
-        kernel_state *const s = memory;
-        if (s->pending != PEGASOS_BEGIN && pending != PEGASOS_CHECK_DATA)
-            s->pending = pending;
-        return;
-    }
-    state *const s = memory;
-    if (s->pending != PEGASOS_BEGIN
-        && (pending != PEGASOS_CHECK_DATA || s->pending == PEGASOS_GO_ON))
-        s->pending = pending;
-}
-
-void pegasos_set_point(int64_t n_rows, int64_t n_features, void *memory, const double *a,
-                       const double *coef, double intercept)
-{
-    if (n_features == 0) {
-        pegasos_kernel_set_point(n_rows, memory, a);
-        return;
-    }
-    const pegasos_rows rows = {.n_rows = n_rows, .n_features = n_features};
-    fit f = {.rows = &rows};
-    lay_out(&f, memory, NULL);
-    memcpy(f.a, a, (size_t)n_rows * sizeof(double));
-    memcpy(f.coef, coef, (size_t)n_features * sizeof(double));
-    f.s->intercept = intercept;
-    f.s->solver = PEGASOS_ASCENT;
-    f.s->pending = PEGASOS_BEGIN_AT_POINT;
-}
-
-int pegasos_solve(const pegasos_problem *problem, const pegasos_options *options, void *memory,
-                  pegasos_solution *solution)
-{
-    if (problem->kernel)
-        return pegasos_kernel_solve(problem, options, memory, solution);
-    const int64_t n = problem->rows->n_rows, d = problem->rows->n_features;
-    double *const norms = (double *)((char *)memory + pegasos_kept(n, d)), *const room = norms + n;
-    int8_t *const labels = (int8_t *)room + pegasos_room(problem->rows);
-    state *const s = memory;
-    const fit f = pegasos_fit_of(problem, options, labels, norms, memory, room);
-    int status = PEGASOS_STOPPED;
-    if (!options->resume)
-        memset(s, 0, sizeof *s);
-    if (s->pending != PEGASOS_BEGIN || measure(&f, labels, norms))
-        status = pegasos_solve_one(problem, options, labels, norms, memory, room);
-    pegasos_found(n, d, memory, solution);
-    return status;
-}
-
-void pegasos_scores(const pegasos_rows *rows, const double *coef, double intercept, double *scores)
-{
-    pegasos_linear_scores(rows, 0, NULL, rows->n_rows, 1, coef, 8, 0, &intercept, scores);
 }

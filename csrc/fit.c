@@ -1,0 +1,206 @@
+/*
+ * fit.c - the memory of a linear fit, and what C programs call: they give rows, targets and memory,
+ * and get a solution. Where n_features is 0, memory is that of a kernel machine.
+ */
+#include "fit.h"
+
+#include <string.h>
+
+/* About 10 ms of work, as NUMBERS in _core.pyx. */
+static const double NUMBERS_PER_POLL = 5e6;
+
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+/* Kept arrays of n_rows numbers, kept arrays of n_features numbers, scratch arrays of n_rows numbers.
+ */
+enum { KEPT_OF_ROWS = 4, KEPT_OF_FEATURES = 4, ROOM_OF_ROWS = 5 };
+
+int64_t pegasos_kept(int64_t n_rows, int64_t n_features)
+{
+    if (n_features == 0)
+        return pegasos_kernel_kept(n_rows);
+    return (int64_t)sizeof(state) + 8 * (KEPT_OF_ROWS * n_rows + KEPT_OF_FEATURES * n_features + 2);
+}
+
+int64_t pegasos_fit_room(int64_t n_rows, int64_t n_features)
+{
+    const int64_t bytes =
+        8 * (ROOM_OF_ROWS * n_rows + n_features) + pegasos_newton_work(n_rows, n_features);
+    return (bytes + 7) / 8 * 8;
+}
+
+int64_t pegasos_room(const pegasos_rows *rows)
+{
+    return pegasos_fit_room(rows->n_rows, rows->n_features) + pegasos_sample_room(rows);
+}
+
+/* Finds the arrays of a fit in its memory and in scratch, which may be NULL. */
+static void lay_out_fit(fit *f, void *memory, void *room)
+{
+    const int64_t n = f->rows->n_rows, d = f->rows->n_features;
+    f->s = memory;
+    f->a = (double *)(f->s + 1);
+    f->coef = f->a + n;
+    f->scores = f->coef + d;
+    f->centre = f->scores + n;
+    f->active = (int64_t *)(f->centre + n);
+    f->w = (double *)(f->active + n);
+    f->sums = f->w + d;
+    f->point = f->sums + d + 1;
+    if (!room)
+        return;
+    f->room = room;
+    f->sum = f->room + ROOM_OF_ROWS * n;
+    f->work = f->sum + d;
+    f->sample = (char *)room + pegasos_fit_room(n, d);
+}
+
+pegasos_watch pegasos_watch_of(const pegasos_options *options)
+{
+    return (pegasos_watch){
+        .poll = options->poll,
+        .context = options->context,
+        .every = options->poll_every > 0 ? options->poll_every : NUMBERS_PER_POLL,
+        .by_epochs = options->poll_epochs,
+        .progress = {0, INFINITY, INFINITY},
+    };
+}
+
+fit pegasos_fit_of(const pegasos_problem *problem, const pegasos_options *options,
+                   const int8_t *labels, const double *norms, void *memory, void *room)
+{
+    fit f = {.problem = problem, .options = options, .rows = problem->rows};
+    f.targets = targets_of(problem, problem->rows->n_rows, labels);
+    f.norms = norms;
+    f.watch = pegasos_watch_of(options);
+    f.blas = pegasos_gains_by_blas(problem->rows->n_features) ? options->blas : NULL;
+    lay_out_fit(&f, memory, room);
+    return f;
+}
+
+int pegasos_solve_one(const pegasos_problem *problem, const pegasos_options *options,
+                      const int8_t *labels, const double *norms, void *memory, void *room)
+{
+    fit f = pegasos_fit_of(problem, options, labels, norms, memory, room);
+    return pegasos_fit_run(&f);
+}
+
+/* ---- For C programs -------------------------------------------------------------------------- */
+
+/* In the memory of a fit from C, norms and labels follow what is kept, and then comes the room. */
+int64_t pegasos_memory(const pegasos_problem *problem)
+{
+    if (problem->kernel)
+        return pegasos_kernel_memory(problem->kernel);
+    const int64_t n = problem->rows->n_rows, d = problem->rows->n_features;
+    return pegasos_kept(n, d) + 8 * n + pegasos_room(problem->rows) + n;
+}
+
+/* Writes labels and |x_i|^2; false: stopped. */
+static bool measure(const fit *f, int8_t *labels, double *norms)
+{
+    pegasos_watch watch = f->watch; /* a copy, since it is written to */
+    const int64_t n = f->rows->n_rows;
+    const double cost = cost_of_row(f->rows);
+    const pegasos_progress nothing = {0, INFINITY, INFINITY};
+    memset(f->sum, 0, (size_t)f->rows->n_features * sizeof(double));
+    for (int64_t first = 0, count; first < n; first += count) {
+        count = rows_of_piece(f->rows, first);
+        pegasos_linear_norms(f->rows, first, count, f->sum, norms + first);
+        for (int64_t i = first; i < first + count; i++) {
+            labels[i] = label_of(f->problem, i);
+        }
+        if (is_to_stop(&watch, (double)count * cost, &nothing))
+            return false;
+    }
+    return true;
+}
+
+void pegasos_found(int64_t n_rows, int64_t n_features, void *memory, pegasos_solution *solution)
+{
+    if (n_features == 0) {
+        pegasos_kernel_found(n_rows, memory, solution);
+        return;
+    }
+    const pegasos_rows rows = {.n_rows = n_rows, .n_features = n_features};
+    fit f = {.rows = &rows};
+    lay_out_fit(&f, memory, NULL);
+    const state *const s = f.s;
+    const bool has_begun = s->n_rows > 0;
+    const double primal = has_begun ? s->primal : INFINITY;
+    const double gap = has_begun ? s->relative_gap : INFINITY;
+    *solution = (pegasos_solution){
+        .coef = f.coef,
+        .intercept = s->intercept,
+        .dual_variables = f.a,
+        .objective = primal,
+        .dual_objective = isfinite(primal) ? primal * (1 - gap) : -INFINITY,
+        .relative_gap = gap,
+        .n_epochs = has_begun ? s->n_epochs : 0,
+        .n_steps = s->pegasos.n_steps + s->n_steps + s->ascent.n_steps,
+        .first_solver = s->first,
+        .solver = s->solver,
+    };
+    int64_t before = 0;
+    for (int64_t k = 0; k < 3; k++)
+        before += solution->epochs[k] = s->epochs[k];
+    solution->epochs[s->solver] += solution->n_epochs - before;
+}
+
+int64_t pegasos_value_bytes(const void *memory)
+{
+    int64_t
+        sizes[3]; /* n_rows, n_features, value_bytes: both kinds of state begin with these three */
+    memcpy(sizes, memory, sizeof sizes);
+    return sizes[2];
+}
+
+void pegasos_set_pending(int64_t n_features, void *memory, int64_t pending)
+{
+    if (n_features == 0) {
+        kernel_state *const s = memory;
+        if (s->pending != PEGASOS_BEGIN && pending != PEGASOS_CHECK_DATA)
+            s->pending = pending;
+        return;
+    }
+    state *const s = memory;
+    if (s->pending != PEGASOS_BEGIN
+        && (pending != PEGASOS_CHECK_DATA || s->pending == PEGASOS_GO_ON))
+        s->pending = pending;
+}
+
+void pegasos_set_point(int64_t n_rows, int64_t n_features, void *memory, const double *a,
+                       const double *coef, double intercept)
+{
+    if (n_features == 0) {
+        pegasos_kernel_set_point(n_rows, memory, a);
+        return;
+    }
+    const pegasos_rows rows = {.n_rows = n_rows, .n_features = n_features};
+    fit f = {.rows = &rows};
+    lay_out_fit(&f, memory, NULL);
+    memcpy(f.a, a, (size_t)n_rows * sizeof(double));
+    memcpy(f.coef, coef, (size_t)n_features * sizeof(double));
+    f.s->intercept = intercept;
+    f.s->solver = PEGASOS_ASCENT;
+    f.s->pending = PEGASOS_BEGIN_AT_POINT;
+}
+
+int pegasos_solve(const pegasos_problem *problem, const pegasos_options *options, void *memory,
+                  pegasos_solution *solution)
+{
+    if (problem->kernel)
+        return pegasos_kernel_solve(problem, options, memory, solution);
+    const int64_t n = problem->rows->n_rows, d = problem->rows->n_features;
+    double *const norms = (double *)((char *)memory + pegasos_kept(n, d)), *const room = norms + n;
+    int8_t *const labels = (int8_t *)room + pegasos_room(problem->rows);
+    state *const s = memory;
+    fit f = pegasos_fit_of(problem, options, labels, norms, memory, room);
+    int status = PEGASOS_STOPPED;
+    if (!options->resume)
+        memset(s, 0, sizeof *s);
+    if (s->pending != PEGASOS_BEGIN || measure(&f, labels, norms))
+        status = pegasos_fit_run(&f);
+    pegasos_found(n, d, memory, solution);
+    return status;
+}
