@@ -24,16 +24,16 @@
 #include <float.h>
 #include <string.h>
 
-/* Rows are chosen this many visits ahead, and prefetched: first the label, the dual variable and the
- * norm, and in the second half of that time the row's own numbers. */
+/* Rows are chosen this many visits ahead, and prefetched: first the label, the dual variable and
+ * the norm, and in the second half of that time the row's own numbers. */
 enum { AHEAD = 16 };
-/* A row sleeps if it is stuck by a margin of this many mean moves (see `margin_of`), for losses with
- * corners and for smooth losses. With a smaller number, more rows sleep that have to wake later.
- * bench/notes.md has measurements of these three numbers. */
+/* A row sleeps if it is stuck by a margin of this many mean moves (see `margin_of`), for losses
+ * with corners and for smooth losses. With a smaller number, more rows sleep that have to wake
+ * later. bench/notes.md has measurements of these three numbers. */
 enum { MOVES = 2, MOVES_OF_SMOOTH = 3 };
 
-/* Chooses one of the rows active[n_chosen .. n_active - 1] at random, to be visited next after those
- * chosen earlier. */
+/* Chooses one of the rows active[n_chosen .. n_active - 1] at random, to be visited next after
+ * those chosen earlier. */
 static INLINE int64_t choose_row(pegasos_dual *p, int64_t *active)
 {
     const int64_t at = p->n_chosen++;
@@ -375,8 +375,8 @@ static const double GROWTH_BEFORE_CHECK = 1.5;
  * last two epochs. A check is due when that is at most EXPECTED_PART of tol, and the estimate has
  * fallen by FALL_BEFORE_CHECK since the last check. */
 static const double EXPECTED_PART = 0.95, FALL_BEFORE_CHECK = 1.5;
-/* A check is made to wake rows once the estimate is at most FIRST_WAKE, and again each time it falls
- * to FALL_BEFORE_WAKE of its value at the last check. None is made for that below
+/* A check is made to wake rows once the estimate is at most FIRST_WAKE, and again each time it
+ * falls to FALL_BEFORE_WAKE of its value at the last check. None is made for that below
  * tol/FALL_BEFORE_WAKE: the check that may end the run is near, and wakes rows, too. */
 static const double FIRST_WAKE = 0.03, FALL_BEFORE_WAKE = 0.1;
 /* A run with a larger estimate is far from the optimum. */
@@ -612,7 +612,8 @@ static void keep_best(const fit *f, const candidate *x, double dual)
     s->relative_gap = relative_gap_of(s->primal, dual);
 }
 
-/* Lets rows that are asleep take part in the next epoch unless they are stuck at `x`, which is w. */
+/* Lets rows that are asleep take part in the next epoch unless they are stuck at `x`, which is
+ * w. */
 static void wake_rows(const fit *f, const candidate *x)
 {
     pegasos_dual *const p = &f->s->dual;

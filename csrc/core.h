@@ -4,11 +4,11 @@
  *
  *                         linear machines               kernel machines
  *     a whole fit         fit.c: pegasos_solve_one      kernel_fit.c: pegasos_kernel_solve_one
- *     the schedule        solve.c: pegasos_fit_run      kernel_fit.c: run
+ *     the schedule        solve.c: pegasos_fit_run      kernel_fit.c: run_fit
  *     its beginnings      begin.c                       kernel.c
  *     Pegasos             pegasos.c: take_step          kernel_pegasos.c: take_step
- *       before ascent     ascent.c: growth              kernel.c: visit_rows
- *     dual ascent         ascent.c: ascend              kernel.c: visit_rows, for single rows;
+ *       before ascent     ascent.c: growth              kernel.c: step_on_rows
+ *     dual ascent         ascent.c: ascend              kernel.c: step_on_rows; for pairs
  *                                                       kernel_body.h: step_on_pairs
  *     its gap checks      ascent.c: check_gap           kernel.c: refresh
  *     Newton's method     newton.c                      newton.c, on a factor of the matrix
@@ -144,7 +144,7 @@ typedef struct pegasos_linear {
     double ball;              /* after every step project on lam |w|^2 <= ball, which the optimum
                                  has to meet; 0: no projection */
     int64_t average_from;     /* first step whose result enters the average; 0: no average */
-    int64_t last_step;        /* T: the problem ignores draws once it has taken so many steps */
+    int64_t last_step;        /* T: the problem ignores draws once n_steps is this */
     int64_t delay;            /* t0 >= 0: rates are 1/(lam (t + t0)); 0 for losses with corners,
                                  and at least L/lam max_i weight_factor c_i |x_i|^2 for others, of
                                  second derivative L at most, with the constant feature, which is 1
@@ -296,8 +296,8 @@ typedef struct pegasos_dual {
     double scale;             /* s = 1/(lam m) */
     double intercept_scaling; /* value of the constant feature; 0: none */
     double intercept;         /* of scores, held fixed */
-    double factor;      /* of a bundle's problem: w is so many times the vector that is kept */
-    uint64_t generator; /* SplitMix64 state; any number */
+    double factor;            /* of a bundle's problem: w is factor times the vector that is kept */
+    uint64_t generator;       /* SplitMix64 state; any number */
     /* state */
     int64_t n_active; /* rows that take part: active[0 .. n_active - 1] */
     int64_t position; /* rows visited in the epoch under way; at its end n_active, which
@@ -482,7 +482,7 @@ void pegasos_kernel_gather(int64_t count, const int64_t *places, int64_t stride,
 /* Columns that are kept, as many as there is room for, and who computes values. */
 typedef struct pegasos_columns {
     int64_t n_rows, value_bytes;
-    int64_t n_columns;      /* there is room for so many */
+    int64_t n_columns;      /* that there is room for */
     void *columns;          /* those that are kept, n_rows numbers each */
     int64_t *place;         /* n_rows: number of each row's column, or -1; NULL: none is kept */
     int64_t *n_kept;        /* how many are */
@@ -572,7 +572,7 @@ typedef struct pegasos_kernel {
     double feature; /* value of the feature that carries the intercept; 0: there is none */
     int64_t free_intercept; /* 1: the intercept is not penalised; see pegasos_ascent */
     int64_t n_inside;       /* rows whose label is not 0; at least 1 */
-    int64_t last_epoch;     /* stop once n_epochs is so many */
+    int64_t last_epoch;     /* stop once n_epochs is this */
     uint64_t generator;     /* SplitMix64 state; any number to begin with */
     /* state */
     int64_t part;           /* what it is at: PEGASOS_KERNEL_BEGIN, ... */
@@ -697,7 +697,8 @@ int pegasos_kernel_certify(const pegasos_kernel_models *models,
 
 /* ---- Newton's method (newton.c) -------------------------------------------------------------- */
 
-/* Up to so many features its equations are solved with a matrix at hand; beyond by products. */
+/* Up to this number of unknowns, weights and intercept, its equations are solved with a matrix at
+ * hand; beyond by products. */
 enum { PEGASOS_NEWTON_MOST = 2000 };
 
 /* How many bytes of scratch it needs. */
@@ -732,9 +733,9 @@ int pegasos_gains_by_blas(int64_t n_features);
 int pegasos_solve_one(const pegasos_problem *problem, const pegasos_options *options,
                       const int8_t *labels, const double *norms, void *memory, void *room);
 
-/* As pegasos_solve_one, of a kernel machine (kernel_fit.c). `norms` has all K(x_i, x_i), and `work` has
- * pegasos_kernel_work bytes. If kernel values had another type, the fit goes on from there. A plan
- * has budgets of its own: another max_epochs is that of another plan. */
+/* As pegasos_solve_one, of a kernel machine (kernel_fit.c). `norms` has all K(x_i, x_i), and `work`
+ * has pegasos_kernel_work bytes. If kernel values had another type, the fit goes on from there. A
+ * plan has budgets of its own: another max_epochs is that of another plan. */
 int pegasos_kernel_solve_one(const pegasos_matrix *matrix, const pegasos_problem *problem,
                              const pegasos_options *options, const int8_t *labels,
                              const double *norms, void *memory, void *work);

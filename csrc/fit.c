@@ -11,8 +11,8 @@ static const double NUMBERS_PER_POLL = 5e6;
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-/* Kept arrays of n_rows numbers, kept arrays of n_features numbers, scratch arrays of n_rows numbers.
- */
+/* Kept arrays of n_rows numbers, kept arrays of n_features numbers, scratch arrays of n_rows
+ * numbers. */
 enum { KEPT_OF_ROWS = 4, KEPT_OF_FEATURES = 4, ROOM_OF_ROWS = 5 };
 
 int64_t pegasos_kept(int64_t n_rows, int64_t n_features)

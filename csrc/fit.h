@@ -23,8 +23,8 @@
  * method). A feature whose square is a tenth of the mean of |x_i|^2 takes few epochs.
  */
 typedef struct pegasos_ascent {
-    int64_t patience;    /* stop at the first epoch that ends with so many visits, if it is far from
-                            the optimum and most rows are active; 0: never */
+    int64_t patience;    /* visits: give up at the first epoch that ends with as many, if the run is
+                            far from the optimum and most rows are active; 0: never */
     int64_t has_stopped; /* for want of patience */
     int64_t n_visits;    /* rows visited */
     int64_t n_steps;     /* of them, in an epoch of Pegasos */
@@ -72,7 +72,7 @@ typedef struct state {
     pegasos_newton newton;
 } state;
 
-/* Newton's method is run so often on a factor of a kernel matrix, at most. */
+/* How often Newton's method is run on a factor of a kernel matrix, at most. */
 enum { MOST_RUNS = 3 };
 
 /* Where the fit of a kernel machine stands. Arrays of n_rows numbers follow, those of
@@ -195,10 +195,10 @@ static INLINE bool is_close(const fit *f)
 
 /*
  * Solvers go on until the gap is small or they are stopped; they return a status. Dual ascent,
- * which was begun with all rows of the problem in `active`, also ends with max_epochs, and with the
- * first epoch at whose end there are so many visits; 0: it may make any number. Newton's method
- * also ends with so many epochs. An iteration of it that was stopped is begun anew: but for the
- * best points so far, and what is told of them, it changes nothing before its end.
+ * which was begun with all rows of the problem in `active`, also ends with max_epochs, and with
+ * the first epoch at whose end there are `last_visit` visits; 0: it may make any number. Newton's
+ * method also ends with `last_epoch` epochs. An iteration of it that was stopped is begun anew:
+ * but for the best points so far, and what is told of them, it changes nothing before its end.
  */
 int pegasos_ascent_run(fit *f, int64_t last_visit);
 int pegasos_newton_run(fit *f, int64_t last_epoch);
@@ -243,7 +243,7 @@ int64_t pegasos_fit_room(int64_t n_rows, int64_t n_features);
 int64_t pegasos_sample_room(const pegasos_rows *rows);
 
 /* Finds a model on a sample of the rows, for Newton's method to begin at (sample.c); none where
- * that is not worth its while. */
+ * that would not save time. */
 typedef enum sampled { NO_SAMPLE, SAMPLED, STOPPED } sampled;
 sampled pegasos_fit_sample(fit *f);
 

@@ -26,9 +26,9 @@ typedef struct pegasos_joint_problem {
 
 typedef struct pegasos_joint_options {
     double tol;           /* dual ascent: the relative gap to stop at; below 0: last_epoch alone */
-    int64_t last_epoch;   /* dual ascent: stop once n_epochs is so many */
+    int64_t last_epoch;   /* dual ascent: stop once n_epochs is this */
     int64_t last_step;    /* Pegasos: make steps up to this number; 0: dual ascent */
-    int64_t newton_after; /* after so many epochs of dual ascent, Newton's method; 0: never */
+    int64_t newton_after; /* epochs of dual ascent before Newton's method; 0: it never runs */
     int64_t batch_size;   /* Pegasos: k >= 1, rows drawn per step */
     int64_t sampling;     /* Pegasos: PEGASOS_PERMUTATION, ... */
     int64_t project;      /* Pegasos: 1: on a ball that holds the optimum */

@@ -38,11 +38,11 @@
 #define SINGULAR 1e-12
 /* The least curvature along a row: with less, a step ends at a bound. */
 static const double FLAT = 1e-300;
-/* The first round is over one of so many rows, and not more than MOST_OF_SAMPLE; over all rows if
- * they are at most FEW. */
+/* The first round is over one of ROWS_PER_SAMPLED rows, at least LEAST_OF_SAMPLE and at most
+ * MOST_OF_SAMPLE; over all rows if they are at most FEW. */
 enum { ROWS_PER_SAMPLED = 8, LEAST_OF_SAMPLE = 256, MOST_OF_SAMPLE = 2048, FEW = 512 };
-/* Rows are visited again while that makes the gap so many times smaller, a few times; then come
- * steps on pairs, up to this relative gap. */
+/* Rows are visited again, at most SWEEPS_OF_SAMPLE times, while that brings the gap to FAST of what
+ * it was; then come steps on pairs, up to the relative gap SAMPLE_GAP. */
 enum { SWEEPS_OF_SAMPLE = 8 };
 static const double FAST = 0.5, SAMPLE_GAP = 0.05;
 /* Later rounds end at this part of the gap of all rows, or of the gap that is asked for. */
@@ -50,18 +50,18 @@ static const double PART_OF_GAP = 0.05, PART_OF_TOL = 0.5;
 /* ... or at this part of where the last one ended, if that has not halved the gap of all rows: a
  * free intercept far from its reference can be in the way. */
 static const double FINER = 0.1;
-/* A round has at most so many epochs' steps on pairs, or so many visits of each of its rows, the
- * latter until its gap is SOLVED of what it was. */
+/* A round has at most the steps on pairs of EPOCHS_OF_ROUND epochs; or at most SWEEPS_OF_ROUND
+ * visits of each of its rows, until its gap is SOLVED of what the first sweep saw. */
 enum { EPOCHS_OF_ROUND = 4, SWEEPS_OF_ROUND = 30 };
 static const double SOLVED = 0.1;
 /* From this relative gap on, single precision can tell whether steps gain. */
 static const double LEAST_OF_FLOAT = 1e-5;
-/* The gap of a round is summed up after so many steps: a pass beside twice as many. */
+/* The gap of a round is summed up after this many steps: a sum takes one pass, a step two. */
 enum { STEPS_BEFORE_CHECK = 64 };
 /* Columns that are asked for together. */
 enum { TOGETHER = 64 };
 /* Where there is no room for all columns, a round has as many rows as would fill that room with the
- * matrix among them; at least so many. */
+ * matrix among them, and at least MOST_ROWS. */
 enum { MOST_ROWS = 2048 };
 /* Numbers that a step reads of each row, about, in units of what a poll counts. */
 enum { NUMBERS_PER_STEP = 2 };
@@ -455,7 +455,7 @@ static void move_slopes(const run *r, int64_t k, double change)
  * step along each. Returns m (P - D), each row's part as it was when visited. In an epoch of
  * Pegasos, w is longer than w(a) until all rows are seen; see `growth` in ascent.c.
  */
-static double visit_rows(run *r, bool is_pegasos)
+static double step_on_rows(run *r, bool is_pegasos)
 {
     pegasos_kernel *s = r->s;
     double *const slopes = r->x->slopes, *const a = r->x->a, seen = 0, gap = 0;
@@ -484,13 +484,13 @@ static double visit_rows(run *r, bool is_pegasos)
 }
 
 /* Sweeps over the rows of a round; false: it was stopped. */
-static bool sweep(run *r)
+static bool sweep_round(run *r)
 {
     pegasos_kernel *s = r->s;
     if (!fetch_all(r))
         return false;
     while (s->position < s->most_steps) {
-        const double gap = visit_rows(r, false);
+        const double gap = step_on_rows(r, false);
         s->enough = s->position == 0 ? SOLVED * gap : s->enough;
         s->position++;
         s->most_steps = gap <= s->enough ? s->position : s->most_steps;
@@ -546,10 +546,10 @@ static bool begin_with_sample(run *r)
     }
     for (int64_t k = 0; k < r->m; k++)
         r->x->slopes[k] = slope_of(r, r->rows[k], 0, s->reference + s->feature * constant_of(r, 0));
-    double gap = visit_rows(r, true), last = INFINITY;
+    double gap = step_on_rows(r, true), last = INFINITY;
     for (int64_t j = 0; j < SWEEPS_OF_SAMPLE && gap <= FAST * last; j++) {
         last = gap;
-        gap = visit_rows(r, false);
+        gap = step_on_rows(r, false);
     }
     take_corners(r);
     s->position = 0;
@@ -622,7 +622,7 @@ static bool take_steps(run *r)
 /* Solves a round; false: it was stopped. */
 static bool move_rows(run *r)
 {
-    return is_by_pairs(r) ? take_steps(r) : sweep(r);
+    return is_by_pairs(r) ? take_steps(r) : sweep_round(r);
 }
 
 /*

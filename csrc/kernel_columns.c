@@ -18,9 +18,9 @@
 enum { ROWS = 256, WIDTH = 4096, MIRRORED = 512, GATHERED = 16 };
 /* Numbers this far apart each take a line of cache: computing products of thick rows is faster. */
 enum { FAR = 16 };
-/* A kernel value that is there is added to a score in so many values' time. */
+/* The time in which a kernel value that is there is added to a score, in reads of a number. */
 static const double PART_OF_NUMBER = 0.125;
-/* Clearing memory may take as long as reading so many times the numbers. */
+/* Clearing a number may take as long as reading this many. */
 static const double CLEARED = 4;
 
 static int64_t least_of(int64_t a, int64_t b)
@@ -34,7 +34,7 @@ int64_t pegasos_columns_block(int64_t n_rows)
     return n_rows > least ? n_rows : least;
 }
 
-/* How many rows a block of so many columns has. */
+/* How many rows a block of `width` columns has. */
 static int64_t rows_of_block(int64_t width)
 {
     const int64_t rows = (int64_t)ROWS * WIDTH / width;

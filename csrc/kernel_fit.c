@@ -24,14 +24,14 @@
 #include <math.h>
 #include <string.h>
 
-/* PEGASOS_AUTO lets dual ascent go on as long as it halves the gap in so many epochs; in as many as
- * Newton's method is likely to cost, if those are fewer. That reads as many numbers as the factor
- * has, once for each of its columns, and so many more. */
+/* PEGASOS_AUTO lets dual ascent go on as long as it halves the gap in BUDGET epochs, or in the
+ * epochs that Newton's method is likely to cost, if these are fewer. Newton's method reads all
+ * numbers of the factor once for each of its columns, and MORE_NUMBERS. */
 static const double BUDGET = 128, MORE_NUMBERS = 5e6;
 /* Newton's method goes on to this part of the gap that is asked for, since dual ascent goes on from
  * the primal point w(a), and not from the best one that Newton's method has found. If that is not
- * enough, it is run again, each time to so much less, and for so many epochs at most. What is left
- * after MOST_RUNS is rounding. */
+ * enough, it is run again, each time to PART_OF_TOL of the last goal, for at most EPOCHS_OF_RUN
+ * epochs. What is left after MOST_RUNS is rounding. */
 static const double PART_OF_TOL = 0.1;
 enum { EPOCHS_OF_RUN = 300 };
 
@@ -306,7 +306,7 @@ static void prefer_zero(kernel_fit *f)
 }
 
 /* Returns a status. */
-static int run(kernel_fit *f)
+static int run_fit(kernel_fit *f)
 {
     kernel_state *const s = f->s;
     pegasos_kernel *const r = &s->run;
@@ -358,5 +358,5 @@ int pegasos_kernel_solve_one(const pegasos_matrix *matrix, const pegasos_problem
     assert(problem->lam > 0 && options->max_epochs >= 0);
     if (!prepare(&f, norms))
         return PEGASOS_STOPPED;
-    return f.s->run.n_inside > 0 ? run(&f) : PEGASOS_DONE;
+    return f.s->run.n_inside > 0 ? run_fit(&f) : PEGASOS_DONE;
 }

@@ -28,7 +28,7 @@
  * little about the next draw. At most a part of the rows, unless these are few, since the more rows
  * a block has, the more kernel values it asks for that serve nobody else. */
 enum { SHORTEST = 64, LONGEST = 2048, FEW = 512, PARTS = 4 };
-/* All problems go through so many draws before the next ones, by the same columns. */
+/* All problems go through this many draws before the next ones: they share the columns. */
 enum { DRAWS_TOGETHER = 64 };
 /* Columns that are asked for together: a few take about as long. */
 enum { TOGETHER = 128, TOGETHER_IN_BLOCK = 64 };
@@ -164,7 +164,7 @@ static bool compute(run *r, int64_t count, const int64_t *list)
     return !stops(r->watch, numbers);
 }
 
-static pegasos_targets targets_of(const run *r, int64_t k)
+static pegasos_targets targets_of_problem(const run *r, int64_t k)
 {
     return targets_among(&r->set->targets, r->set->epsilons, k);
 }
@@ -183,7 +183,7 @@ static void find_keys(const run *r)
         r->key[l] = -INFINITY;
     for (int64_t k = 0; k < r->set->n_problems; k++) {
         const pegasos_linear p = r->problems[k];
-        const pegasos_targets own = targets_of(r, k);
+        const pegasos_targets own = targets_of_problem(r, k);
         const loss_form loss = loss_of(own.loss);
         const double *v = r->v + k * r->m, scale = p.q / (p.lam * time_of(&p));
         const double constant = p.intercept_scaling * p.constant_weight;
@@ -275,7 +275,7 @@ static bool take_step(run *r, int64_t k, pegasos_linear *p)
 {
     const pegasos_linear_set *set = r->set;
     const int64_t m = r->m, batch = set->batch_size, *pending = r->pending + k * batch;
-    const pegasos_targets own = targets_of(r, k);
+    const pegasos_targets own = targets_of_problem(r, k);
     double *const v = r->v + k * m;
     p->n_steps++;
     for (int64_t j = 0; j < p->n_pending; j++) {
@@ -306,7 +306,7 @@ static bool take_step(run *r, int64_t k, pegasos_linear *p)
 static bool take_steps(run *r, int64_t k, int64_t begin, int64_t end)
 {
     const int64_t batch = r->set->batch_size, skip = r->problems[k].next_draw - r->first;
-    const pegasos_targets own = targets_of(r, k);
+    const pegasos_targets own = targets_of_problem(r, k);
     const loss_form loss = loss_of(own.loss);
     const double *v = r->v + k * r->m;
     pegasos_linear p = r->problems[k];

@@ -10,11 +10,11 @@
 #include <math.h>
 #include <string.h>
 
-/* Values are asked for in pieces of so many rows and columns at most. */
+/* Values are asked for in pieces of at most PIECE_ROWS rows and PIECE_COLUMNS columns. */
 enum { PIECE_ROWS = 64, PIECE_COLUMNS = 256, PIECE = PIECE_ROWS * PIECE_COLUMNS };
-/* There is room for as many values as so many rows have among themselves, at least. */
+/* There is room for at least the values that LEAST_ROWS rows have among themselves. */
 enum { LEAST_ROWS = 2048 };
-/* A value takes about as long as reading so many numbers. */
+/* A value takes about as long as reading this many numbers. */
 static const double NUMBERS_PER_VALUE = 16;
 
 /* What is known of the matrix. */
@@ -27,7 +27,7 @@ typedef struct matrix_state {
 typedef struct values {
     const pegasos_problem *problem;
     const pegasos_kernel_matrix *kernel;
-    int64_t n_columns; /* there is room for so many: n, or none is kept */
+    int64_t n_columns; /* that there is room for: n, or none is kept */
     pegasos_watch watch;
     int ended; /* what the fit returns if values end it */
     matrix_state *s;

@@ -43,7 +43,7 @@ enum {
     BLAS_ROWS = 128,       /* of one that becomes products by BLAS, */
     PLAIN_ROWS = 32,       /* by plain loops, */
     SEARCH_ROWS = 1 << 14, /* and of one of a line search, */
-    SEARCH_COST = 4,       /* where rows have so many numbers */
+    SEARCH_COST = 4,       /* numbers of a row in a line search */
     MOST_BLOCKS = 16,      /* of rows; */
     ROWS_PER_MATRIX = 64,  /* of the band, at least, in blocks that have a matrix */
     SEARCHES = 30,
@@ -62,7 +62,7 @@ static const double FREE = 1e-4;
 static const double RIDGE = 1e-10;
 /* How exact conjugate gradients are. */
 static const double ACCURACY = 0.01;
-/* A piece has about so many numbers. */
+/* A piece has about this many numbers. */
 static const double PIECE = 1e6;
 
 /* What is added up over the rows: losses; a_i u_i - c_i l*(a_i/c_i), (a_i - A_i)^2/c_i, and

@@ -283,8 +283,9 @@ static INLINE void run_problem(const row_functions *f, const pegasos_rows *rows,
     set->problems[problem] = p;
 }
 
-/* Runs a bundle over draws number first .. first + count - 1, with steps of one draw. A row is added
- * to all problems of the bundle in one call, even if it is a violation in one of them alone. */
+/* Runs a bundle over draws number first .. first + count - 1, with steps of one draw. A row is
+ * added to all problems of the bundle in one call, even if it is a violation in one of them
+ * alone. */
 static INLINE void run_bundle(const row_functions *f, const pegasos_rows *rows,
                               const pegasos_linear_set *set, int64_t first, int64_t count,
                               const int64_t *draws)
@@ -391,8 +392,8 @@ void pegasos_linear_run(const pegasos_rows *rows, const pegasos_linear_set *set,
     }
 }
 
-/* An upper bound of the numbers that all problems read for a draw. Problems that project are charged
- * with a pass over v at every draw, although such passes are rare. */
+/* An upper bound of the numbers that all problems read for a draw. Problems that project are
+ * charged with a pass over v at every draw, although such passes are rare. */
 static double numbers_of_draw(const pegasos_rows *rows, const pegasos_linear_set *set)
 {
     const double row = cost_of_row(rows);

@@ -11,15 +11,15 @@
  */
 #include "fit.h"
 
-/* One of so many rows; none if these are fewer than ROWS_PER_FEATURE for each feature: with 33 (one
- * of 8 of 32,561 rows x 123), fits took 1.4 times as long as without a sample; with 58 (15,000 rows
- * x 16), three quarters of the time. */
+/* A sample has one of PART rows; there is none if these are fewer than ROWS_PER_FEATURE for each
+ * feature: with 33 (one of 8 of 32,561 rows x 123), fits took 1.4 times as long as without a
+ * sample; with 58 (15,000 rows x 16), three quarters of the time. */
 enum { PART = 16, ROWS_PER_FEATURE = 50 };
 /* The relative gap down to which a sample is solved, and epochs for it: 130,000 rows x 54 took 119
  * ms with 0.3, 134 ms with 0.02 and with 0.1. */
 static const double SAMPLE_GAP = 0.3;
 enum { EPOCHS_OF_SAMPLE = 50 };
-/* The rows of a sample may have so many times their share of the numbers, and a few more. */
+/* The rows of a sample may have this many times their share of the numbers, and a few more. */
 static const double MOST_NUMBERS = 1.5;
 
 static int64_t rows_of_sample(int64_t n_rows, int64_t n_features)

@@ -25,7 +25,7 @@ static void do_slot(void *argument, int64_t slot)
         r->task(r->argument, slot, k);
 }
 
-/* Does all of n tasks, each of which reads so many numbers; false: stopped. */
+/* Does all of n tasks, each of which reads `numbers` numbers; false: stopped. */
 static bool share(const pegasos_workers *workers, int64_t n, double numbers, shared_task task,
                   void *argument)
 {

@@ -24,11 +24,12 @@
  */
 #include "fit.h"
 
-/* PEGASOS_AUTO's first budget of a solver, in passes over the rows. Epochs of Newton's method are
- * passes. A visit of a row by dual ascent takes as long as PASSES_OF_VISITS of a pass for that row. */
+/* PEGASOS_AUTO's first budget of a solver, in passes over the rows. Epochs of Newton's method
+ * are passes. A visit of a row by dual ascent takes as long as PASSES_OF_VISITS of a pass for
+ * that row. */
 enum { BUDGET = 128, PASSES_OF_VISITS = 2 };
-/* Dual ascent may give up after PATIENCE epochs, if it gets nowhere and Newton's method is likely to
- * take at most MOST_COSTLIER times as long. */
+/* Dual ascent may give up after PATIENCE epochs, if it gets nowhere and Newton's method is likely
+ * to take at most MOST_COSTLIER times as long. */
 enum { PATIENCE = 5, MOST_COSTLIER = 4 };
 /* BLAS is used above this number of features: below, plain loops are as fast. */
 enum { FEW_FEATURES = 50 };
@@ -42,8 +43,8 @@ static const double PRODUCTS_PER_SECOND = 1e11, CUBES_PER_SECOND = 3e10;
 
 /* Dual ascent makes about 15 epochs where features are many, and 60 where rows are. An epoch costs
  * two passes: one for scores, one for additions to w. Newton's method makes about ten iterations of
- * four passes each. The rows of its matrix are those where the smoothed loss bends, about a tenth of
- * all: 2 n/10 d^2 products and additions. */
+ * four passes each. The rows of its matrix are those where the smoothed loss bends, about a tenth
+ * of all: 2 n/10 d^2 products and additions. */
 double pegasos_seconds(const pegasos_rows *rows, int64_t solver)
 {
     const double n = (double)rows->n_rows, d = (double)rows->n_features;
@@ -174,8 +175,8 @@ static bool is_over(const fit *f)
     return is_close(f) || f->s->n_epochs >= f->options->max_epochs;
 }
 
-/* PEGASOS_AUTO, at the end of a budget: the solver at work goes on if the gap has halved, or else the
- * other one takes over, with twice the budget; false: stopped. */
+/* PEGASOS_AUTO, at the end of a budget: the solver at work goes on if the gap has halved, or else
+ * the other one takes over, with twice the budget; false: stopped. */
 static bool change_if_slow(fit *f)
 {
     state *s = f->s;
