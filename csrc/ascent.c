@@ -87,11 +87,11 @@ static INLINE bool is_stuck(const loss_form loss, double a, double c, double u, 
 
 /*
  * Shrinking (after Hsieh et al., section 3.2): a row that is stuck by a margin sleeps. It is left
- * out until a gap check finds that it is no longer stuck. A move is how far a step changes the score
- * of its own row, |change of a_i| s |x_i|^2. The margin is a few mean moves of the last epoch. In a
- * first epoch it is a few mean moves of that epoch so far, once a quarter of the rows are visited.
- * The margin shrinks as the run converges. Hsieh et al. take the largest of all derivatives, which
- * one row decides, and let far fewer rows sleep.
+ * out until a gap check finds that it is no longer stuck. A move is how far a step changes the
+ * score of its own row, |change of a_i| s |x_i|^2. The margin is a few mean moves of the last
+ * epoch. In a first epoch it is a few mean moves of that epoch so far, once a quarter of the rows
+ * are visited. The margin shrinks as the run converges. Hsieh et al. take the largest of all
+ * derivatives, which one row decides, and let far fewer rows sleep.
  */
 static INLINE double margin_of(const pegasos_dual *p, const loss_form loss)
 {
@@ -230,9 +230,9 @@ static INLINE void lengthen(lanes *x, int64_t n_problems, pegasos_dual *problems
 }
 
 /*
- * Steps for a bundle of problems, over `count` rows in a given order. No row is left out: most of the
- * time goes into reaching the numbers of w, which serves all problems at once. a is double, and so
- * are the numbers of a visit; v, where w = factor v, and the sums are of the rows' type.
+ * Steps for a bundle of problems, over `count` rows in a given order. No row is left out: most of
+ * the time goes into reaching the numbers of w, which serves all problems at once. a is double, and
+ * so are the numbers of a visit; v, where w = factor v, and the sums are of the rows' type.
  *
  * The mean of w over visits costs no pass over w: what is added at a visit, after `before` others,
  * is part of all w from then on, so that sum of w over visits = (number of visits) w - sums, where
@@ -355,8 +355,8 @@ void pegasos_dual_sweep(const pegasos_rows *rows, int64_t n_problems, pegasos_du
  * A gap check costs about an epoch. It is made at the end of an epoch if
  *
  *   - the run may make no other epoch, no row is active, or the run gives up; or
- *   - the gap is likely to be small enough, by the estimate that an epoch gives (see `ascend`) and by
- *     how fast the estimate falls; or
+ *   - the gap is likely to be small enough, by the estimate that an epoch gives (see `ascend`) and
+ *     by how fast the estimate falls; or
  *   - there are GROWTH_BEFORE_CHECK times the visits of the last check; or
  *   - most rows sleep, and the estimate has fallen far since the last check. The check wakes rows.
  *

@@ -1,6 +1,6 @@
 /*
- * fit.h - the state of a fit, which its memory (fit.c), the schedule (solve.c) and the beginnings of
- * solvers (begin.c) share.
+ * fit.h - the state of a fit, which its memory (fit.c), the schedule (solve.c) and the beginnings
+ * of solvers (begin.c) share.
  */
 #ifndef PEGASOS_FIT_H
 #define PEGASOS_FIT_H

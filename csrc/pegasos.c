@@ -13,14 +13,14 @@
  * hinge (`ball` in src/pegasos/problems/_losses.py has others), w <- min(1, 1/(sqrt(lam) |w|)) w.
  *
  * Another loss l(u), u = z - y <w, x>, has the slope l'(u) where the hinge has 1: A+ are the rows
- * whose slope is not 0, and row i adds l'(u_i) y_i x_i. Rows with sample weights c_i add
- * c_i n/m times that: P divides by m = sum_i c_i, while each of n rows is drawn equally often, and
- * n/m is `weight_factor`. With the hinge and weights of 1, both factors are 1. Where no bound holds slopes, a step of
- * 1/(lam t) at small t would leap far beyond the optimum, from where the next leaps further back.
- * So rates of a smooth loss begin later: eta_t = 1/(lam (t + t0)), t0 = `delay`, which is 0 for
- * losses with corners. With l'' <= L, the loss on a row has the curvature L c n/m |x|^2, so that
- * steps of eta_t <= 1/(L c n/m |x|^2) never leap: t0 >= L n/m max c |x|^2/lam. The caller, who
- * knows the rows, sets it.
+ * whose slope is not 0, and row i adds l'(u_i) y_i x_i. Rows with sample weights c_i add c_i n/m
+ * times that: P divides by m = sum_i c_i, while each of n rows is drawn equally often, and n/m is
+ * `weight_factor`. With the hinge and weights of 1, both factors are 1. Where no bound holds
+ * slopes, a step of 1/(lam t) at small t would leap far beyond the optimum, from where the next
+ * leaps further back. So rates of a smooth loss begin later: eta_t = 1/(lam (t + t0)), t0 =
+ * `delay`, which is 0 for losses with corners. With l'' <= L, the loss on a row has the curvature L
+ * c n/m |x|^2, so that steps of eta_t <= 1/(L c n/m |x|^2) never leap: t0 >= L n/m max c |x|^2/lam.
+ * The caller, who knows the rows, sets it.
  *
  * The lazy scale. Shrinking w costs O(d) if done in place. But with T = t + t0,
  * 1 - eta_t lam = (T - 1)/T, and these factors telescope: with w_t = v_t / (lam (T - 1)) put

@@ -4,10 +4,10 @@
  *
  * The schedule. A solver brings the problem to the gap that is asked for: dual coordinate ascent
  * (ascent.c) or Newton's method (newton.c). A fit at w = 0 begins with an epoch of Pegasos. It is
- * the first epoch of dual ascent, with steps of exact length; before Newton's method, it is an epoch
- * as the paper has it (pegasos.c), whose last half has a mean from which Newton's method begins.
- * There is no such epoch where a fit begins at a point, at a sample's model (sample.c), or at the
- * optimum of the squared error (squares.c).
+ * the first epoch of dual ascent, with steps of exact length; before Newton's method, it is an
+ * epoch as the paper has it (pegasos.c), whose last half has a mean from which Newton's method
+ * begins. There is no such epoch where a fit begins at a point, at a sample's model (sample.c), or
+ * at the optimum of the squared error (squares.c).
  *
  * PEGASOS_AUTO takes the solver that is likely to be cheaper, and gives it a budget of passes. A
  * solver's first budget only measures the gap, unless dual ascent gives up (`has_stopped`). After
