@@ -863,3 +863,23 @@ def test_metrics_of_unknown_labels_are_not_made_up(tmp_path, table, capsys):
     assert cli.main(["train", file, "-o", model, *CHOSEN, "--validation", other]) == 0
     words = "no validation metrics: labels that the model does not know, such as e"
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("always:w = 0")
+def test_what_one_class_cannot_have_is_told(tmp_path, rng, capsys):
+    X = rng.normal(size=(100, 3))
+    np.savetxt(tmp_path / "a.csv", X, delimiter=",")
+    model, rows = str(tmp_path / "m.npz"), str(tmp_path / "a.csv")
+    train = ["train", rows, "-o", model, "--task", "one-class", "--label", "none"]
+    assert cli.main([*train, "--scale"]) == 2
+    assert "leave out --scale, or say --kernel rbf" in capsys.readouterr().err
+    assert cli.main([*train, "--scale", "--kernel", "rbf"]) == 0
+    np.savetxt(tmp_path / "a.csv", X - X.mean(axis=0), delimiter=",")
+    capsys.readouterr()
+    assert cli.main(train) == 0
+    said = capsys.readouterr().err
+    assert "What may help: a kernel machine with --kernel rbf, or rows that" in said
+    (gap,) = re.findall(r"gap (?:<= )?([\d.e-]+)", said)
+    assert float(gap) < 1e-9
+    assert cli.main(["predict", model, rows, "--proba"]) == 2
+    assert "m.npz was trained with --task one-class: leave it out" in capsys.readouterr().err

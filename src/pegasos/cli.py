@@ -533,6 +533,11 @@ def _train(args: argparse.Namespace) -> int:
         "zero_based": zero_based, "feature_names": None if names is None else np.array(names),
     }  # fmt: skip
     X, scaling = _scaled(X) if args.scale else (X, {"center": None, "scale": None})
+    if scaling["center"] is not None and args.task == "one-class" and "kernel" not in args:
+        raise ValueError(
+            "--scale centres the rows, and no hyperplane has most rows around the origin on one "
+            "side: leave out --scale, or say --kernel rbf"
+        )
     began = time.perf_counter()
     checkpoints, resume = None, args.resume
     if args.checkpoint is not None:
@@ -720,6 +725,11 @@ def _predict(args: argparse.Namespace) -> int:
     elif sys.stdout is None:
         raise ValueError(f"{_OUTPUT} is closed: say -o FILE")
     model = pegasos.load(args.model)
+    task = "regression" if model._has_targets else "one-class"
+    if args.proba and (model._has_targets or model.multi_class == "one_class"):
+        raise ValueError(
+            f"--proba is for classes, and {args.model} was trained with --task {task}: leave it out"
+        )
     if args.proba and not hasattr(model, "predict_proba"):
         raise ValueError(
             f"--proba needs a model with --loss log_loss or modified_huber, but "

@@ -59,9 +59,8 @@ class _Model:
     def __repr__(self) -> str:
         parts = [self._answers, _counted(self.n_features, "feature")]
         parts += [f"lam={self.lam:.3g}", f"loss={self.loss!r}"]
-        gaps = Certificate(self.objective, self.dual_objective).relative_gap
-        if self.multi_class == "one_class":  # whose objectives are below 0
-            gaps = self.duality_gap / np.maximum(np.abs(self.dual_objective), 1e-300)
+        nu = self.lam if self.multi_class == "one_class" else 0.0
+        gaps = Certificate(self.objective, self.dual_objective, nu=nu).relative_gap
         if np.isfinite(gaps).all():
             parts.append(f"gap <= {gaps.max():.2g}" if gaps.any() else "gap 0")
         return f"{type(self).__name__}({', '.join(parts)})"

@@ -223,7 +223,7 @@ def of_no_direction(schedule: Schedule, certificate: Certificate) -> None:
         return
     _told.warn(
         "w = 0, so this model finds no outlier: the training rows lie around the origin, and no "
-        "hyperplane has most of them on the other side. What may help: KernelPegasosOneClass with "
+        "hyperplane has most of them on the other side. What may help: a kernel machine with "
         f"{parameter('kernel', 'rbf')}, or rows that are not centred",
     )
 
