@@ -245,6 +245,7 @@ def test_c_may_be_chosen_by_cross_validation(tmp_path, data, kernel, capsys):
         (["--cv", "3", "--checkpoint", "c.npz"], "--checkpoint does not go with --cv"),
         (["--cv", "3", "--resume", "c.npz"], "--resume does not go with --cv"),
         (["--tol", "0"], "--tol must be a finite number > 0, or auto or none, got 0.0"),
+        (["--checkpoint-every", "5"], "--checkpoint-every goes with --checkpoint"),
         (["--jobs", "0"], "--jobs must be an integer other than 0, got 0"),
         (["--n-steps", "0"], "--n-steps must be an integer >= 1, got 0"),
     ],
@@ -560,7 +561,7 @@ def test_classes_may_be_one_joint_problem(tmp_path, rng, cv, capsys):
     shown = capsys.readouterr().out
     assert all(f"(class {k})" in shown for k in range(3))
     assert cli.main(["train", file, "-o", model, *options, "--kernel", "rbf"]) == 2
-    assert "--multi-class must be one of ovr, ovo" in capsys.readouterr().err
+    assert "--multi-class must be ovr or ovo with --kernel" in capsys.readouterr().err
 
 
 def test_rare_classes_may_weigh_as_much_as_others(tmp_path, rng, capsys):
@@ -614,7 +615,7 @@ def test_info_says_that_an_objective_is_unknown(tmp_path, capsys):
     pegasos.PegasosClassifier().partial_fit(X, y, classes=[0, 1]).to_model().save(path)
     assert cli.main(["info", path]) == 0
     (line,) = re.findall("^objective.*$", capsys.readouterr().out, re.MULTILINE)
-    assert line == "objective unknown"
+    assert line == "objective unknown: the fit was interrupted, or makes no certificate"
 
 
 def test_info_tells_what_a_model_is(tmp_path, capsys):
@@ -883,3 +884,32 @@ def test_what_one_class_cannot_have_is_told(tmp_path, rng, capsys):
     assert float(gap) < 1e-9
     assert cli.main(["predict", model, rows, "--proba"]) == 2
     assert "m.npz was trained with --task one-class: leave it out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("--lable", "--lable x; did you mean --label?"),
+        ("--zzz", "unrecognized arguments: --zzz x\n"),
+    ],
+)
+def test_an_option_that_is_not_known_is_told_with_the_nearest(option, words, capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["train", "a.csv", option, "x"])
+    said = capsys.readouterr().err
+    assert said.startswith("usage: pegasos train")
+    assert words in said
+
+
+def test_a_column_of_identifiers_is_no_label(tmp_path, rng, capsys):
+    np.savetxt(tmp_path / "a.csv", np.c_[rng.normal(size=(90, 3)), np.arange(90)], delimiter=",")
+    arguments = [str(tmp_path / "a.csv"), "-o", str(tmp_path / "m.npz")]
+    assert cli.main(["train", *arguments]) == 2
+    assert "90 numbers as labels of 90 rows: say --task regr" in capsys.readouterr().err
+
+
+def test_an_output_whose_name_speaks_of_another_format_is_warned_of(tmp_path, data, capsys):
+    file = str(write(tmp_path / "a.npz", *data))
+    for name, is_warned in (("m.pkl", True), ("m.npz", False), ("m", False)):
+        assert cli.main(["train", file, "-o", str(tmp_path / name)]) == 0
+        assert ("will be an .npz archive" in capsys.readouterr().err) == is_warned

@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import csv
+import difflib
 import functools
 import inspect
 import json
@@ -30,6 +31,8 @@ a header), or .npz (arrays X and y, or a CSR matrix saved by scipy.sparse and
 y). Text may be compressed with gzip, bzip2 or xz. "-" is standard input. The
 format is told from the name; --format overrides it.
 """
+
+_UNKNOWN = "objective unknown: the fit was interrupted, or makes no certificate"
 
 # Of more problems, objectives are told in one line.
 _MANY = 30
@@ -78,7 +81,7 @@ _GO_WITH = {
     ),
     "epsilon": _TARGETS, "nu": "--task one-class",
     **dict.fromkeys(("gamma", "degree", "coef0", "cache_size"), "--kernel"),
-    "cache": "--memory", "Cs": "--cv",
+    "cache": "--memory", "Cs": "--cv", "checkpoint_every": "--checkpoint",
 }  # fmt: skip
 
 #: Parameters whose option has another name, and values that options have words for.
@@ -143,7 +146,7 @@ def _parser() -> argparse.ArgumentParser:
             epilog=_EXAMPLES.get(name),
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        sub.set_defaults(run=run)
+        sub.set_defaults(run=run, parser=sub)
         add_options(sub)
     return parser
 
@@ -325,7 +328,7 @@ def _add_run_options(add: Callable[..., Any]) -> None:
     add("--checkpoint", metavar="FILE",
         help="write the model so far to FILE now and then, on Ctrl-C and at the end; always a "
              "whole one (with --cv and --memory, first the search so far)")  # fmt: skip
-    add("--checkpoint-every", type=float, default=60, metavar="S",
+    add("--checkpoint-every", type=float, metavar="S",
         help="seconds between checkpoints (default 60)")  # fmt: skip
     add("--resume", metavar="FILE",
         help="go on from a checkpoint, with the same DATA and options")  # fmt: skip
@@ -391,6 +394,8 @@ def _machines(args: argparse.Namespace) -> tuple[Any, Any]:
             "--kernel does not go with --memory: kernel machines need all rows in memory. In "
             "Python, make Blocks of the features of sklearn.kernel_approximation.Nystroem"
         )
+    if "kernel" in given and given.get("multi_class") == "crammer_singer":
+        raise ValueError("--multi-class must be ovr or ovo with --kernel, got crammer_singer")
     given = vars(args) | {"verbose": int(not args.quiet and not _is_pipe(sys.stderr))}
     if "intercept" in given:
         given["fit_intercept"] = args.intercept != "none"
@@ -514,6 +519,8 @@ def _train(args: argparse.Namespace) -> int:
     # A model has no state to go on from: in place of a checkpoint, it would end the training there.
     _check_output(args.output, args.data, *([] if args.resume is None else [args.resume]))
     _check_output(args.checkpoint, args.data)
+    if args.output.endswith((".joblib", ".onnx", ".pickle", ".pkl")):
+        _warn(f"{args.output} will be an .npz archive, whatever its name is: say -o FILE.npz")
     machine, search = _machines(args)  # checked before files are read or written
     if args.resume is not None:
         _checkpoint.check_file(args.resume)
@@ -541,7 +548,8 @@ def _train(args: argparse.Namespace) -> int:
     began = time.perf_counter()
     checkpoints, resume = None, args.resume
     if args.checkpoint is not None:
-        checkpoints = _checkpoint.Checkpoints(args.checkpoint, args.checkpoint_every, X, y)
+        every = 60.0 if args.checkpoint_every is None else args.checkpoint_every
+        checkpoints = _checkpoint.Checkpoints(args.checkpoint, every, X, y)
     if search is not None:
         search._checkpoints = checkpoints
         if resume is not None and not _checkpoint.resume_search(search, resume, X, y):
@@ -579,6 +587,11 @@ def _check_classes(classes: Any, n_rows: int) -> None:
     fractions = classes[np.abs(np.modf(classes)[0]) > 0]
     if len(fractions):
         raise ValueError(f"labels such as {fractions[0]:g} are quantities: say --task regression")
+    if _MANY < len(classes) > n_rows / 2:
+        raise ValueError(
+            f"there are {len(classes)} numbers as labels of {n_rows} rows: say --task regression if "
+            "they are quantities, or --label if another column has the labels"
+        )
     if _MANY < len(classes) > n_rows / 5:
         warnings.warn(
             f"there are {len(classes)} numbers as labels of {n_rows} rows, and each is a class: if "
@@ -690,7 +703,8 @@ def _info(args: argparse.Namespace) -> int:
         return 0
     print(*(f"{name}: {value}" for name, value in told.items() if name != "problems"), sep="\n")
     for problem in told["problems"]:
-        print(_certificate(problem["objective"], problem["gap"], problem["name"]))
+        line = _certificate(problem["objective"], problem["gap"], problem["name"])
+        print(line.replace("objective unknown", _UNKNOWN))
         if largest := problem.get("largest_weights"):
             print("  " + ", ".join(f"{name} {weight:.4g}" for name, weight in largest.items()))
     sys.stdout.flush()
@@ -870,7 +884,11 @@ def _let_go(stream: TextIO) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
-    args = _parser().parse_args(arguments)
+    args, unknown = _parser().parse_known_args(arguments)
+    if unknown:
+        near = difflib.get_close_matches(unknown[0], args.parser._option_string_actions, 1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        args.parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
     if sys.stderr is None:  # closed
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 as long as the process lives
     with warnings.catch_warnings(), _validate.written_by(_Options()):
