@@ -913,3 +913,17 @@ def test_an_output_whose_name_speaks_of_another_format_is_warned_of(tmp_path, da
     for name, is_warned in (("m.pkl", True), ("m.npz", False), ("m", False)):
         assert cli.main(["train", file, "-o", str(tmp_path / name)]) == 0
         assert ("will be an .npz archive" in capsys.readouterr().err) == is_warned
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_python_and_the_command_line_share_a_cache_of_one_type(tmp_path, data, dtype, capsys):
+    file, cache = str(write(tmp_path / "a.csv", *data)), str(tmp_path / "a.csv.blocks")
+    pegasos.Blocks(file, cache=cache, dtype=dtype)
+    train = ["train", file, "-o", str(tmp_path / "m.npz"), "--memory", "1G"]
+    single = ["--float32"]
+    same, other = ([*train, *single], train) if dtype == "float32" else (train, [*train, *single])
+    assert cli.main(other) == 2
+    own = "--float32" if dtype == "float32" else "no --float32"
+    words = f"(to use it, dtype='{dtype}'; on the command line, {own})"
+    assert words in capsys.readouterr().err
+    assert cli.main(same) == 0

@@ -589,8 +589,8 @@ def _check_classes(classes: Any, n_rows: int) -> None:
         raise ValueError(f"labels such as {fractions[0]:g} are quantities: say --task regression")
     if _MANY < len(classes) > n_rows / 2:
         raise ValueError(
-            f"there are {len(classes)} numbers as labels of {n_rows} rows: say --task regression if "
-            "they are quantities, or --label if another column has the labels"
+            f"there are {len(classes)} numbers as labels of {n_rows} rows: say --task regression "
+            "if they are quantities, or --label if another column has the labels"
         )
     if _MANY < len(classes) > n_rows / 5:
         warnings.warn(

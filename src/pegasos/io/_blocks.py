@@ -199,9 +199,13 @@ class Blocks:
                 for name, value in now.items()
                 if before.get(name) != value
             ]
+            hint = ""
+            if made_from == index["made_from"] | {"options": before | {"dtype": str(self.dtype)}}:
+                own = "--float32" if before["dtype"] == "float32" else "no --float32"
+                hint = f" (to use it, dtype={before['dtype']!r}; on the command line, {own})"
             raise ValueError(
                 f"cache {self.cache} was made from another source or with other parameters "
-                f"({'; '.join(what) or 'the source has changed since'}): delete it, or name "
+                f"({'; '.join(what) or 'the source has changed since'}){hint}: delete it, or name "
                 "another folder by --cache (in Python, cache=...)"
             )
         self._take(index)
