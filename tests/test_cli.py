@@ -245,6 +245,8 @@ def test_c_may_be_chosen_by_cross_validation(tmp_path, data, kernel, capsys):
         (["--cv", "3", "--checkpoint", "c.npz"], "--checkpoint does not go with --cv"),
         (["--cv", "3", "--resume", "c.npz"], "--resume does not go with --cv"),
         (["--tol", "0"], "--tol must be a finite number > 0, or auto or none, got 0.0"),
+        (["--cv-effort", "5"], "--cv-effort goes with --cv"),
+        (["--cv", "3", "--cv-effort", "0"], "--cv-effort must be"),
         (["--checkpoint-every", "5"], "--checkpoint-every goes with --checkpoint"),
         (["--jobs", "0"], "--jobs must be an integer other than 0, got 0"),
         (["--n-steps", "0"], "--n-steps must be an integer >= 1, got 0"),
@@ -927,3 +929,26 @@ def test_python_and_the_command_line_share_a_cache_of_one_type(tmp_path, data, d
     words = f"(to use it, dtype='{dtype}'; on the command line, {own})"
     assert words in capsys.readouterr().err
     assert cli.main(same) == 0
+
+
+@pytest.mark.parametrize("effort", ["2", "0.3", "auto"])
+def test_the_effort_of_a_search_may_be_chosen(tmp_path, data, effort, capsys):
+    X, y = data
+    file, model = str(write(tmp_path / "a.npz", X, y)), str(tmp_path / "m.npz")
+    options = ["--cv", "3", "--Cs", "4", "--json", "-q", "--cv-effort", effort]
+    assert cli.main(["train", file, "-o", model, *options]) == 0
+    scores = [point["score"] for point in json.loads(capsys.readouterr().out)["search"]]
+    value = {"2": 2, "0.3": 0.3}.get(effort, effort)
+    search = pegasos.PegasosClassifierCV(Cs=4, cv=3, cv_effort=value, random_state=0).fit(X, y)
+    assert scores == search.cv_results_["mean_test_score"].tolist()
+
+
+def test_too_little_memory_for_a_search_is_told_with_what_helps(tmp_path, rng, capsys):
+    X = rng.normal(size=(400, 300))
+    file = str(write_numbers(tmp_path / "a.npz", X, (X[:, 0] > 0).astype(int)))
+    train = ["train", file, "-o", str(tmp_path / "m.npz"), "--cv", "5"]
+    assert cli.main([*train, "--memory", "500kB"]) == 2
+    said = capsys.readouterr().err
+    assert "or search with fewer --Cs or --cv" in said
+    (give,) = re.findall(r"give (\d+[kM]B) at least", said)
+    assert cli.main([*train, "--memory", give, "--cv-effort", "2"]) == 0

@@ -81,7 +81,7 @@ _GO_WITH = {
     ),
     "epsilon": _TARGETS, "nu": "--task one-class",
     **dict.fromkeys(("gamma", "degree", "coef0", "cache_size"), "--kernel"),
-    "cache": "--memory", "Cs": "--cv", "checkpoint_every": "--checkpoint",
+    "cache": "--memory", "Cs": "--cv", "cv_effort": "--cv", "checkpoint_every": "--checkpoint",
 }  # fmt: skip
 
 #: Parameters whose option has another name, and values that options have words for.
@@ -258,6 +258,12 @@ def _add_regularisation_options(group: Any) -> None:
         help="with --cv: the C to try, such as 0.1,1,10, or how many from 1e-4 to 10 (default 10; "
         "for epsilon_insensitive, times about the standard deviation of the label)",
     )  # fmt: skip
+    group.add_argument(
+        "--cv-effort", type=_effort, metavar="E", default=argparse.SUPPRESS,
+        help="with --cv: how well its machines are trained: to a relative duality gap such as "
+        "0.05, for a number of epochs such as 5, or auto (default). With --memory, a number bounds "
+        "the passes over the rows",
+    )  # fmt: skip
 
 
 def _add_machine_options(add: Callable[..., Any]) -> None:
@@ -363,6 +369,11 @@ def _number_or(*words: str) -> Callable[[str], float | str | None]:
             raise argparse.ArgumentTypeError(f"must be {wanted}, got {text!r}") from None
 
     return number
+
+
+def _effort(text: str) -> int | float | str | None:
+    """An integer, a number or "auto", for argparse."""
+    return int(text) if re.fullmatch(r"-?\d+", text) else _number_or("auto")(text)
 
 
 def _count_or_list(text: str) -> int | list[float]:

@@ -791,9 +791,12 @@ def _planned(
     each = (1 + n_in_room) * numbers + 2 * rows * (bytes_of_row + _BYTES_OF_ROW)
     count = (blocks.memory - 8 * n_numbers) // each
     if count < 1:
+        needed = 8 * n_numbers + each
+        give = f"{-(-needed // 10**6)}MB" if needed > 10**7 else f"{-(-needed // 1000)}kB"
+        fewer = f", or search with fewer {_validate.parameter('Cs')} or {_validate.parameter('cv')}"
         raise ValueError(
             f"{_validate.parameter('memory', blocks.memory)} bytes is too little for {n_problems} "
             f"problem(s) over these blocks of {rows} rows and {d} features: give "
-            f"{8 * n_numbers + each} at least"
+            f"{give} at least{fewer * (n_problems > 1)}"
         )
     return int(min(count, blocks.n_blocks))
