@@ -5,7 +5,9 @@ import warnings
 import numpy as np
 import pytest
 from rows import convert
+from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 
 import pegasos
@@ -55,7 +57,8 @@ def test_a_model_that_predicts_one_class_says_so(
     assert len(told) == 1
     assert told[0].filename == __file__ or make is functional
     words = str(told[0].message)
-    assert "a lam below" in words
+    assert "so this model is of no use" in words
+    assert "a lam below" not in words
     assert "loss='squared_hinge'" in words
     assert ("sample_weight" if make is functional else "class_weight='balanced'") in words
     assert not machine.coef_.any()
@@ -78,8 +81,27 @@ def test_several_classes_of_which_one_is_predicted(rng):
     X, y = rng.normal(size=(300, 3)), (np.arange(300) < 9) * (1 + np.arange(300) % 2)
     for multi_class in ("ovr", "ovo"):
         for kind in (PegasosClassifier, KernelPegasosClassifier):
-            with pytest.warns(UserWarning, match="of class 0, so"):
+            with pytest.warns(UserWarning, match="of class 0, "):
                 kind(lam=1.0, multi_class=multi_class, random_state=0).fit(X, y)
+
+
+@pytest.mark.filterwarnings("default")
+def test_scores_that_rank_rows_are_not_of_no_use():
+    """A smaller lam was advised, whatever it changed, and one-vs-one was not."""
+    X, y = make_classification(3000, 20, weights=[0.99], flip_y=0.02, random_state=0)
+    with pytest.warns(UserWarning, match="their scores differ and may rank rows") as told:
+        clf = linear(None, loss="squared_hinge").fit(X, y)
+    assert str(told[0].message).endswith(" help: class_weight='balanced'")
+    assert roc_auc_score(y, clf.decision_function(X)) > 0.6
+    with pytest.warns(UserWarning, match=r"or a lam below 5 \(a larger C\)$"):
+        KernelPegasosClassifier(lam=5.0, random_state=0).fit(X[::10], y[::10])
+    X, y = make_classification(
+        3000, 16, n_classes=26, n_informative=16, n_redundant=0, n_clusters_per_class=1,
+        random_state=0,
+    )  # fmt: skip
+    with pytest.warns(UserWarning, match="help: multi_class='ovo' or loss='squared_hinge'$"):
+        linear(None).fit(X, y)
+    assert linear(None, multi_class="ovo").fit(X, y).score(X, y) > 0.6
 
 
 def test_rows_without_weight_do_not_count(rng):

@@ -1,4 +1,4 @@
-"""What a fit warns of at its end: a gap above what was asked for, and a model that is of no use."""
+"""What a fit warns of at its end: a gap above what was asked for, and a model that tells nothing."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -149,7 +149,7 @@ def of_one_class(
     multi_class: str,
     balancing: str | None,
 ) -> None:
-    """Warn if all training rows are predicted to be of one class.
+    """Warn if all training rows are predicted to be of one class: also whether their scores differ.
 
     `codes` are the numbers of rows' classes. `balancing` says how users give rare classes more
     weight; None: they have done so.
@@ -162,21 +162,31 @@ def of_one_class(
     coef, intercept = schedule.model()
 
     @np.errstate(over="ignore", under="ignore")
-    def predicted(which: np.ndarray | None) -> np.ndarray:
+    def scored(which: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         scores = schedule.kind.scores(rows, coef, intercept, which)
-        return _columns.winners(_columns.class_scores(scores, len(classes), multi_class))
+        of_each = _columns.class_scores(scores, len(classes), multi_class)
+        return scores, _columns.winners(of_each)
 
     asked = [_some(np.flatnonzero((codes == k) & inside)) for k in range(len(classes))]
-    few = predicted(np.concatenate(asked))
-    if (few != few[0]).any() or (predicted(None)[inside] != few[0]).any():
+    _, few = scored(np.concatenate(asked))
+    if (few != few[0]).any():
+        return
+    scores, winners = scored(None)
+    if (winners[inside] != few[0]).any():
         return
     helps = [balancing] if balancing and of_classes.max() > _UNEQUAL * of_classes.min() else []
-    helps.append(_less_regularised(schedule.settings))
-    if not schedule.settings.loss.curvature:
+    if len(classes) > 2 and multi_class == "ovr":
+        helps.append(parameter("multi_class", "ovo"))
+    if not (schedule.settings.loss.curvature or multi_class == "crammer_singer"):
         helps.append(parameter("loss", "squared_hinge"))
+    differs = bool((scores[inside] != scores[inside][0]).any())
+    # Hinge losses whose best w is 0 mostly have w = 0 with a larger C as well.
+    if not helps or (differs and schedule.settings.lam * of_classes.sum() > _size(rows) ** 2):
+        helps.append(_less_regularised(schedule.settings))
+    so = "though their scores differ and may rank rows" if differs else "so this model is of no use"
     _told.warn(
-        f"all training rows are predicted to be of class {classes[few[0]]}, so this model is of no "
-        f"use. What may help: {_joined(helps)}",
+        f"all training rows are predicted to be of class {classes[few[0]]}, {so}. What may help: "
+        f"{_joined(helps)}",
     )
 
 
