@@ -375,10 +375,13 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
             if isinstance(X, np.ndarray) and X.dtype.kind == "f" and X.ndim == 2:
                 _validate.finite_rows(X)
             _validate.no_text(X)
+            _validate.no_missing(options.get("y"))
             _validate.no_lists(options.get("y"))
             raise
         X, *others = valid if isinstance(valid, tuple) else (valid,)
         _validate.finite_rows(X)
+        if isinstance(options.get("y"), list):  # whose NaN is text among text
+            _validate.no_missing(options["y"])
         X = _validate.aligned(X)
         return (X, *others) if others else X
 

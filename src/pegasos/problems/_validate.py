@@ -387,6 +387,21 @@ def no_lists(y: Any) -> None:
         )
 
 
+def no_missing(y: Any) -> None:
+    """Raise for a NaN or an infinity in `y`, of any type, and name its row."""
+    try:
+        values = np.asarray(y, dtype=object)
+    except ValueError:  # lists of several lengths
+        return
+    for where, value in np.ndenumerate(values):
+        if isinstance(value, float | np.floating) and not np.isfinite(value):
+            at = ", ".join(map(str, where))
+            raise ValueError(
+                f"y must be finite (no NaN or infinity), but y[{at}] is {value}: leave out rows "
+                "whose y is missing"
+            )
+
+
 def text_in(name: Any) -> ValueError:
     """What is said of a column that is no number."""
     return ValueError(
@@ -572,6 +587,8 @@ def too_small(lam: float, least: float, loss: str) -> ValueError:
 
 def labels(y: Any, n_samples: int, name: str = "y") -> tuple[np.ndarray, np.ndarray]:
     """Return the distinct labels, sorted, and the index of each row's label among them."""
+    if isinstance(y, list) and name == "y":  # whose NaN is text among text
+        no_missing(y)
     y = np.asarray(y)
     if y.ndim != 1:
         raise ValueError(f"{name} must be one-dimensional, got shape {y.shape}")
