@@ -156,6 +156,17 @@ def test_rounding_is_told_from_epochs(rng, make):
         make(lam=1e-4, max_iter=2, tol=None).fit(rng.normal(size=(50, 3)), np.arange(50) % 2)
 
 
+def test_standardised_rows_are_not_told_to_be_scaled(rng):
+    """Their norms are the square root of the number of features."""
+    X = rng.normal(size=(1000, 200))
+    y = X[:, :10].sum(axis=1) + 2 * rng.normal(size=1000) > 0
+    with pytest.warns(ConvergenceWarning, match=r"Give more epochs \(max_iter\)"):
+        linear(None, max_iter=2).fit(X, y)
+    linear(None).fit(X, y)  # has more
+    with pytest.warns(ConvergenceWarning, match="scale the features"):
+        linear(None, max_iter=2).fit(100 * X, y)
+
+
 @pytest.mark.parametrize("solver", ["auto", "sdca"])
 def test_a_gap_that_rounding_ends_ends_the_fit(rng, solver):
     """Pairs of classes with caches of their own went on to max_iter epochs, in vain."""

@@ -106,14 +106,20 @@ def _size(rows: Any) -> float:
     return float(np.sqrt(rows.squared_norms(1000).mean())) if is_linear else 1.0
 
 
-def _advice_on_scale(size: float) -> str:
+def _advice_on_scale(rows: Any) -> str:
+    """What is said if rows are far from norms of 1; standardised dense ones are not."""
+    size, usual = _size(rows), 1.0
+    if isinstance(rows, _core.Rows) and not rows.is_sparse:
+        usual = float(np.sqrt(rows.shape[1]))
+    if 0.1 <= size <= 10 * usual:
+        return ""
     return f" The rows of X have norms of about {size:.2g}: scale the features, to norms of about 1"
 
 
 def _advice(schedule: Schedule, rows: Any, solver: str) -> str:
-    n, lam, size = schedule.n_rows, schedule.settings.lam, _size(rows)
-    if not 0.1 <= size <= 10:
-        return _advice_on_scale(size)
+    n, lam = schedule.n_rows, schedule.settings.lam
+    if on_scale := _advice_on_scale(rows):
+        return on_scale
     if solver == "pegasos":
         auto = parameter("solver", "auto")
         return f" Pegasos is slow to a fine solution: {auto} completes what it begins"
@@ -126,9 +132,9 @@ def _advice(schedule: Schedule, rows: Any, solver: str) -> str:
 
 
 def _advice_on_rounding(schedule: Schedule, rows: Any) -> str:
-    size, is_linear = _size(rows), isinstance(rows, _core.Rows)
-    if not 0.1 <= size <= 10:
-        return _advice_on_scale(size)
+    if on_scale := _advice_on_scale(rows):
+        return on_scale
+    is_linear = isinstance(rows, _core.Rows)
     is_single = rows.value_bytes == 4 if is_linear else rows.points.dtype == np.float32
     first = "X as float64, or " if is_single else ""
     if schedule.settings.loss.nu:
