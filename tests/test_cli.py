@@ -952,3 +952,19 @@ def test_too_little_memory_for_a_search_is_told_with_what_helps(tmp_path, rng, c
     assert "or search with fewer --Cs or --cv" in said
     (give,) = re.findall(r"give (\d+[kM]B) at least", said)
     assert cli.main([*train, "--memory", give, "--cv-effort", "2"]) == 0
+
+
+def test_a_best_c_at_the_edge_of_the_grid_is_told(tmp_path, capsys):
+    X, y = make_blobs(200, 3, centers=4, cluster_std=4.0, random_state=0)
+    file = write(tmp_path / "a.npz", X, y)
+    train = ["train", str(file), "-o", str(tmp_path / "m.npz"), "--cv", "3", "--Cs"]
+    scores = pegasos.PegasosClassifierCV(Cs=[1e-5, 1e-3, 1e-1], cv=3, random_state=0).fit(X, y)
+    C, means = scores.C_, scores.cv_results_["mean_test_score"]
+    assert C > 1e-5
+    assert means[0] < means.max()
+    for Cs, is_told in ((f"1e-5,{C}", True), (f"{C},{C}", False), (f"{C}", False)):
+        assert cli.main([*train, Cs]) == 0
+        report = capsys.readouterr().err
+        told = "best at the edge of the grid: --Cs with larger values may score higher\n"
+        assert (told in report) == is_told
+        assert "smaller values" not in report

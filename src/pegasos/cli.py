@@ -460,6 +460,12 @@ def _report_search(say: Callable[..., None], search: Any) -> None:
         say(f"{values}  {results['mean_test_score'][k]:.4f}{rest}")
     if "max_iter" in search.best_params_:
         say(f"best after {search.best_params_['max_iter']} epochs: more score less")
+    tried, means = results["param_C"], results["mean_test_score"]
+    others = means[tried != search.C_]
+    if len(others) and means.max() > np.nanmax(others):  # and no tie
+        for edge, kind in ((tried.max(), "larger"), (tried.min(), "smaller")):
+            if edge == search.C_:
+                say(f"best at the edge of the grid: --Cs with {kind} values may score higher")
 
 
 def _layout(args: argparse.Namespace) -> dict[str, Any]:
