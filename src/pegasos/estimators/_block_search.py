@@ -69,7 +69,9 @@ class BlockFolds:
         that returns the progress. The checkpoints of `search` are written at times, and at the end.
         """
         began, effort = time.perf_counter(), search.cv_effort
-        by_epochs = isinstance(effort, Integral)
+        by_epochs, most = isinstance(effort, Integral), machine.max_iter
+        if by_epochs or effort == "auto":
+            most = int(min(_grid.MOST_EPOCHS if effort == "auto" else effort, most))
         schedule = self._schedule(machine, lams)
         if state:
             schedule.restore(state)
@@ -93,7 +95,7 @@ class BlockFolds:
             try:
                 certificate = schedule.train(
                     self.blocks, n_threads=machine._n_threads(), on_progress=on_progress,
-                    max_iter=int(min(effort, machine.max_iter) if by_epochs else machine.max_iter),
+                    max_iter=most,
                     tol=None if by_epochs else _grid.GAP if effort == "auto" else float(effort),
                 )  # fmt: skip
             except CheckpointDue:

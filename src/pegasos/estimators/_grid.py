@@ -34,9 +34,9 @@ _SET_BYTES = 2**30
 # solved: it takes a tenth of a cold start.
 GAP, _SECONDS, _WARM = 0.05, 1.0, 0.1
 # ... else it makes epochs: two at first, or as many as are likely to take so many seconds; then
-# twice as many, up to `_MOST_EPOCHS`, of what may be best, until the best score stops rising. An
+# twice as many, up to `MOST_EPOCHS`, of what may be best, until the best score stops rising. An
 # epoch costs so many passes over its rows.
-LEAST_EPOCHS, _MOST_EPOCHS, _AFFORDED, _PASSES = 2, 16, 0.1, 3
+LEAST_EPOCHS, MOST_EPOCHS, _AFFORDED, _PASSES = 2, 16, 0.1, 3
 # Kernel machines of several classes are dropped after the first fold if they score so many standard
 # errors less than the best one there.
 _SURELY = 4
@@ -261,7 +261,7 @@ class Training:
         rows = self.machines.rows
         n_bundles = -(-len(numbers) * self.n_problems // _pegasos.lanes(rows))
         each = _PASSES * n_bundles * len(self.points) * _rows.seconds_a_pass(rows)
-        most = min(_MOST_EPOCHS, self.max_iter)
+        most = min(MOST_EPOCHS, self.max_iter)
         epochs = int(np.clip(_AFFORDED / max(each, 1e-9), min(LEAST_EPOCHS, most), most))
         places, before = np.arange(len(self.points)), -np.inf
         while True:
@@ -380,7 +380,7 @@ class Training:
         machines, folds, schedule = self.machines, self.folds, None
         is_rough = isinstance(self.search.cv_effort, str) and folds.values is not None
         is_rough &= self.search.solver != "pegasos" and tol != _schedule.GAP
-        most = LEAST_EPOCHS if tol is None else _MOST_EPOCHS if is_rough else self.max_iter
+        most = LEAST_EPOCHS if tol is None else MOST_EPOCHS if is_rough else self.max_iter
         members = np.arange(self.n_folds * self.n_problems)
         fold, column = np.divmod(members, self.n_problems)
         places = np.argsort(-self.lams)

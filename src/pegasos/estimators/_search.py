@@ -97,7 +97,8 @@ class _Search(BaseEstimator):
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or Blocks
             `Blocks` are for linear machines and rows larger than memory. The problems of all λ and
             folds then share the passes over the rows, which are in random order: row number i is
-            tested in fold i modulo `cv`. "auto" of `cv_effort` is then a gap of 0.05.
+            tested in fold i modulo `cv`. "auto" of `cv_effort` is then a gap of 0.05, in 16
+            passes or rounds at most.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Labels, or targets of one output or several. None of Blocks, which have them.
         sample_weight : array-like of shape (n_samples,), default=None
