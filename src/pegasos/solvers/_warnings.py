@@ -1,4 +1,4 @@
-"""What a fit warns of at its end: a gap above what was asked for, and a model that tells nothing."""
+"""Warn at the end of a fit of a gap that is too large, and of a model that tells nothing."""
 
 import sys
 from collections.abc import Callable, Sequence
