@@ -23,7 +23,7 @@ cdef object to_the_end(function, list stopped):
     raise stopped[0]
 
 
-def finish(function):
+cpdef object finish(function):
     """Call a function which, when it was stopped, can be called again, until Ctrl-C lets it end.
 
     Then Ctrl-C is raised, else the result returned.
