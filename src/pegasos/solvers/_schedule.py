@@ -162,6 +162,7 @@ class Schedule:
             "on_progress": on_progress,
             "on_epoch": on_epoch,
         }
+        certificate = _certificate.Certificate.unknown(self.shape[0])
         for name, gap, most in stages:
             wanted: Any = gap
             while True:
@@ -179,7 +180,7 @@ class Schedule:
                     )  # fmt: skip
                     found = at_work.certificate() if check == "last" else None
                 if check == "none":
-                    return _certificate.Certificate.unknown(self.shape[0])
+                    return certificate
                 certificate = found or self.certify(rows)
                 if wanted is None or is_fixed or certificate.proved_gap.max() <= wanted:
                     return certificate
