@@ -460,9 +460,9 @@ def _report_search(say: Callable[..., None], search: Any) -> None:
         say(f"{values}  {results['mean_test_score'][k]:.4f}{rest}")
     if "max_iter" in search.best_params_:
         say(f"best after {search.best_params_['max_iter']} epochs: more score less")
-    tried, means = results["param_C"], results["mean_test_score"]
+    tried, means = results["param_C"], np.nan_to_num(results["mean_test_score"], nan=-np.inf)
     others = means[tried != search.C_]
-    if len(others) and means.max() > np.nanmax(others):  # and no tie
+    if len(others) and means.max() > others.max():  # and no tie
         for edge, kind in ((tried.max(), "larger"), (tried.min(), "smaller")):
             if edge == search.C_:
                 say(f"best at the edge of the grid: --Cs with {kind} values may score higher")
@@ -903,7 +903,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     args, unknown = _parser().parse_known_args(arguments)
     if unknown:
-        near = difflib.get_close_matches(unknown[0], args.parser._option_string_actions, 1)
+        options = re.findall(r"--[\w-]+", args.parser.format_help())
+        near = difflib.get_close_matches(unknown[0], options, 1)
         hint = f"; did you mean {near[0]}?" if near else ""
         args.parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
     if sys.stderr is None:  # closed
