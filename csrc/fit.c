@@ -107,9 +107,8 @@ static bool measure(const fit *f, int8_t *labels, double *norms)
     for (int64_t first = 0, count; first < n; first += count) {
         count = rows_of_piece(f->rows, first);
         pegasos_linear_norms(f->rows, first, count, f->sum, norms + first);
-        for (int64_t i = first; i < first + count; i++) {
+        for (int64_t i = first; i < first + count; i++)
             labels[i] = label_of(f->problem, i);
-        }
         if (is_to_stop(&watch, (double)count * cost, &nothing))
             return false;
     }
@@ -149,8 +148,7 @@ void pegasos_found(int64_t n_rows, int64_t n_features, void *memory, pegasos_sol
 
 int64_t pegasos_value_bytes(const void *memory)
 {
-    int64_t
-        sizes[3]; /* n_rows, n_features, value_bytes: both kinds of state begin with these three */
+    int64_t sizes[3]; /* with which both kinds of state begin: n_rows, n_features, value_bytes */
     memcpy(sizes, memory, sizeof sizes);
     return sizes[2];
 }
