@@ -18,9 +18,10 @@ import numpy as np
 import pandas as pd
 import paper
 import pytest
-from rows import convert, make_rows
+from rows import LAYOUTS, convert, make_rows
 from scipy import sparse
 from seal import seal
+from sklearn import base
 
 import pegasos
 from pegasos import cli
@@ -1171,6 +1172,28 @@ def test_odd_but_good_rows_are_accepted():
     a = paper.fit(whole, y, 0.1, random_state=0)
     b = paper.fit(whole.astype(float), y, 0.1, random_state=0)
     np.testing.assert_array_equal(a.coef, b.coef)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_rows_of_another_byte_order_keep_their_precision(layout, dtype):
+    X, y = make_rows(np.random.default_rng(0))
+    X = convert(X, layout, dtype)
+    swapped = X.copy()
+    if layout == "dense":
+        swapped = X.astype(X.dtype.newbyteorder())
+    else:
+        swapped.data = X.data.astype(X.dtype.newbyteorder())
+    for estimator in (
+        pegasos.PegasosClassifier(lam=0.1, random_state=0),
+        pegasos.PegasosRegressor(lam=0.1, random_state=0),
+    ):
+        expected = base.clone(estimator).fit(X, y).coef_
+        np.testing.assert_array_equal(estimator.fit(swapped, y).coef_, expected)
+        model = pegasos.fit(X, y, 0.1, random_state=0, loss=estimator.loss, tol="auto")
+        np.testing.assert_array_equal(model.coef, np.atleast_2d(expected))
+        scores = estimator.to_model().decision_function(swapped)
+        np.testing.assert_array_equal(scores, estimator.to_model().decision_function(X))
 
 
 def test_import_loads_neither_scipy_nor_scikit_learn():

@@ -362,7 +362,8 @@ def converted(convert: Callable[..., Any], X: Any, **options: Any) -> Any:
     `finite_rows` is to tell the place of what is not finite, or becomes so by the conversion.
     """
     before_conversion(X)
-    types = [np.float64, np.float32]
+    # scikit-learn would make float64 of float32 in the other byte order.
+    types = [np.float64, np.float32, np.dtype(np.float32).newbyteorder()]
     with np.errstate(over="ignore"):
         return convert(
             X, accept_sparse="csr", dtype=types, order="C", ensure_all_finite=False, **options
@@ -473,14 +474,14 @@ def finite_rows(X: Any, values: Any = None) -> None:
 
 
 def aligned(X: Any) -> Any:
-    """A matrix, dense or CSR, whose numbers lie where processors read them; else a copy.
+    """A matrix, dense or CSR, whose numbers lie as processors read them; else a copy.
 
     Index arrays of CSR become int32 or int64: SciPy converts others with a warning, or not at all.
     """
     if not is_sparse(X):
-        return np.require(X, requirements=["C", "A"])
+        return _native(X, X.dtype)
     parts = X.data, X.indices, X.indptr
-    good = np.require(X.data, requirements=["C", "A"]), *map(_index_array, parts[1:])
+    good = _native(X.data, X.dtype), *map(_index_array, parts[1:])
     if all(part is before for part, before in zip(good, parts, strict=True)):
         return X
     return type(X)(good, shape=X.shape)
