@@ -536,6 +536,19 @@ def test_ctrl_c_keeps_the_model_so_far(tmp_path, rows):
     assert pegasos.load(tmp_path / "new.npz").n_steps[0] > 0
 
 
+@pytest.mark.parametrize("resume", [False, True])
+def test_ctrl_c_names_no_checkpoint_of_an_earlier_run(
+    tmp_path, small, resume, monkeypatch, capsys
+):
+    half = str(tmp_path / "half.npz")
+    train = ["train", small[0], "-o", tmp_path / "new.npz", "-q", "--checkpoint", half]
+    assert main(*train) == 0
+    monkeypatch.setattr(cli, "_training_rows", lambda *_: signal.raise_signal(signal.SIGINT))
+    assert main(*train, *(["--resume", half] if resume else [])) == 130
+    go_on = f"; to go on, say --resume {half}" if resume else ""
+    assert capsys.readouterr().err == f"pegasos: interrupted{go_on}\n"
+
+
 @pytest.mark.filterwarnings("default")
 def test_warnings_are_one_line_without_a_place(tmp_path, small, capsys):
     train = ["train", small[0], "-o", tmp_path / "new.npz", "-q", "--solver", "sdca"]

@@ -566,7 +566,7 @@ def _train(args: argparse.Namespace) -> int:
     checkpoints, resume = None, args.resume
     if args.checkpoint is not None:
         every = 60.0 if args.checkpoint_every is None else args.checkpoint_every
-        checkpoints = _checkpoint.Checkpoints(args.checkpoint, every, X, y)
+        checkpoints = args.checkpoints = _checkpoint.Checkpoints(args.checkpoint, every, X, y)
     if search is not None:
         search._checkpoints = checkpoints
         if resume is not None and not _checkpoint.resume_search(search, resume, X, y):
@@ -930,7 +930,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 2
         except KeyboardInterrupt as stop:
             told = ["pegasos: interrupted", *map(str, stop.args)]
-            if os.path.exists(vars(args).get("checkpoint") or ""):
-                told.append(f"to go on, say --resume {shlex.quote(args.checkpoint)}")
+            checkpoints, resume = (vars(args).get(name) for name in ("checkpoints", "resume"))
+            if checkpoints is not None and checkpoints.is_written:
+                resume = checkpoints.path
+            if resume is not None:
+                told.append(f"to go on, say --resume {shlex.quote(resume)}")
             _say("; ".join(told))
             return 130

@@ -42,6 +42,7 @@ class Checkpoints:
         self._due = time.monotonic() + self._wait
         self._stood: Any = None
         self._of_search: dict[str, Any] = {}
+        self.is_written = False
 
     def watch(self) -> None:
         """Raise `CheckpointDue` if it is time."""
@@ -72,6 +73,7 @@ class Checkpoints:
             self.keep(arrays)
             arrays = {}
         _archive.save(self.path, arrays | self._of_search)
+        self.is_written = True
         self._due = time.monotonic() + self._wait
 
 
