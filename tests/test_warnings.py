@@ -104,6 +104,24 @@ def test_scores_that_rank_rows_are_not_of_no_use():
     assert linear(None, multi_class="ovo").fit(X, y).score(X, y) > 0.6
 
 
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("scoring", [None, "roc_auc", "average_precision", "neg_log_loss"])
+def test_a_search_that_ranks_rows_is_not_told_of_classes(scoring):
+    X, y = make_classification(3000, 20, weights=[0.99], flip_y=0.02, random_state=0)
+    search = PegasosClassifierCV(
+        lams=[1.0], cv=3, loss="log_loss" if scoring == "neg_log_loss" else "squared_hinge",
+        penalize_intercept=False, scoring=scoring, random_state=0,
+    )  # fmt: skip
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        search.fit(X, y)
+    assert not search.predict(X).any()
+    assert len(told) == (scoring is None)
+    # Where scores tell nothing, it is.
+    with pytest.warns(UserWarning, match="this model is of no use"):
+        search.fit(np.ones((len(y), 1)), y)
+
+
 def test_rows_without_weight_do_not_count(rng):
     X, y = rare(rng)
     X[-1], weights = 1e3, np.ones(len(y))

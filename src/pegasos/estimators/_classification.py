@@ -28,6 +28,8 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
     alpha_counts_: np.ndarray
     _scheme: str
     _is_sparse: bool
+    #: Whether it is the best one of a search whose scoring asks for scores, and not for classes.
+    _is_for_scores = False
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores of the rows of `X`.
@@ -353,6 +355,7 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
         _warnings.of_one_class(
             schedule, certificate, data.rows, codes=data.codes, weights=data.weights,
             balancing=balancing, classes=data.classes, multi_class=data.scheme,
+            is_for_scores=self._is_for_scores,
         )  # fmt: skip
 
     def _warn_of_one_value(self, data: Data) -> None:

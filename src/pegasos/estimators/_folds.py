@@ -140,6 +140,8 @@ class Scoring:
     ) -> None:
         self._score, self._plain = None if scoring is None else get_scorer(scoring), plain
         self._is_theirs = callable(scoring)
+        #: Whether scores or probabilities are asked for, and not which classes are predicted.
+        self.is_of_scores = getattr(self._score, "_response_method", "predict") != "predict"
         # Columns of data frames have names, which functions of the user's may want to use.
         self._rows = given.iloc if hasattr(given, "iloc") else data.X
         self._y = data.y

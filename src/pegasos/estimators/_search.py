@@ -153,6 +153,7 @@ class _Search(BaseEstimator):
         more = few if grid.adopt_if_better(early) else {}
         fitted = data.seen | _public(about) | self._results(task.axes, task.lams, data, more, grid)
         if self.refit:
+            estimator._is_for_scores = task.scoring.is_of_scores
             estimator.set_params(**fitted["best_params_"]).fit(*task.of_rows)
             estimator.__dict__.update(data.seen)
             fitted |= {"best_estimator_": estimator} | _public(vars(estimator))

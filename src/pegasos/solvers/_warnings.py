@@ -154,11 +154,12 @@ def of_one_class(
     classes: np.ndarray,
     multi_class: str,
     balancing: str | None,
+    is_for_scores: bool = False,
 ) -> None:
     """Warn if all training rows are predicted to be of one class: also whether their scores differ.
 
     `codes` are the numbers of rows' classes. `balancing` says how users give rare classes more
-    weight; None: they have done so.
+    weight; None: they have done so. `is_for_scores`: if scores differ, no class is asked for.
     """
     of_classes = np.bincount(codes, weights, minlength=len(classes))
     least = schedule.settings.loss.at_zero
@@ -180,12 +181,14 @@ def of_one_class(
     scores, winners = scored(None)
     if (winners[inside] != few[0]).any():
         return
+    differs = bool((scores[inside] != scores[inside][0]).any())
+    if differs and is_for_scores:
+        return
     helps = [balancing] if balancing and of_classes.max() > _UNEQUAL * of_classes.min() else []
     if len(classes) > 2 and multi_class == "ovr":
         helps.append(parameter("multi_class", "ovo"))
     if not (schedule.settings.loss.curvature or multi_class == "crammer_singer"):
         helps.append(parameter("loss", "squared_hinge"))
-    differs = bool((scores[inside] != scores[inside][0]).any())
     # Hinge losses whose best w is 0 mostly have w = 0 with a larger C as well.
     if not helps or (differs and schedule.settings.lam * of_classes.sum() > _size(rows) ** 2):
         helps.append(_less_regularised(schedule.settings))
