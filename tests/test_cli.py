@@ -954,6 +954,23 @@ def test_too_little_memory_for_a_search_is_told_with_what_helps(tmp_path, rng, c
     assert cli.main([*train, "--memory", give, "--cv-effort", "2"]) == 0
 
 
+@pytest.mark.filterwarnings("default")
+def test_regression_worse_than_a_constant_is_told_what_helps_here(tmp_path, rng, capsys):
+    """TransformedTargetRegressor was advised, a class of Python."""
+    X = rng.normal(size=(300, 3))
+    file = write(tmp_path / "a.npz", X, 1e4 * X[:, 0] + 3e5)
+    train = ["train", str(file), "-o", str(tmp_path / "m.npz"), "--task", "regression"]
+    assert cli.main(train) == 0
+    said = capsys.readouterr().err
+    assert "a constant predicts the training targets better" in said
+    assert "or --cv without --Cs, which tries C in the units of the label" in said
+    assert "sklearn" not in said
+    assert cli.main([*train, "--cv", "3", "--intercept", "free"]) == 0
+    said = capsys.readouterr().err
+    assert "a constant" not in said
+    assert float(re.search(r"training R2 (\S+),", said)[1]) > 0.9
+
+
 def test_a_best_c_at_the_edge_of_the_grid_is_told(tmp_path, capsys):
     X, y = make_blobs(200, 3, centers=4, cluster_std=4.0, random_state=0)
     file = write(tmp_path / "a.npz", X, y)

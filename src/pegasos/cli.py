@@ -99,6 +99,8 @@ _WORDS: dict[str, dict[str, Any]] = {
 class _Options(_validate.Wording):
     """Messages of the package with options in place of parameters: "--tol 0.1"."""
 
+    for_units = "--cv without --Cs, which tries C in the units of the label"
+
     def parameter(self, name: str, *value: Any) -> str:
         from pegasos.estimators._parameters import PARAMETERS
 

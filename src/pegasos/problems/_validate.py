@@ -24,6 +24,9 @@ _REAL, _INTEGER, _BOOLEAN = (float, int, numbers.Real), (int, numbers.Integral),
 class Wording:
     """How messages write parameters and values: as Python does. Other interfaces have their own."""
 
+    #: What suits regression to targets of any size.
+    for_units = "standardised targets (sklearn.compose.TransformedTargetRegressor)"
+
     def parameter(self, name: str, *value: Any) -> str:
         """A parameter, with a value or without: "tol=0.1"."""
         return "=".join([name, *(f"{v:.4g}" if isinstance(v, float) else repr(v) for v in value)])
@@ -47,19 +50,24 @@ def written_by(wording: Wording) -> Generator[None]:
         _wording.reset(token)
 
 
+def wording() -> Wording:
+    """The wording of this thread's messages."""
+    return _wording.get(_PYTHON)
+
+
 def parameter(name: str, *value: Any) -> str:
     """A parameter in a message, with a value or without."""
-    return _wording.get(_PYTHON).parameter(name, *value)
+    return wording().parameter(name, *value)
 
 
 def value_of(name: str, value: Any) -> str:
     """A value of a parameter in a message."""
-    return _wording.get(_PYTHON).value(name, value) or "left out"
+    return wording().value(name, value) or "left out"
 
 
 def _allowed(name: str, values: Iterable[Any]) -> list[str]:
     """Those of the values of a parameter that users can give, in words."""
-    words = (_wording.get(_PYTHON).value(name, value) for value in values)
+    words = (wording().value(name, value) for value in values)
     return [word for word in words if word is not None]
 
 

@@ -11,7 +11,7 @@ from pegasos import _core, _told
 from pegasos.problems import _columns
 from pegasos.problems._certificate import Certificate
 from pegasos.problems._settings import Settings
-from pegasos.problems._validate import parameter
+from pegasos.problems._validate import parameter, wording
 from pegasos.solvers._schedule import GAP, Schedule
 
 # Rows of each class that are asked whether a model tells classes apart, before all rows are.
@@ -225,7 +225,7 @@ def of_constant(
     elif settings.penalize_intercept:
         helps.insert(0, parameter("penalize_intercept", False))
     if np.isfinite(settings.loss.bound):
-        helps.append("standardised targets (sklearn.compose.TransformedTargetRegressor)")
+        helps.append(wording().for_units)
     about, settings = name(k), settings.some([k])
     own, other = settings.told_objectives(np.array([mean_loss[k], least[k]]))
     constant = constants[k] * settings.units[0]
