@@ -982,6 +982,6 @@ def test_a_best_c_at_the_edge_of_the_grid_is_told(tmp_path, capsys):
     for Cs, is_told in ((f"1e-5,{C}", True), (f"{C},{C}", False), (f"{C}", False)):
         assert cli.main([*train, Cs]) == 0
         report = capsys.readouterr().err
-        told = "best at the edge of the grid: --Cs with larger values may score higher\n"
+        told = "the largest C of the grid is best: larger ones (--Cs) may score higher\n"
         assert (told in report) == is_told
-        assert "smaller values" not in report
+        assert "smaller ones" not in report

@@ -257,6 +257,29 @@ def test_score_is_that_of_scoring(rng, data, weighted):
     assert len(set(scores.values())) == 4
 
 
+@pytest.mark.parametrize("cv_effort", ["auto", 0.05])
+def test_edges_tell_where_a_wider_grid_may_score_higher(cv_effort):
+    X, y = make_blobs(200, 3, centers=4, cluster_std=4.0, random_state=0)
+    wide = [1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0]
+    of_linear = {"cv": 3, "cv_effort": cv_effort, "random_state": 0}
+    found, ends = set(), [(i, j) for i in range(7) for j in range(i + 1, 8)]
+    for i, j in ends:
+        search = PegasosClassifierCV(Cs=wide[i:j], refit=False, **of_linear).fit(X, y)
+        means, C = search.cv_results_["mean_test_score"], wide[i:j]
+        best = means == means.max()
+        at = {C[0]: "smallest", C[-1]: "largest"}.get(search.C_)
+        is_told = j - i > 1 and at and best.sum() == 1
+        assert search.edges_ == ({"C": at} if is_told else {})
+        found.add(str(search.edges_))
+    assert len(found) == 3
+    by_lam = PegasosClassifierCV(lams=[10.0, 0.02, 0.01], **of_linear).fit(X, y)
+    assert set(by_lam.edges_) <= {"lam"}
+    of_gamma = KernelPegasosClassifierCV(Cs=[1.0], gammas=[100.0, 1e-3], **of_linear).fit(X, y)
+    assert of_gamma.edges_ == {"gamma": "smallest"}
+    of_words = KernelPegasosClassifierCV(Cs=[1.0], gammas=[100.0, "scale"], **of_linear).fit(X, y)
+    assert of_words.edges_ == {}
+
+
 def test_a_class_that_a_fold_lacks_is_learned_from_the_others(data):
     X, _ = data
     y = np.repeat([0, 1, 2], 30)

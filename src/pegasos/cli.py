@@ -462,12 +462,10 @@ def _report_search(say: Callable[..., None], search: Any) -> None:
         say(f"{values}  {results['mean_test_score'][k]:.4f}{rest}")
     if "max_iter" in search.best_params_:
         say(f"best after {search.best_params_['max_iter']} epochs: more score less")
-    tried, means = results["param_C"], np.nan_to_num(results["mean_test_score"], nan=-np.inf)
-    others = means[tried != search.C_]
-    if len(others) and means.max() > others.max():  # and no tie
-        for edge, kind in ((tried.max(), "larger"), (tried.min(), "smaller")):
-            if edge == search.C_:
-                say(f"best at the edge of the grid: --Cs with {kind} values may score higher")
+    for name, end in search.edges_.items():
+        option = "--Cs" if name == "C" else f"--{name}"
+        others = "larger" if end == "largest" else "smaller"
+        say(f"the {end} {name} of the grid is best: {others} ones ({option}) may score higher")
 
 
 def _layout(args: argparse.Namespace) -> dict[str, Any]:

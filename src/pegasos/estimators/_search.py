@@ -5,7 +5,7 @@ import dataclasses
 import functools
 import inspect
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Integral
 from typing import Any, Self
 
@@ -342,6 +342,7 @@ class _Search(BaseEstimator):
             # But for T, which fitted estimators have per problem.
             **{f"{name}_": results[f"param_{name}"][index].item() for name in ("C", "lam")},
             **{f"{name}_": params[index][name] for name in axes if name in ("gamma", "epsilon")},
+            "edges_": _edges(results, axes, index),
         }
 
 
@@ -382,6 +383,21 @@ def _scores_of(grid: _grid.Grid, n_points: int) -> dict[str, Any]:
         "mean_fit_time": grid.seconds.ravel() / n_scored,
         "dropped": dropped,
     }
+
+
+def _edges(results: dict[str, Any], names: Iterable[str], best: int) -> dict[str, str]:
+    """Searched numbers that are best at an end of those tried, and not in a tie with others."""
+    means = results["mean_test_score"]
+    means = np.where(results["dropped"] | np.isnan(means), -np.inf, means)
+    edges = {}
+    for name in names:
+        tried = results[f"param_{name}"].data
+        is_best = tried == tried[best]
+        if tried.dtype.kind in "if" and not is_best.all():
+            end = {tried.min(): "smallest", tried.max(): "largest"}.get(tried[best])
+            if end is not None and means[is_best].max() > means[~is_best].max():
+                edges[name] = end
+    return edges
 
 
 def _short(number: float) -> float:
@@ -640,6 +656,10 @@ class PegasosClassifierCV(_OfClassifiers, _Linear, Labels, Search):
         with a score of NaN rank last.
     C_, lam_ : float
         The best C and its λ.
+    edges_ : dict
+        Of the searched parameters, those that are best at an end of their grid: "smallest" or
+        "largest" by name, such as ``{"C": "largest"}``. A wider grid may score higher. Parameters
+        are left out whose other values score as well, or that had the value "scale" or "auto".
     best_estimator_ : PegasosClassifier
         Trained on all rows. The search has its fitted attributes, too.
 
@@ -681,7 +701,7 @@ class KernelPegasosClassifierCV(_OfClassifiers, _Kernel, Labels, OfKernel, Searc
 
     Attributes
     ----------
-    cv_results_, scores_, best_params_, best_score_, best_index_, C_, lam_
+    cv_results_, scores_, best_params_, best_score_, best_index_, C_, lam_, edges_
         As in `PegasosClassifierCV`.
     gamma_ : float or str
         The best γ.
@@ -744,7 +764,7 @@ class PegasosRegressorCV(_OfRegressors, _Linear, Targets, Search):
 
     Attributes
     ----------
-    cv_results_, scores_, best_params_, best_score_, best_index_, C_, lam_
+    cv_results_, scores_, best_params_, best_score_, best_index_, C_, lam_, edges_
         As in `PegasosClassifierCV`. No point is dropped.
     epsilon_ : float
         The best epsilon.
@@ -787,7 +807,7 @@ class KernelPegasosRegressorCV(_OfRegressors, _Kernel, Targets, OfKernel, Search
 
     Attributes
     ----------
-    cv_results_, scores_, best_params_, best_score_, best_index_, C_, lam_, epsilon_
+    cv_results_, scores_, best_params_, best_score_, best_index_, C_, lam_, edges_, epsilon_
         As in `PegasosRegressorCV`.
     gamma_ : float or str
         The best γ.
