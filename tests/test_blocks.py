@@ -35,6 +35,7 @@ from pegasos import (
     _core,
     cli,
 )
+from pegasos.estimators import _search
 from pegasos.io import _readers
 from pegasos.io._checkpoint import CheckpointDue
 from pegasos.solvers import _blocks, _rounds
@@ -616,6 +617,32 @@ def test_a_search_trains_the_problems_of_its_folds(tmp_path, rng, solver, scorin
     blocks.memory = 50_000
     with pytest.raises(ValueError, match="is too little for 18 problem"):
         PegasosClassifierCV(**some).fit(blocks)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("effort", ["auto", 3, 0.5])
+def test_progress_of_a_search_tells_the_share_that_is_done(
+    tmp_path, rng, solver, effort, monkeypatch
+):
+    told = []
+
+    class Watched(_search.Progress):
+        def update(self, look):
+            told.append(look()[:2])
+
+    monkeypatch.setattr(_search, "Progress", Watched)
+    X, y, _ = make(rng, "dense", "targets")
+    blocks = Blocks((X, y), cache=tmp_path, memory=MEMORY)
+    options = {"lams": [1e-3, 1.0], "epsilons": [0.1, 1.0], "cv": 3, "refit": False}
+    PegasosRegressorCV(solver=solver, cv_effort=effort, **options).fit(blocks)
+    done, total = np.array(told).T
+    assert (np.diff(done) >= 0).all()
+    most = {"auto": 16, 3: 3}.get(effort, 0)
+    assert (total == 2 * most).all()
+    if effort == 3:
+        assert done[0] < 1
+        assert done[-1] > 5
+        assert (done <= total).all()
 
 
 def test_a_search_of_rows_that_fit_into_memory_is_that_of_arrays(tmp_path, rng):

@@ -537,9 +537,7 @@ def test_ctrl_c_keeps_the_model_so_far(tmp_path, rows):
 
 
 @pytest.mark.parametrize("resume", [False, True])
-def test_ctrl_c_names_no_checkpoint_of_an_earlier_run(
-    tmp_path, small, resume, monkeypatch, capsys
-):
+def test_ctrl_c_names_no_checkpoint_of_an_earlier_run(tmp_path, small, resume, monkeypatch, capsys):
     half = str(tmp_path / "half.npz")
     train = ["train", small[0], "-o", tmp_path / "new.npz", "-q", "--checkpoint", half]
     assert main(*train) == 0

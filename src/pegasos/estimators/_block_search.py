@@ -69,9 +69,10 @@ class BlockFolds:
         that returns the progress. The checkpoints of `search` are written at times, and at the end.
         """
         began, effort = time.perf_counter(), search.cv_effort
-        by_epochs, most = isinstance(effort, Integral), machine.max_iter
+        by_epochs, most, total = isinstance(effort, Integral), machine.max_iter, 0
         if by_epochs or effort == "auto":
             most = int(min(_grid.MOST_EPOCHS if effort == "auto" else effort, most))
+            total = most * grid.epochs[..., 0].size
         schedule = self._schedule(machine, lams)
         if state:
             schedule.restore(state)
@@ -85,8 +86,13 @@ class BlockFolds:
                 stands = where, schedule.n_iter, schedule.progress()[0]
                 search._checkpoints.write(search, grid.state() | state, stands)
 
+        def progress() -> tuple[float, int, str]:
+            now, _, note = schedule.progress()
+            before = np.minimum(grid.epochs[..., 0], most).sum()
+            return before + min(now, most), total, note
+
         def on_progress() -> None:
-            tell(schedule.progress)
+            tell(progress)
             if search._checkpoints is not None:
                 search._checkpoints.watch()
 

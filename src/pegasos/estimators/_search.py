@@ -133,22 +133,26 @@ class _Search(BaseEstimator):
 
         shape = [len(axis) for axis in task.axes.values()]
         with Progress(type(self).__name__, self.verbose) as progress:
+
+            def tell(done: int, of: int) -> None:
+                if task.on_disk is None:  # which tells its passes
+                    progress.update(lambda: (done, of, ""))
+
             grid, early = (
                 _grid.Grid(
-                    shape, len(task.folds), len(data.columns), functools.partial(score, more), tell
+                    shape, len(task.folds), len(data.columns), functools.partial(score, more), of
                 )
-                for more, tell in (
-                    ({}, lambda *done: progress.update(lambda: (*done, ""))),
-                    (few, lambda *_: None),
-                )
-            )  # fmt: skip
+                for more, of in (({}, tell), (few, lambda *_: None))
+            )
             if task.on_disk is None:
                 self._train(task, grid, early)
             else:
-                state, tell = grid.restore(self.__dict__.pop("_resumed", {})), progress.update
+                state = grid.restore(self.__dict__.pop("_resumed", {}))
                 for where, machine in self._variants(estimator, task.axes):
                     if not grid.epochs[where].all():  # a checkpoint may have its scores
-                        task.on_disk.search(self, machine, task.lams, where, grid, state, tell)
+                        task.on_disk.search(
+                            self, machine, task.lams, where, grid, state, progress.update
+                        )
                         state = {}
         more = few if grid.adopt_if_better(early) else {}
         fitted = data.seen | _public(about) | self._results(task.axes, task.lams, data, more, grid)

@@ -37,7 +37,7 @@ class Progress:
             except ImportError:
                 pass
             else:
-                self._bar = tqdm(total=0, desc=self.description, unit="row", unit_scale=True)
+                self._bar = tqdm(total=0, desc=self.description, unit_scale=True)
         return self
 
     def update(self, position: Position) -> None:

@@ -641,9 +641,9 @@ class BlockSchedule(Passes):
             return self.coef.copy(), self.problems["intercept"].copy()
         return self.w.copy(), self._intercept_of(self.dual)
 
-    def progress(self) -> tuple[int, int, str]:
-        """Rows visited, 0, and the pass, with the largest gap once it is known."""
-        n = self.n_rows * self.n_passes + self.n_rows * self.n_loads // self.loads.n_loads
+    def progress(self) -> tuple[float, int, str]:
+        """Passes so far, 0, and the pass, with the largest gap once it is known."""
+        n = self.n_passes + self.n_loads / self.loads.n_loads
         return n, 0, self._with_gap(f"pass {self.n_passes + 1}")
 
     # ---- Saving ----------------------------------------------------------------------------------
