@@ -249,7 +249,7 @@ static int run_newton(kernel_fit *f)
         return status;
     pegasos_found(factor.rows.n_rows, factor.rows.n_features, factor.memory, &found);
     pegasos_make_feasible(&f->targets, problem.free_intercept, own.a, f->arrays.a);
-    s->before = s->n_runs == 0 ? r->n_epochs : s->before;
+    s->before = s->newton == 0 ? r->n_epochs : s->before;
     s->n_runs++;
     s->newton += found.n_epochs;
     r->n_epochs += found.n_epochs;

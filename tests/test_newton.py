@@ -289,3 +289,15 @@ def test_a_fit_that_is_stopped_in_its_sample_draws_it_again(rng, layout, dtype):
         cut, n_stops = fitted(stops)
         assert n_stops == len(stops)
         np.testing.assert_array_equal(cut, whole)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_kernel_machines_go_on_by_newton_plan_after_plan(rng):
+    """States were refused as damaged once a second plan had run Newton's method."""
+    X, y = make_rows(rng, n=30, d=20)
+    clf = KernelPegasosClassifier(
+        lam=0.01, solver="newton", tol=None, max_iter=3, warm_start=True, random_state=0
+    )
+    for n_epochs in (3, 6, 9, 12):
+        assert clf.fit(X, y).n_iter_ >= n_epochs
+        assert list(clf.solver_epochs_)[:2] == ["pegasos", "newton"]
