@@ -451,6 +451,45 @@ def test_a_damaged_pickle_is_refused(name):
     clf.fit(X, y)  # the state itself is as good as before
 
 
+@pytest.fixture(params=["pegasos", "sdca", "kernel sdca", "joint"])
+def of_another_version(request):
+    """What unpickles from a version that told no layout, and from one with another; and its rows."""
+    joint = PegasosClassifier, {"multi_class": "crammer_singer", "tol": None, "max_iter": 3}
+    kind, options = WARM.get(request.param, joint)
+    clf, X, y = warm(kind, **options)
+    kept = clf.__getstate__()
+    unpickled = []
+    for layout in ({}, {"_layout": kept.pop("_layout") + 1}):
+        unpickled.append(kind.__new__(kind))
+        unpickled[-1].__setstate__(kept | layout)
+    return unpickled, X, y
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_pickle_of_another_version_says_so(of_another_version):
+    """Its model predicts, and a fit that begins anew may be gone on with again."""
+    unpickled, X, y = of_another_version
+    for clf in unpickled:
+        clf.predict(X)
+        for other in (clf, pickle.loads(pickle.dumps(clf))):
+            with pytest.raises(
+                ValueError, match=r"state of this .* saved by another version of pegasos"
+            ):
+                other.fit(X, y)
+        clf.set_params(warm_start=False).fit(X, y)
+        clf.set_params(warm_start=True).fit(X, y).fit(X, y)
+
+
+def test_pieces_may_follow_a_fit_of_another_version(rng):
+    """What is kept of a fit without warm_start has no memory that versions lay out otherwise."""
+    X, y = make_rows(rng, n=40, d=5)
+    clf = PegasosClassifier(random_state=0).fit(X, y)
+    kept = clf.__getstate__()
+    del kept["_layout"]
+    clf.__setstate__(kept)
+    clf.partial_fit(X, y)
+
+
 def edited(state):
     """States of which one number of an array is another one, and what that is."""
     for name, array in state.items():

@@ -47,7 +47,7 @@ _FITTING: weakref.WeakValueDictionary[int, _Fit] = weakref.WeakValueDictionary()
 # one.
 _OPTIONAL = (
     "feature_names_in_", "alpha_counts_", "objective_", "dual_objective_", "duality_gap_", "_state",
-    "_ended", "_fingerprint", "_gamma",
+    "_ended", "_is_foreign", "_fingerprint", "_gamma",
 )  # fmt: skip
 
 
@@ -243,6 +243,8 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
     _state: dict[str, np.ndarray]
     _ended: dict[str, np.ndarray]
 
+    #: Whether `_state` is of a version of pegasos that lays out the memory of fits otherwise.
+    _is_foreign = False
     #: Of fits of the command line: where they are kept, and what models say of their file.
     _checkpoints: Any = None
     _of_file: Any = types.MappingProxyType({})
@@ -303,6 +305,14 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
             return self
 
     # ---- Inside ----------------------------------------------------------------------------------
+
+    def __getstate__(self) -> Any:
+        return super().__getstate__() | {"_layout": _state.layout()}
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        own = dict(kept)
+        is_foreign = own.pop("_layout", None) != _state.layout()
+        super().__setstate__(own | ({"_is_foreign": True} if is_foreign else {}))
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Data]:
         """What a call of `fit` trains: its schedule and its data."""
@@ -424,6 +434,11 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
 
     def _check_unchanged(self, settings: Settings, data: Data) -> None:
         """Raise unless training can go on from the state that is kept."""
+        if self._is_foreign and "squared_norm" not in self._state:  # see `Schedule.remains`
+            raise ValueError(
+                f"the state of this {type(self).__name__} was saved by another version of pegasos, "
+                "from which no fit can go on; clone the estimator to begin anew"
+            )
         choices = self._choices(settings)
         if self.lam is not None:
             del choices["C"]

@@ -4,6 +4,7 @@ A state is a dictionary of arrays (`Schedule.state`). Its numbers become sizes, 
 divisors and numbers of steps, so that a wrong one could end in a crash, or never.
 """
 
+import functools
 import zlib
 from collections.abc import Iterator
 from typing import Any
@@ -22,6 +23,7 @@ _LARGEST, _MOST_ROWS = 2**62, 2**40
 _SETTINGS = ("lam", "intercept_scaling", "free_intercept")
 
 
+@functools.cache
 def layout() -> int:
     """A checksum of how the memory of fits is laid out, which versions may change.
 
