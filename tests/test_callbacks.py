@@ -152,3 +152,32 @@ def test_a_callback_that_fails_leaves_the_estimator_as_it_was(data):
     with pytest.raises(RuntimeError, match="no disk"):
         clf.fit(X, y)
     assert not hasattr(clf, "coef_")
+
+
+def test_a_fit_within_a_fit_is_refused_and_ends_no_callbacks(data):
+    """Callbacks of the outer fit were let go of when the inner one was refused."""
+    X, y = data
+    recorder = Recorder()
+    clf = PegasosClassifier(lam=0.01, tol=None, max_iter=4, random_state=0)
+
+    class Nested(Recorder):
+        def on_fit_task_end(self, estimator, context, **told):
+            with pytest.raises(RuntimeError, match=r"while this .* is being fitted"):
+                clf.fit(X, y)
+            assert not hasattr(recorder, "torn_down")
+            return False
+
+    clf.set_callbacks(recorder, Nested()).fit(X, y)
+    assert recorder.torn_down
+    assert recorder.epochs
+
+
+def test_a_callback_that_fails_at_the_beginning_is_let_go_of(data):
+    class Failing(Recorder):
+        def on_fit_task_begin(self, estimator, context, **data):
+            raise OSError("no room")
+
+    failing = Failing()
+    with pytest.raises(OSError, match="no room"):
+        PegasosClassifier().set_callbacks(failing).fit(*data)
+    assert failing.torn_down

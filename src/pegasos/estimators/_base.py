@@ -19,12 +19,7 @@ from sklearn.utils.validation import validate_data
 
 from pegasos import _core, kernels
 from pegasos.estimators import _parameters
-from pegasos.estimators._callbacks import (
-    CallbackSupportMixin,
-    StopRequestedError,
-    Watch,
-    with_callbacks,
-)
+from pegasos.estimators._callbacks import CallbackSupportMixin, StopRequestedError, Watch
 from pegasos.io._blocks import Blocks
 from pegasos.io._checkpoint import CheckpointDue
 from pegasos.io._progress import Progress
@@ -104,37 +99,6 @@ def one_at_a_time(estimator: Any, method: str) -> Generator[None]:
         yield
     finally:
         del this  # or a traceback would keep it
-
-
-def whole(fit: Any) -> Any:
-    """Decorate `fit`: its plan is over once the caller has the model, and not before.
-
-    If it were over when the model is kept, a warm start would train a second time after a Ctrl-C
-    that came too late to stop the fit. So what is kept is a state that the next fit completes,
-    with nothing left to do, and beside it `_ended`, the state of the same model if the fit returns.
-
-    This is a function of Python's, since scikit-learn's metadata routing asks no others.
-    """
-    fit = with_callbacks(fit)
-
-    @functools.wraps(fit)
-    def call(estimator: Any, *arguments: Any, **options: Any) -> Any:
-        kept, to_complete = estimator.__dict__, None
-        try:
-            kept.pop("_ended", None)
-            fit(estimator, *arguments, **options)
-            ended = kept.pop("_ended", None)
-            if ended is not None:
-                # The interpreter runs signal handlers after calls, and below there are none;
-                # debuggers, which look at every line, make some.
-                to_complete, estimator._state = estimator._state, ended
-            return estimator
-        except KeyboardInterrupt:
-            if to_complete is not None:
-                estimator._state = to_complete
-            raise
-
-    return call
 
 
 class CommonMixin:
@@ -249,7 +213,6 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
     _checkpoints: Any = None
     _of_file: Any = types.MappingProxyType({})
 
-    @whole
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Train on the rows of `X`.
 
@@ -284,25 +247,40 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
             several labels, or no row has it. If a constant predicts the targets of a regressor
             better, by its loss. If w = 0 is the model of one class.
         """
-        with one_at_a_time(self, "fit"):
-            _parameters.check(self)
-            schedule, data = self._prepare(X, y, sample_weight)
-            watch = self._watch(data.X, None if data.is_elsewhere else data.y)
-            before = self.__dict__.copy()
-            so_far = functools.partial(self._so_far, schedule, data)
-            try:
-                with _core.Keeping(vars(self), _OPTIONAL, so_far) as take:
-                    certificate, is_over = self._train(schedule, data, watch, **self._plan())
-                    take(self._concluded(schedule, data, certificate, is_over))
-            except KeyboardInterrupt:
-                _core.finish(functools.partial(self._write_checkpoint, schedule, data))
-                raise
-            try:
-                watch.end()
-            except Exception:
-                _core.change(vars(self), before, list(vars(self)))
-                raise
+        kept, to_complete = self.__dict__, None
+        try:
+            kept.pop("_ended", None)
+            with one_at_a_time(self, "fit"):
+                _parameters.check(self)
+                schedule, data = self._prepare(X, y, sample_weight)
+                so_far, before = functools.partial(self._so_far, schedule, data), kept.copy()
+                with self._watch(data.X, None if data.is_elsewhere else data.y) as watch:
+                    try:
+                        with _core.Keeping(kept, _OPTIONAL, so_far) as take:
+                            trained = self._train(schedule, data, watch, **self._plan())
+                            take(self._concluded(schedule, data, *trained))
+                    except KeyboardInterrupt:
+                        _core.finish(functools.partial(self._write_checkpoint, schedule, data))
+                        raise
+                    try:
+                        watch.end()
+                    except Exception:
+                        _core.change(kept, before, list(kept))
+                        raise
+            # The plan is over once the caller has the model, and not before: else a warm start
+            # would train a second time after a Ctrl-C that came too late to stop the fit. So what
+            # is kept is a state that the next fit completes, with nothing left to do, and beside it
+            # `_ended`, the state of the same model if the fit returns.
+            ended = kept.pop("_ended", None)
+            if ended is not None:
+                # The interpreter runs signal handlers after calls, and below there are none;
+                # debuggers, which look at every line, make some.
+                to_complete, self._state = self._state, ended
             return self
+        except KeyboardInterrupt:
+            if to_complete is not None:
+                self._state = to_complete
+            raise
 
     # ---- Inside ----------------------------------------------------------------------------------
 
@@ -531,7 +509,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
     def _concluded(
         self, schedule: Any, data: Data, certificate: Any, is_over: bool
     ) -> dict[str, Any]:
-        """Attributes of a fit that `_train` has made; warns if it stopped early. See `whole`.
+        """Attributes of a fit that `_train` has made; warns if it stopped early. See `fit`.
 
         Where there is no certificate, since no rows were asked for one, there is no warning.
         """

@@ -4,9 +4,9 @@ With an older scikit-learn nothing of this exists, and nothing happens.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-__all__ = ["CallbackSupportMixin", "StopRequestedError", "Watch", "with_callbacks"]
+__all__ = ["CallbackSupportMixin", "StopRequestedError", "Watch"]
 
 try:
     from sklearn import callback as _callback
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 else:
     CallbackSupportMixin = getattr(_callback, "CallbackSupportMixin", _Nothing)
-with_callbacks: Any = getattr(_callback, "with_callbacks", lambda method: method)
+_with_callbacks: Any = getattr(_callback, "with_callbacks", lambda method: method)
+# Lets callbacks of an estimator end, as scikit-learn does at the end of what it decorates.
+_tear_down = _with_callbacks(lambda estimator: None)
 
 
 class StopRequestedError(Exception):
@@ -33,16 +35,27 @@ class StopRequestedError(Exception):
 
 
 class Watch:
-    """Tells an estimator's callbacks of a fit of `data` and of each of its epochs."""
+    """Tells an estimator's callbacks of a fit of `data`, a block, and of each of its epochs."""
 
     def __init__(self, estimator: Any, max_epochs: int | None, **data: Any) -> None:
-        self.estimator, self.data = estimator, data
+        self.estimator, self.max_epochs, self.data = estimator, max_epochs, data
         #: Whether anyone listens. Where nobody does, the estimator is left alone: a second Ctrl-C
         #: can cut scikit-learn's clearing up short.
         self.is_needed = bool(getattr(estimator, "_skl_callbacks", None))
+
+    def __enter__(self) -> Self:
         if self.is_needed:
-            self._fit = estimator._init_callback_context(max_subtasks=max_epochs)
-            self._fit.call_on_fit_task_begin(estimator=estimator, **data)
+            try:
+                self._fit = self.estimator._init_callback_context(max_subtasks=self.max_epochs)
+                self._fit.call_on_fit_task_begin(estimator=self.estimator, **self.data)
+            except BaseException:
+                _tear_down(self.estimator)
+                raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.is_needed:
+            _tear_down(self.estimator)
 
     def epoch(
         self, attributes: Callable[[], dict[str, Any]], standing: Callable[[], dict[str, Any]]
