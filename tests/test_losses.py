@@ -179,7 +179,7 @@ def test_solvers_climb_to_the_optimum(rng, layout, dtype, intercept, loss, solve
     c, (n, d), (y, z) = rng.uniform(0.2, 2, len(y)), X.shape, make_targets(rng, y, loss)
     fits = _core.Fits(1, n, d)
     table = _core.solve(
-        rows_of(X, layout, dtype), core_targets(loss, y, z, c), 0, (X**2).sum(axis=1), fits,
+        rows_of(X, layout, dtype), core_targets(loss, y, z, c), (X**2).sum(axis=1), fits,
         np.full(1, 100_000), lams=np.array([LAM]), tol=1e-9, free_intercept=intercept == "free", seed=0,
         intercept_scaling=float(intercept == "penalized"), solver=solver,
         watch=_core.Watch(),
@@ -209,7 +209,7 @@ def test_losses_with_corners_are_solved_as_both_objectives_say(
     c, (n, d), (y, z) = rng.uniform(0.2, 2, len(y)), X.shape, make_targets(rng, y, loss)
     fits = _core.Fits(1, n, d)
     table = _core.solve(
-        rows_of(X, layout, dtype), core_targets(loss, y, z, c), 0, (X**2).sum(axis=1), fits,
+        rows_of(X, layout, dtype), core_targets(loss, y, z, c), (X**2).sum(axis=1), fits,
         np.full(1, 100_000), lams=np.array([LAM]), tol=1e-7, free_intercept=intercept == "free", seed=0,
         intercept_scaling=float(intercept == "penalized"), solver=solver,
         watch=_core.Watch(),
@@ -251,7 +251,7 @@ def test_outputs_of_the_squared_error_begin_at_their_optimum(rng, layout, dtype,
         for _ in range(len(stops) + 1):
             with contextlib.suppress(KeyboardInterrupt):
                 _core.solve(
-                    rows_of(X, layout, dtype), targets, 0, (X**2).sum(axis=1), fits,
+                    rows_of(X, layout, dtype), targets, (X**2).sum(axis=1), fits,
                     np.full(20, 100), lams=np.full(20, LAM), tol=1e-9, seed=0,
                     intercept_scaling=float(intercept == "penalized"), together=True,
                     free_intercept=intercept == "free", solver=_core.AUTO,

@@ -276,7 +276,7 @@ def test_a_fit_that_is_stopped_in_its_sample_draws_it_again(rng, layout, dtype):
         while True:
             try:
                 _core.solve(
-                    rows, _core.Targets(y), 0, norms, fits, np.full(1, 500), lams=np.array([1e-3]), tol=1e-5,
+                    rows, _core.Targets(y), norms, fits, np.full(1, 500), lams=np.array([1e-3]), tol=1e-5,
                     intercept_scaling=1.0, free_intercept=False, seed=3, solver=_core.AUTO,
                     watch=_core.Watch(tell, every=3e3),
                 )  # fmt: skip

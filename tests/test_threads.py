@@ -289,7 +289,7 @@ class Solved:
 
     def solve(self, n_threads):
         _core.solve(
-            self.rows, self.targets, 0, self.norms, self.fits, np.array([500]), lams=np.array([1e-3]),
+            self.rows, self.targets, self.norms, self.fits, np.array([500]), lams=np.array([1e-3]),
             intercept_scaling=1.0, free_intercept=False, tol=1e-3, seed=0, solver=_core.NEWTON,
             watch=_core.Watch(every=1.0), n_threads=n_threads,
         )  # fmt: skip

@@ -210,7 +210,6 @@ class Fits:
     ) -> Self: ...
     @staticmethod
     def n_bytes(n_rows: int, n_features: int) -> int: ...
-    def __getitem__(self, some: slice, /) -> Fits: ...
     def standings(self) -> _Table: ...
     def begin_at(
         self, a: _Doubles, coef: _Doubles | None = ..., intercept: _Doubles | None = ...
@@ -222,9 +221,9 @@ class Fits:
     ) -> bool: ...  # fmt: skip
 
 def solve(
-    rows: Rows, targets: Targets, first: int, norms: _Doubles, fits: Fits, max_epochs: _Ints, *,
+    rows: Rows, targets: Targets, norms: _Doubles, fits: Fits, max_epochs: _Ints, *,
     lams: _Doubles, intercept_scaling: float, free_intercept: bool, tol: float, seed: int,
-    solver: int, together: bool = ..., to_the_end: bool = ..., watch: Watch, n_threads: int = ...,
+    solver: int, together: bool = ..., watch: Watch, n_threads: int = ..., n_jobs: int = ...,
 ) -> _Table | None: ...  # fmt: skip
 
 NEWTON_MOST: Final[int]

@@ -1847,11 +1847,6 @@ cdef class Fits:
         require_size(n_rows, n_features)
         return pegasos_kept(n_rows, n_features)
 
-    def __getitem__(self, slice some):
-        """Some of them, in the same memory."""
-        part = self.memory[some]
-        return Fits(len(part), self.n_rows, self.n_features, part)
-
     # ---- What they have found so far ----
 
     def standings(self):
@@ -1947,9 +1942,8 @@ cdef pegasos_problem problem_of(pegasos_loss loss, double intercept_scaling, bin
 
 
 cdef int require_problem(const pegasos_problem *problem, Targets targets, int64_t n, int64_t d,
-                         int64_t value_bytes, int64_t first, Fits fits,
-                         const int64_t[::1] max_epochs, const double[::1] lams,
-                         const double[::1] norms) except -1:
+                         int64_t value_bytes, Fits fits, const int64_t[::1] max_epochs,
+                         const double[::1] lams, const double[::1] norms) except -1:
     """Raise a ValueError unless arguments say what to solve, and where."""
     cdef int64_t n_problems = fits.c.shape[0]
     require(fits.n_rows == n and fits.n_features == d, "fits must be of n_rows and n_features")
@@ -1958,13 +1952,11 @@ cdef int require_problem(const pegasos_problem *problem, Targets targets, int64_
     require(not (problem.free_intercept and problem.intercept_scaling),
             "a free intercept has no scaling")
     require(problem.free_intercept or problem.loss.nu == 0, "one class has a free intercept")
-    require(0 <= first <= targets.n_problems - n_problems and targets.c.n == n
-            and n_problems == max_epochs.shape[0],
-            "targets must be of n_rows, and fits and max_epochs of problems that they have")
+    require(targets.c.n == n and n_problems == targets.n_problems == max_epochs.shape[0],
+            "targets must be of n_rows, and fits and max_epochs of their problems")
     require(norms.shape[0] == n, "norms must have n_rows entries")
     require_indices(max_epochs, 0, LARGEST // n - 1, "max_epochs must be in [0, 2**62/n_rows - 1)")
-    return require(fits.can_go_on(problem[0], NULL if targets.epsilons == NULL
-                                  else targets.epsilons + first, value_bytes, False),
+    return require(fits.can_go_on(problem[0], targets.epsilons, value_bytes, False),
                    "fits must be some which can go on")
 
 
@@ -1978,70 +1970,81 @@ cdef pegasos_options options_of(double tol, int64_t solver, Watch watch) except 
     return options
 
 
-def solve(Rows rows not None, Targets targets not None, int64_t first,
-          const double[::1] norms not None, Fits fits not None,
-          const int64_t[::1] max_epochs not None, *, const double[::1] lams not None,
-          double intercept_scaling, bint free_intercept, double tol, uint64_t seed, int64_t solver,
-          bint together=False, bint to_the_end=True, Watch watch not None, int64_t n_threads=1):
-    """Solve problems `first`, `first` + 1, ..., one after the other; returns `fits.standings()`.
+def solve(Rows rows not None, Targets targets not None, const double[::1] norms not None,
+          Fits fits not None, const int64_t[::1] max_epochs not None, *,
+          const double[::1] lams not None, double intercept_scaling, bint free_intercept,
+          double tol, uint64_t seed, int64_t solver, bint together=False, Watch watch not None,
+          int64_t n_threads=1, int64_t n_jobs=1):
+    """Solve problems, one after the other, or `n_jobs` side by side; returns `fits.standings()`.
 
     None: numbers overflow. There is one of `fits` for each. See ``pegasos_solve_one``. Problems of
-    the squared error may begin `together`, see ``pegasos_solve_squares``; unless `to_the_end`, that
-    is all.
-    Threads share the passes of Newton's method, which changes no bit.
+    the squared error may begin `together`, see ``pegasos_solve_squares``. `n_threads` share the
+    passes of Newton's method, with each of the jobs as many, which changes no bit.
     """
-    cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, n_problems = fits.c.shape[0]
-    cdef int64_t k, size = 1
-    cdef int status = PEGASOS_DONE
-    cdef pegasos_problem problem
-    cdef pegasos_options options
-    cdef pegasos_targets own
-    cdef Pool pool = None
-    cdef Closing alone = None
-    cdef Room room
-    problem = problem_of(targets.c.loss, intercept_scaling, free_intercept)
-    require_problem(&problem, targets, n, d, rows.c.value_bytes, first, fits, max_epochs, lams,
-                    norms)
+    cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, n_problems = fits.c.shape[0], k
+    cdef pegasos_problem problem = problem_of(targets.c.loss, intercept_scaling, free_intercept)
+    cdef bint is_finite = True
+    require_problem(&problem, targets, n, d, rows.c.value_bytes, fits, max_epochs, lams, norms)
     require(not together or targets.c.loss.kind == PEGASOS_SQUARED_ERROR,
             "only problems of the squared error begin together")
+    require(n_jobs >= 1, "n_jobs must be at least 1")
     for k in range(n_problems if together else 0):
         require(lams[k] == lams[0] and max_epochs[k] == max_epochs[0],
                 "problems that begin together must have the same lam and max_epochs")
     problem.rows = &rows.c
     problem.weights = targets.c.weights
-    options = options_of(tol, solver, watch)
-    options.seed = seed
-    if solver != PEGASOS_ASCENT and (to_the_end or together) and pegasos_gains_by_blas(d):
-        options.blas, alone = blas(), one_thread_of_blas()
-    if together:
-        size = pegasos_squares_room(&rows.c, n_problems)
-    if to_the_end:
-        size = max(size, pegasos_room(&rows.c))
-    room = Room(size)
-    if n_threads > 1:
-        pool = Pool(n_threads)
-        pool.start()
-        options.threads = &pool.threads
-    with nogil:
+
+    def solve_some(int64_t begin, int64_t end, tell, bint is_beginning=False,
+                   int64_t n_shares=n_threads // n_jobs):
+        nonlocal is_finite
+        cdef Watch own = Watch(tell, every=watch.c.every, by_epochs=watch.c.by_epochs)
+        cdef pegasos_problem of_one = problem
+        cdef pegasos_options options = options_of(tol, solver, own)
+        cdef pegasos_targets those
+        cdef int64_t k
+        cdef int status = PEGASOS_DONE
+        cdef Pool pool = None
+        cdef Closing alone = None
+        cdef Room room
+        if not is_finite:
+            return
+        options.seed = seed
+        if solver != PEGASOS_ASCENT and pegasos_gains_by_blas(d):
+            options.blas, alone = blas(), one_thread_of_blas()
+        room = Room(max(pegasos_room(&rows.c) if begin < end else 0,
+                        pegasos_squares_room(&rows.c, n_problems) if is_beginning else 0))
+        if n_shares > 1:
+            pool = Pool(n_shares)
+            pool.start()
+            options.threads = &pool.threads
+        with nogil:
+            if is_beginning:
+                options.max_epochs, of_one.lam, those = max_epochs[0], lams[0], targets.of(0)
+                of_one.targets = those.values
+                status = pegasos_solve_squares(n_problems, &of_one, &options, those.labels,
+                                               &norms[0], &fits.c[0, 0], room.at)
+            for k in range(begin, end if status == PEGASOS_DONE else begin):
+                options.max_epochs, of_one.lam, those = max_epochs[k], lams[k], targets.of(k)
+                of_one.targets, of_one.loss = those.values, those.loss
+                status = pegasos_solve_one(&of_one, &options, those.labels, &norms[0],
+                                           &fits.c[k, 0], room.at)
+                if status != PEGASOS_DONE:
+                    break
+        if pool is not None:
+            pool.close()
+        if alone is not None:
+            alone.end()
+        if own.answer(status) == PEGASOS_OVERFLOW:
+            is_finite = False
+
+    if n_jobs == 1:
+        solve_some(0, n_problems, watch.tell, together)
+    else:
         if together:
-            options.max_epochs, problem.lam = max_epochs[0], lams[0]
-            own = targets.of(first)
-            problem.targets = own.values
-            status = pegasos_solve_squares(n_problems, &problem, &options, own.labels, &norms[0],
-                                           &fits.c[0, 0], room.at)
-        for k in range(n_problems if to_the_end and status == PEGASOS_DONE else 0):
-            options.max_epochs, problem.lam = max_epochs[k], lams[k]
-            own = targets.of(first + k)
-            problem.targets, problem.loss = own.values, own.loss
-            status = pegasos_solve_one(&problem, &options, own.labels, &norms[0], &fits.c[k, 0],
-                                       room.at)
-            if status != PEGASOS_DONE:
-                break
-    if pool is not None:
-        pool.close()
-    if alone is not None:
-        alone.end()
-    return None if watch.answer(status) == PEGASOS_OVERFLOW else fits.standings()
+            solve_some(0, 0, watch.tell, True, n_threads)
+        share([functools.partial(solve_some, k, k + 1) for k in range(n_problems)], n_jobs,
+              watch.tell)
+    return fits.standings() if is_finite else None
 
 
 def kernel_solve(Columns columns not None, factor not None, Targets targets not None,
@@ -2060,8 +2063,7 @@ def kernel_solve(Columns columns not None, factor not None, Targets targets not 
     cdef int64_t n = columns.c.n_rows, k
     cdef pegasos_problem problem = problem_of(targets.c.loss, intercept_scaling, free_intercept)
     cdef bint is_finite = True
-    require_problem(&problem, targets, n, 0, columns.c.value_bytes, 0, fits, max_epochs, lams,
-                    norms)
+    require_problem(&problem, targets, n, 0, columns.c.value_bytes, fits, max_epochs, lams, norms)
     require(rank >= 0, "rank must not be negative")
     require(columns.c.place != NULL, "there must be places")
     require(n_jobs == 1 or columns.z is None or columns.c.is_all_at_once,

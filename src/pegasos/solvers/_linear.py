@@ -321,8 +321,6 @@ class Linear:
 
         `places` is -1 for each feature, before and after the call.
         """
-        if part.inside is None:
-            return self.rows, self.problem.targets, self.norms
         rows, columns = self.rows.part(part.inside, places)
         is_same = columns is part.columns or np.array_equal(part.columns, columns)
         new = dataclasses.replace(part, columns=columns)
@@ -364,61 +362,46 @@ class Linear:
         then completes the one that was interrupted. A last iteration of several epochs may end
         after `max_iter`. Without `tol`, all epochs are made.
         """
-        n, rows, last = len(self.base), self.rows, self.base + self._earlier + max(max_iter, 0)
+        n, rows, settings = len(self.base), self.rows, self.settings
+        last = self.base + self._earlier + max(max_iter, 0)
+        last = np.minimum(last, 2**62 // rows.shape[0] - 2)
         # Threads that are left over share the passes of Newton's method.
         is_long = rows.size >= _MANY and rows.seconds(_core.NEWTON) >= _LONG
-        last = np.minimum(last, 2**62 // rows.shape[0] - 2)
-        are_squares = self._are_squares(last)
+        n_shares = n_threads if is_long and self.method != "sdca" else 1
         solve = functools.partial(
-            self._solve, tol=-1.0 if tol is None else tol, last=last,
-            n_shares=n_threads // n if is_long and self.method != "sdca" else 1,
+            _core.solve, intercept_scaling=settings.constant_feature,
+            free_intercept=settings.free_intercept, tol=-1.0 if tol is None else tol,
+            seed=self.seed, solver=METHODS[self.method],
         )  # fmt: skip
+        lams, unused = self.problem.lams, list[np.ndarray]()
 
-        def solve_parts(which: slice, tell: Callable[[], None]) -> None:
-            places = np.full(self.shape[1] if rows.is_sparse else 0, -1, np.int64)
-            for part in self.parts[which]:
-                table[part.problems] = solve(tell, part, part.problems, places=places)
-                tell()  # which most problems are too short to call
+        def solve_part(part: Part, tell: Callable[[], None]) -> None:
+            places = unused.pop() if unused else np.full(self.shape[1] * rows.is_sparse, -1)
+            of_part = self._open(part, places)
+            unused.append(places)
+            found = solve(
+                *of_part, part.fits, last[part.problems], lams=lams[part.problems],
+                n_threads=n_shares // n, watch=_core.Watch(tell, by_epochs=self.by_epochs),
+            )  # fmt: skip
+            if found is None:
+                raise _validate.overflow(np.dtype(np.float64), settings.lam)
+            table[part.problems] = found
+            tell()  # which most problems are too short to call
 
-        found, whole = None, self.parts[0]
         self._found = None
-        if whole.inside is not None:
+        if self._whole is None:
             table = np.zeros(n, _core.STANDING)
-            some = _parts(n, 1 if n_threads == 1 else n)
-            jobs = [functools.partial(solve_parts, which) for which in some]
+            jobs = [functools.partial(solve_part, part) for part in self.parts]
             _core.share(jobs, n_threads, on_progress)
-            found = table
-        elif n_threads == 1:
-            found = solve(on_progress, whole, whole.problems, together=are_squares)
-        else:
-            if are_squares:
-                solve(
-                    on_progress, whole, whole.problems, together=True, to_the_end=False,
-                    n_shares=n_threads if is_long else 1,
-                )  # fmt: skip
-            jobs = [functools.partial(solve, part=whole, some=some) for some in _parts(n, n)]
-            _core.share(jobs, n_threads, on_progress)
-        self._found = self.standings() if found is None else found
-
-    def _solve(
-        self, tell: Callable[[], None] | None, part: Part, some: slice, *, tol: float,
-        last: np.ndarray, n_shares: int, together: bool = False, to_the_end: bool = True,
-        places: Any = None,
-    ) -> Any:  # fmt: skip
-        """Let the core solve some problems of a part; returns what it found if that is all."""
-        (own, targets, norms), settings = self._open(part, places), self.settings
-        first = part.problems.start
-        found = _core.solve(
-            own, targets, some.start if part.inside is None else 0, norms,
-            part.fits[some.start - first : some.stop - first], last[some],
-            lams=self.problem.lams[some], intercept_scaling=settings.constant_feature,
-            free_intercept=settings.free_intercept, tol=tol, seed=self.seed,
-            solver=METHODS[self.method], together=together, to_the_end=to_the_end,
-            n_threads=n_shares, watch=_core.Watch(tell, by_epochs=self.by_epochs),
+            self._found = table
+            return
+        self._found = solve(
+            rows, self.problem.targets, self.norms, self._whole, last, lams=lams,
+            together=self._are_squares(last), n_threads=n_shares, n_jobs=min(n_threads, n),
+            watch=_core.Watch(on_progress, by_epochs=self.by_epochs),
         )  # fmt: skip
-        if found is None:
+        if self._found is None:
             raise _validate.overflow(np.dtype(np.float64), settings.lam)
-        return found if some == part.problems else None
 
     def _are_squares(self, last: np.ndarray) -> bool:
         """Whether problems begin together, at the optimum of the squared error."""
@@ -496,8 +479,3 @@ def parts_of(state: dict[str, np.ndarray]) -> list[Part]:
             part.fits = _core.Fits(1, n, d, memory[None])
         parts.append(part)
     return parts
-
-
-def _parts(n: int, n_parts: int) -> list[slice]:
-    """`n` problems in `n_parts` slices."""
-    return [slice(k * n // n_parts, (k + 1) * n // n_parts) for k in range(n_parts)]
