@@ -117,11 +117,16 @@ def test_a_scale_that_cannot_be_had_is_refused(moons, layout, size):
             KernelPegasosClassifier(random_state=0).fit(convert(size * X, layout, np.float64), y)
 
 
-@pytest.mark.parametrize(("kernel", "size"), [("rbf", 2.0**-130), ("laplacian", 2.0**-140)])
+@pytest.mark.parametrize(
+    ("kernel", "size"), [("rbf", 2.0**-130), ("laplacian", 2.0**-140), ("poly", 2.0**-70)]
+)
 def test_a_gamma_that_float32_has_no_room_for_is_refused(moons, layout, kernel, size):
-    """Scores were wrong by 100 %: the core multiplies differences by its root, which was infinite."""
+    """Scores were wrong by 100 %: the core multiplies differences by its root, which was infinite.
+
+    Or products by gamma itself, so that those of 0 were NaN: a fit of few steps told no one.
+    """
     X, y = moons
-    gamma = size**-2 if kernel == "rbf" else 1 / size
+    gamma = 1 / size if kernel == "laplacian" else size**-2
     clf = KernelPegasosClassifier(kernel=kernel, gamma=gamma, random_state=0)
     with pytest.raises(ValueError, match=r"gamma is too large for features in float32, got \d"):
         clf.fit(convert(size * X, layout, np.float32), y)

@@ -144,6 +144,7 @@ class Kernel:
         """Raise unless the type of `X` holds all numbers in the computation of kernel values."""
         if not self.is_of_products:
             return
+        self._refuse_gamma(X)
         squared = _validate.rows(X, checked=True)[0].squared_norms().max(initial=0)
         with np.errstate(over="ignore"):
             value = self.largest(squared)
@@ -152,6 +153,19 @@ class Kernel:
             raise ValueError(
                 f"{_validate.parameter('kernel', self.name)} has values beyond {dtype} for rows "
                 f"with |x|^2 up to {squared:.3g}: scale X"
+            )
+
+    @property
+    def _factor(self) -> float:
+        """What the core multiplies products or differences by, in the type of values."""
+        return self.gamma if "gamma" in self.uses else 1.0
+
+    def _refuse_gamma(self, X: Any) -> None:
+        dtype = X.dtype if self.keeps_type else np.dtype(np.float64)
+        if not abs(self._factor) < float(np.finfo(dtype).max):
+            raise ValueError(
+                f"{_validate.parameter('gamma')} is too large for features in {dtype}, got "
+                f"{self.gamma:.3g}: scale X, or give it as float64"
             )
 
     @property

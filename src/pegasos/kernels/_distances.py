@@ -22,17 +22,8 @@ class _OfDistance(Kernel):
     is_positive = True
     has_unit_diagonal = True
 
-    @property
-    def _factor(self) -> float:
-        """What the core multiplies differences by, in the type of X."""
-        return self.gamma
-
     def refuse_overflow(self, X: Any) -> None:
-        if not self._factor < float(np.finfo(X.dtype).max):
-            raise ValueError(
-                f"{_validate.parameter('gamma')} is too large for features in {X.dtype}, got "
-                f"{self.gamma:.3g}: scale X, or give it as float64"
-            )
+        self._refuse_gamma(X)
 
     def mean_distance(self, X: Any) -> float:
         """A bound on the mean distance of any row of `X` from all rows."""
