@@ -85,27 +85,28 @@ static void NAME(save)(const run *r)
 /* The best of all lanes, which of several is the first row. */
 static INLINE choice NAME(best_of)(const REAL *gains, const OF_REAL(whole) * groups)
 {
-    choice best = {.row = 0, .gain = 0};
+    REAL best = gains[0];
+    int64_t first = INT64_MAX;
+    UNROLLED
+    for (int64_t l = 1; l < LANES; l++)
+        best = gains[l] > best ? gains[l] : best;
+    UNROLLED
     for (int64_t l = 0; l < LANES; l++) {
-        const double gain = (double)gains[l];
-        const int64_t row = (int64_t)groups[l] + l;
-        if (gain > best.gain || (gain == best.gain && gain > 0 && row < best.row))
-            best = (choice){.row = row, .gain = gain};
+        const int64_t row = gains[l] == best ? (int64_t)groups[l] + l : INT64_MAX;
+        first = row < first ? row : first;
     }
-    return best;
+    return (choice){.row = first, .gain = (double)best};
 }
 
-/* One vector of values of a column, of which there may be no more than `count` left. */
+/* One vector of values of a column, of which there may be no more than `count` left: the first of
+ * these stands for those that are missing, whose rows no step moves. */
 #define LOAD_VALUES(vector, from, count)                                                           \
     do {                                                                                           \
         if ((count) >= LANES)                                                                      \
             LOAD_FULL(vector, from);                                                               \
-        else {                                                                                     \
-            REAL values_[LANES_BYTES / sizeof(REAL)] = {0};                                        \
-            for (int64_t l_ = 0; l_ < (count); l_++)                                               \
-                values_[l_] = (REAL)(from)[l_];                                                    \
-            LOAD(vector, values_);                                                                 \
-        }                                                                                          \
+        else                                                                                       \
+            UNROLLED for (int64_t l_ = 0; l_ < LANES; l_++) LANE(vector, l_) =                     \
+                (REAL)(from)[l_ < (count) ? l_ : 0];                                               \
     } while (0)
 
 /* Moves a vector of slopes towards 0 by `from`, and not beyond. */

@@ -44,7 +44,8 @@ typedef int32_t places_float __attribute__((vector_size(LANES_BYTES)));
 typedef int64_t places_double __attribute__((vector_size(LANES_BYTES)));
 
 /* All lanes x. */
-#define SPLAT(x) ((x) - (VEC){0})
+#define SPLAT(x)        ((x) - (VEC){0})
+#define LANE(vector, l) (vector)[l]
 /* a where the mask has ones, b where it has zeros. */
 #define SELECT(mask, a, b) ((VEC)(((mask) & (PLACES)(a)) | (~(mask) & (PLACES)(b))))
 #define LARGER(a, b)       SELECT((a) > (b), a, b)
@@ -75,9 +76,10 @@ typedef double vec_double;
 typedef int32_t places_float;
 typedef int64_t places_double;
 
-#define SPLAT(x)      ((REAL)(x))
-#define LARGER(a, b)  ((a) > (b) ? (a) : (b))
-#define SMALLER(a, b) ((a) < (b) ? (a) : (b))
+#define SPLAT(x)        ((REAL)(x))
+#define LANE(vector, l) (vector)
+#define LARGER(a, b)    ((a) > (b) ? (a) : (b))
+#define SMALLER(a, b)   ((a) < (b) ? (a) : (b))
 #define KEEP_BEST(gain, place, best, where)                                                        \
     do {                                                                                           \
         (where) = (gain) > (best) ? (place) : (where);                                             \

@@ -31,6 +31,15 @@
 #define MAYBE_UNUSED
 #endif
 
+/* Before a loop over lanes that is to have no jumps: gcc's -O2 unrolls none by itself. */
+#if defined(__clang__)
+#define UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__)
+#define UNROLLED _Pragma("GCC unroll 16")
+#else
+#define UNROLLED
+#endif
+
 /* One machine-code version per instruction set, chosen when the library is loaded. Needs the ifunc
  * mechanism of glibc. All versions give the same bits: sums have a fixed shape (rows_body.h) and
  * the build forbids contraction to fused multiply-add. */
