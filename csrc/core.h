@@ -90,7 +90,8 @@ int pegasos_rows_are_valid(const pegasos_rows *rows, int64_t n_values);
  *
  *   which    [count]          the rows
  *   places   [n_features]     -1, before and after; NULL: features stay as they are
- *   values, indices           room for the numbers of these rows, of the types of `rows`
+ *   values, indices           room for the numbers of these rows, of the types of `rows`; those of
+ *                             `rows` themselves if `which` grows and `places` is NULL
  *   indptr   [count + 1]      written
  *   columns  [as many as there are numbers, or features]   written: features, by their new number
  */

@@ -58,11 +58,11 @@ int64_t pegasos_take_rows(const pegasos_rows *rows, int64_t count, const int64_t
     for (int64_t t = 0; t < count; t++) {
         const int64_t i = which[t], begin = is_sparse ? row_offset(rows, i) : i * rows->n_features;
         const int64_t n = is_sparse ? row_offset(rows, i + 1) - begin : rows->n_features;
-        memcpy((char *)values + end * value_bytes, (const char *)rows->values + begin * value_bytes,
-               (size_t)(n * value_bytes));
+        memmove((char *)values + end * value_bytes,
+                (const char *)rows->values + begin * value_bytes, (size_t)(n * value_bytes));
         if (is_sparse && !places)
-            memcpy((char *)indices + end * index_bytes,
-                   (const char *)rows->indices + begin * index_bytes, (size_t)(n * index_bytes));
+            memmove((char *)indices + end * index_bytes,
+                    (const char *)rows->indices + begin * index_bytes, (size_t)(n * index_bytes));
         for (int64_t j = 0; places && j < n; j++) {
             const int64_t column = row_column(rows, begin + j);
             if (places[column] < 0) {

@@ -120,6 +120,8 @@ def calls(layout, dtype):
     X = convert(values(dtype, N, D), layout, dtype)
     yield "Rows", [X.data, X.indices, X.indptr, D]
     yield "Rows.part", [rows, np.array([N - 1, 0]), np.full(D, -1)]
+    two = [np.empty(2 * D, kind) for kind in (dtype, X.indices.dtype)]
+    yield "Rows.take", [rows, np.array([N - 1, 0]), *two]
     for how in ({"is_thin": True}, {"is_thick": True}):
         yield "kernel_values", [x, points(layout, dtype, **how), values(dtype, N, N), watch]
     yield "Pegasos.run", [_core.Pegasos(*pegasos(dtype)), rows, targets, 0, draws, watch, True]
@@ -131,12 +133,13 @@ MAY_BE_LONGER = {
     ("decision_function", 4, 0), ("Rows.combine", 1, 0),
     ("Rows", 0, 0), ("Rows", 1, 0), ("Rows", 2, 0), ("Pegasos", 3, 1),
     ("Pegasos.run", 4, 0), ("Pegasos.run_kernel", 6, 0), ("Targets", 0, 0), ("Columns", 1, 0), ("Columns.keep", 1, 0),
-    ("Order", 1, 0), ("Rows.part", 1, 0),
+    ("Order", 1, 0), ("Rows.part", 1, 0), ("Rows.take", 2, 0), ("Rows.take", 3, 0),
 }  # fmt: skip
 MAY_BE_SHORTER = {
     ("decision_function", 4, 0), ("Rows.combine", 1, 0), ("Pegasos", 3, 1), ("Rows", 2, 0),
     ("Order", 1, 0), ("Columns", 1, 0), ("Columns.keep", 1, 0),
     ("Pegasos.run", 4, 0), ("Pegasos.run_kernel", 6, 0), ("Targets", 0, 0), ("Rows.part", 1, 0),
+    ("Rows.take", 1, 0),
 }  # fmt: skip
 
 
@@ -340,7 +343,7 @@ def test_a_group_of_problems_has_the_scores_that_it_has_alone(layout, dtype, is_
 
 @pytest.mark.parametrize("wrong", [-1, N, 2**62, -(2**63)])
 def test_indices_out_of_range_are_refused(layout, dtype, wrong):
-    indices = {"Pegasos.run": [4], "decision_function": [4], "Rows.part": [1],
+    indices = {"Pegasos.run": [4], "decision_function": [4], "Rows.part": [1], "Rows.take": [1],
                "Columns": [2], "Columns.keep": [1], "Columns.among": [1, 2], "Columns.add": [1],
                "Columns.certify": [10], "Pegasos.run_kernel": [6]}  # fmt: skip
     for name, good in calls(layout, dtype):

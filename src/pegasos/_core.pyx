@@ -621,21 +621,46 @@ cdef class Rows:
                     pegasos_linear_combine(&self.c, first, size, &factors[k, first], &out[k, 0])
         return sums
 
+    cdef int64_t size_of(self, const int64_t[::1] which) except -1:
+        """How many numbers some rows have stored."""
+        cdef int64_t size = 0, t
+        require_indices(which, 0, self.c.n_rows, "which must be in [0, n_rows)")
+        if self.c.index_bytes == 0:
+            return which.shape[0] * self.c.n_features
+        for t in range(which.shape[0]):
+            size += offset_of(self, which[t] + 1) - offset_of(self, which[t])
+        return size
+
+    def take(self, const int64_t[::1] which not None, values not None, indices not None):
+        """Copy some rows together, into arrays of their types; returns where each begins and ends.
+
+        The arrays may be those of these rows, if `which` grows. See ``pegasos_take_rows``.
+        """
+        cdef int64_t count = which.shape[0], size = self.size_of(which)
+        cdef uint8_t[::1] of_values = values.view(np.uint8), of_indices = indices.view(np.uint8)
+        cdef int64_t[::1] offsets = np.zeros(count + 1, np.int64)
+        require(values.itemsize == self.c.value_bytes and values.shape[0] >= size
+                and (self.c.index_bytes == 0 or (indices.itemsize == self.c.index_bytes
+                                                 and indices.shape[0] >= size)),
+                "values and indices must have the types of the rows, and room for their numbers")
+        if size > 0:
+            with nogil:
+                pegasos_take_rows(&self.c, count, &which[0], NULL, &of_values[0],
+                                  &of_indices[0] if self.c.index_bytes else NULL, &offsets[0], NULL)
+        return np.asarray(offsets)
+
     def part(self, const int64_t[::1] which not None, int64_t[::1] places not None):
         """Some rows, copied together, with the features that are stored in them; and these.
 
         Features are None if they are all. `places` is -1 for each feature of CSR rows, before and
         after the call. See ``pegasos_take_rows``.
         """
-        cdef int64_t count = which.shape[0], size = 0, n_columns = 0, t
+        cdef int64_t count = which.shape[0], size = self.size_of(which), n_columns = 0
         require(count >= 1, "there must be rows")
-        require_indices(which, 0, self.c.n_rows, "which must be in [0, n_rows)")
         if self.c.index_bytes == 0:
             return Rows(np.asarray(self.arrays[0])[which]), None
         require(places.shape[0] == self.c.n_features, "places must have n_features entries")
         require_indices(places, -1, 0, "places must be -1")
-        for t in range(count):
-            size += offset_of(self, which[t] + 1) - offset_of(self, which[t])
         # One entry at least: the core wants an address.
         values = np.zeros(max(size, 1), f"f{self.c.value_bytes}")
         indices = np.zeros(max(size, 1), f"i{self.c.index_bytes}")

@@ -30,8 +30,6 @@ _BUCKETS, _BUCKET_SHARE = 64, 4
 _PIECE_SHARE, _BLOCK_SHARE, _LARGEST_BLOCK = 16, 48, 2**24
 # More distinct values than this are no classes.
 _MOST_CLASSES = 2**16
-# Rows that are moved at once.
-_ROWS_AT_ONCE = 4096
 # Less is a number whose unit was forgotten; blocks would have a row each.
 _LEAST_MEMORY = 1000
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
@@ -453,49 +451,28 @@ class Part:
         self.n_rows += n_rows
         self.n_stored += n_stored
 
-    def extend(self, other: "Part") -> None:
-        """Append the rows of another part."""
-        arrays = self.next(0, other.n_rows, other.n_stored)
-        self._numbers[self.n_rows : self.n_rows + other.n_rows] = other.numbers
-        for own, its in zip(arrays, other._arrays(), strict=True):
-            own[...] = its
-        self.took(other.n_rows, other.n_stored)
+    def keep(self, rows: _core.Rows, which: np.ndarray) -> None:
+        """Keep those of all its `rows` at these positions, which grow: each moves to the front."""
+        self.truncate()
+        self._append(self, rows, which)
 
-    def _arrays(self) -> list[np.ndarray]:
-        arrays = [self._values[: self.n_stored]]
+    def take(self, other: "Part", which: np.ndarray | None = None) -> None:
+        """Append rows of another part, in any order; None: all."""
+        which = np.arange(other.n_rows) if which is None else which
+        self._append(other, other.rows(), which)
+
+    def _append(self, other: "Part", rows: _core.Rows, which: np.ndarray) -> None:
+        begin, here = self.n_stored, slice(self.n_rows, self.n_rows + len(which))
+        ends = rows.take(which, self._values[begin:], self._indices[begin:])
         if len(self._indptr):
-            arrays += [self._indices[: self.n_stored], self._indptr[: self.n_rows + 1]]
-        arrays += [self.norms, self.y]
-        return arrays if self.weights is None else [*arrays, self.weights]
+            self._indptr[here.start + 1 : here.stop + 1] = begin + ends[1:]
+        for own, its in zip(self._of_rows(), other._of_rows(), strict=True):
+            own[here] = its[which]
+        self.truncate(here.stop)
 
-    def keep(self, which: np.ndarray) -> None:
-        """Keep rows of these positions, which grow, in place: each moves to the front."""
-        n_rows = len(which)
-        self._gather(self, which, 0, 0)
-        self.truncate(n_rows)
-
-    def take(self, other: "Part", which: np.ndarray) -> None:
-        """Append rows of another part, in any order."""
-        self._gather(other, which, self.n_rows, self.n_stored)
-        self.truncate(self.n_rows + len(which))
-
-    def _gather(self, other: "Part", which: np.ndarray, row: int, begin: int) -> None:
-        rows, arrays = other.matrix(), []
-        for name in ("_numbers", "_y", "_norms", "_weights"):
-            if getattr(self, name) is not None:
-                arrays.append((getattr(self, name), getattr(other, name)))
-        for first in range(0, len(which), _ROWS_AT_ONCE):
-            some = which[first : first + _ROWS_AT_ONCE]
-            found = rows[some]  # a copy: what is moved to the front is not read again
-            values = found.data if len(self._indptr) else found.ravel()
-            stored, here = slice(begin, begin + len(values)), slice(row, row + len(some))
-            self._values[stored] = values
-            if len(self._indptr):
-                self._indices[stored] = found.indices
-                self._indptr[row + 1 : row + len(some) + 1] = begin + found.indptr[1:]
-            for own, its in arrays:
-                own[here] = its[some]
-            begin, row = stored.stop, here.stop
+    def _of_rows(self) -> list[np.ndarray]:
+        arrays = [self._numbers, self._norms, self._y]
+        return arrays if self._weights is None else [*arrays, self._weights]
 
 
 # ---- The index -----------------------------------------------------------------------------------

@@ -153,7 +153,7 @@ class _Loads:
         loads = [list(range(k, min(k + self.n_each, n))) for k in range(0, n, self.n_each)]
         for j, load in enumerate(loads):
             room.truncate(first)
-            room.extend(self.get(load))
+            room.take(self.get(load))
             if j + 1 < len(loads):
                 self.start(loads[j + 1])
             yield first
@@ -381,7 +381,7 @@ class BlockSchedule(Passes):
         blocks, n_kept = loads[self.n_loads], len(self.kept)
         is_last = self.n_loads + 1 == len(loads)
         room.truncate(n_kept)
-        room.extend(self.loads.get(blocks))
+        room.take(self.loads.get(blocks))
         following = self.loads.of_pass(self.n_passes + 1, self.seed) if is_last else loads
         self.loads.start(following[0 if is_last else self.n_loads + 1])
         rows, numbers, which = room.rows(), room.numbers, self.active
@@ -431,7 +431,7 @@ class BlockSchedule(Passes):
             ),
         )  # fmt: skip
         self._dual_variables.let_go()
-        room.keep(near)
+        room.keep(rows, near)
         self._room = room
 
     def _of_rows(
@@ -484,12 +484,12 @@ class BlockSchedule(Passes):
             size = np.abs(u)
             own = np.where(is_free, size / (1 + size) - 1, np.abs(size - loss.epsilon))
             np.minimum(distance, own, out=distance, where=y != 0)
-        order = np.argsort(distance, kind="stable")
-        order = order[np.isfinite(distance[order])]
         n_rows, n_stored = self.about.largest(self.loads.n_each)
-        fits = np.cumsum(room.lengths()[order]) <= n_stored
-        fits[n_rows:] = False
-        return np.sort(order[fits])
+        if room.n_rows > n_rows:  # of what would not be kept, the order does not matter
+            distance[distance > np.partition(distance, n_rows)[n_rows]] = np.inf
+        near = np.flatnonzero(np.isfinite(distance))
+        order = near[np.argsort(distance[near], kind="stable")][:n_rows]
+        return np.sort(order[np.cumsum(room.lengths()[order]) <= n_stored])
 
     # ---- Certificates ----------------------------------------------------------------------------
 
