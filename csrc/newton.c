@@ -37,50 +37,56 @@
 #include "fit.h"
 #include "symmetric.h"
 
-enum {
-    LANES = SYMMETRIC_LANES,
-    MOST_ROWS = 256,       /* of a piece, */
-    BLAS_ROWS = 128,       /* of one that becomes products by BLAS, */
-    PLAIN_ROWS = 32,       /* by plain loops, */
-    SEARCH_ROWS = 1 << 14, /* and of one of a line search, */
-    SEARCH_COST = 4,       /* numbers of a row in a line search */
-    MOST_BLOCKS = 16,      /* of rows; */
-    ROWS_PER_MATRIX = 64,  /* of the band, at least, in blocks that have a matrix */
-    SEARCHES = 30,
-    RIDGES = 6,
-    PRODUCTS = 250
-};
-
-/* By how much the width falls once the smooth problem's own gap is no larger than what the
- * smoothing accounts for. */
-static const double NARROWER = 0.6;
-/* A line search ends where the slope is this part of that at its start. */
-static const double FLAT = 0.01;
-/* What Newton's matrix has for a free intercept, beside lam. */
-static const double FREE = 1e-4;
-/* Beside the trace: what makes a matrix regular again; then a hundred times as much. */
-static const double RIDGE = 1e-10;
-/* How exact conjugate gradients are. */
-static const double ACCURACY = 0.01;
-/* A piece has about this many numbers. */
+enum { LANES = SYMMETRIC_LANES };
+/* A pass takes pieces of at most MOST_ROWS rows, of about PIECE numbers. Pieces that become products
+ * of Newton's matrix have BLAS_ROWS rows with BLAS and PLAIN_ROWS with plain loops. Those of a line
+ * search have SEARCH_ROWS rows, of each of which it reads SEARCH_COST numbers. */
+enum { MOST_ROWS = 256, BLAS_ROWS = 128, PLAIN_ROWS = 32, SEARCH_ROWS = 1 << 14, SEARCH_COST = 4 };
 static const double PIECE = 1e6;
+/* Rows are divided into at most MOST_BLOCKS blocks; those of the band, for which each block has a
+ * matrix, into blocks of at least ROWS_PER_MATRIX rows. */
+enum { MOST_BLOCKS = 16, ROWS_PER_MATRIX = 64 };
 
-/* What is added up over the rows: losses; a_i u_i - c_i l*(a_i/c_i), (a_i - A_i)^2/c_i, and
- * z_i a_i - c_i l*(a_i/c_i); |a_i| of either sign of y_i a_i; what rows of the band add to the
- * trace of Newton's matrix, where that is at hand; h_i''(u_i)/m. Sums of a block are these numbers,
- * and then a vector of features and the constant one. */
-enum { LOSS_SUM, INNER, MOVED, DUAL_SUM, POSITIVE, NEGATIVE, TRACE, BENDS, NUMBERS };
+/* By how much delta falls once the smooth problem is solved well enough (see `evaluate`). */
+static const double NARROWER = 0.6;
+/* What Newton's matrix has on its diagonal for a free intercept, as a part of lam. */
+static const double FREE = 1e-4;
+/* A matrix that is singular gets RIDGE times its trace on its diagonal, and a hundred times as much
+ * at each attempt after that, of RIDGES in all. */
+enum { RIDGES = 6 };
+static const double RIDGE = 1e-10;
+/* Conjugate gradients end after PRODUCTS products with the matrix, or where what is left of the
+ * right side has ACCURACY of its norm. */
+enum { PRODUCTS = 250 };
+static const double ACCURACY = 0.01;
+/* A line search ends after SEARCHES points beyond its start, or where the slope is FLAT of that at its start. */
+enum { SEARCHES = 30 };
+static const double FLAT = 0.01;
+
+/* What a pass adds up over the rows. The sums of a block are these numbers, and after them a vector
+ * of the features and the constant one. */
+enum {
+    LOSS_SUM, /* c_i l(u_i) */
+    INNER,    /* a_i u_i - c_i l*(a_i/c_i) */
+    MOVED,    /* (a_i - A_i)^2/c_i */
+    DUAL_SUM, /* z_i a_i - c_i l*(a_i/c_i) */
+    POSITIVE, /* |a_i| where y_i a_i > 0 */
+    NEGATIVE, /* |a_i| where y_i a_i < 0 */
+    TRACE,    /* h_i''(u_i)/m |(x_i, feature)|^2: the trace of A^T A in `solve_by_matrix` */
+    BENDS,    /* h_i''(u_i)/m */
+    NUMBERS
+};
 
 /* What an iteration finds out, one part after the other. */
 typedef struct iteration {
     double sums[NUMBERS];
-    double factors[2];   /* of a_i of rows with y_i a_i < 0 and > 0, which make it feasible; */
-    pegasos_share share; /* of one class, instead */
+    double factors[2];   /* which make a feasible: of rows with y_i a_i < 0, and > 0 */
+    pegasos_share share; /* in place of these, of one class */
     double primal, dual;
-    bool is_solved;                /* A becomes a, */
-    double width;                  /* and this the width */
-    int64_t n_band;                /* rows in the band, */
-    int64_t in_block[MOST_BLOCKS]; /* and in that of each block */
+    bool is_solved;                /* A becomes a, and delta falls */
+    double width;                  /* from then on */
+    int64_t n_band;                /* rows in the band */
+    int64_t in_block[MOST_BLOCKS]; /* of them, in each block */
     double t;                      /* how far the point goes along the step */
     int64_t n_passes;              /* over the rows */
 } iteration;
@@ -93,17 +99,30 @@ typedef struct run {
     double lam, mass, feature;
     bool is_free; /* the intercept */
     iteration *s;
-    int64_t n, d, size, stride;   /* size: of features and the constant one */
-    int64_t piece;                /* rows */
-    int64_t n_blocks, n_matrices; /* at most */
-    /* of rows: u_i, a_i(u_i), y_i times what a step adds to f(x_i), c_i/m, the centre by c_i,
-     * h_i''(u_i)/m; the band: those where this is not 0 */
-    double *u, *a, *moves, *weights, *ratios, *bends;
-    int64_t *band;
-    /* of features */
-    double *sums, *right, *direction, *towards, *products;
-    double *of_blocks;         /* sums of each block */
-    double *matrices, *scaled; /* likewise; a piece of rows of A for each matrix */
+    int64_t n, d;       /* rows and features */
+    int64_t size;       /* d + 1: the features and the constant one */
+    int64_t stride;     /* `size`, rounded up to whole lanes */
+    int64_t piece;      /* rows */
+    int64_t n_blocks;   /* of rows, at most */
+    int64_t n_matrices; /* of blocks of the band, at most */
+    /* arrays of rows */
+    double *u;       /* u_i */
+    double *a;       /* a_i(u_i) */
+    double *moves;   /* y_i times what the step adds to f(x_i) */
+    double *weights; /* c_i/m */
+    double *ratios;  /* the centre over c_i; where l is smooth, A_i/c_i delta/(h + delta) */
+    double *bends;   /* h_i''(u_i)/m */
+    int64_t *band;   /* the rows where this is not 0 */
+    /* arrays of the features and the constant one */
+    double *sums;      /* sum_i a_i y_i (x_i, feature) */
+    double *right;     /* the right side of Newton's equations: minus the gradient */
+    double *direction; /* the step; before that, of a free intercept, m lam w(a) */
+    double *towards;   /* of conjugate gradients: where the next product goes */
+    double *products;  /* the matrix times `towards` */
+    /* arrays of blocks */
+    double *of_blocks; /* their sums */
+    double *matrices;  /* of the band: their matrices, */
+    double *scaled;    /* and a piece of rows of A for each */
 } run;
 
 static int64_t round_up(int64_t n)
@@ -247,9 +266,9 @@ static void add_piece(const run *r, const piece *x, double *sums)
     sums[r->d] += r->feature * total;
 }
 
-/* Writes u, a(u), y a as factors, and what a line search and Newton's equations need; adds to the
- * sums. Where the smooth problem is solved, A becomes the `a` that is there. Each statement has a
- * loop of its own, so that lanes become SIMD. */
+/* Finds u, a(u), y a as factors, and what a line search and Newton's equations need, of a piece of
+ * rows; adds to the sums. Where the smooth problem is solved, A becomes the `a` that is there. Each
+ * statement has a loop of its own, so that lanes become SIMD. */
 static INLINE void look_at(const run *r, piece *x, const double *restrict scores,
                            double *restrict u, double *restrict a, double *restrict weights,
                            double *restrict ratios, double *restrict bends, double *sums,
@@ -311,7 +330,7 @@ CLONES_WIDE static void look_at_rows(const run *r, piece *x, const double *score
     WITH_LOSS(r->loss, look_at(r, x, scores, u, a, weights, ratios, bends, sums, LOSS));
 }
 
-/* ... and which rows are in the band. */
+/* Looks at a piece of rows, and lists those that are in the band. */
 static void see_some(const block_pass *pass, int64_t block, int64_t first, int64_t count)
 {
     const run *const r = pass->context;
@@ -334,7 +353,7 @@ static void see_some(const block_pass *pass, int64_t block, int64_t first, int64
     add_piece(r, &x, sums + NUMBERS);
 }
 
-/* Where w stands, and the band; false: stopped. */
+/* A pass that finds a(u), the sums and the band at w; false: stopped. */
 static bool see(const run *r, iteration *s)
 {
     memset(s->in_block, 0, sizeof s->in_block);
@@ -373,7 +392,7 @@ static void balance_some(const block_pass *pass, int64_t block, int64_t first, i
 }
 
 /* Where the intercept is not penalised, sum_i a_i y_i must be 0: multiplies the a_i of the heavier
- * sign by a factor. One class: see pegasos_share. Writes what stands for w(a) to `direction`;
+ * sign by a factor. One class: see pegasos_share. Writes m lam w(a) to `direction`;
  * false: stopped. */
 static bool balance(const run *r, iteration *s)
 {
@@ -389,7 +408,16 @@ static bool balance(const run *r, iteration *s)
     return true;
 }
 
-/* Finds the objectives, and whether A moves; false: stopped. */
+/*
+ * Finds the objectives, and whether A moves; false: stopped. h_i(u) is the largest value of
+ * a u - c_i l*(a/c_i) - delta (a - A_i)^2/(2 c_i), which a_i(u) has. So with
+ * S = delta/(2 m) sum_i (a_i - A_i)^2/c_i, the smooth problem has at w the objective
+ *
+ *     P_delta = penalty + 1/m sum_i (a_i u_i - c_i l*(a_i/c_i)) - S
+ *
+ * and the dual value D(a) - S. It is solved well enough once its gap is at most P - P_delta: what is
+ * left of P - D comes from the smoothing then.
+ */
 static bool evaluate(const run *r, iteration *s)
 {
     const pegasos_newton *const p = &r->f->s->newton;
@@ -839,6 +867,8 @@ static void move(const run *r, const iteration *s)
 
 /* ---- The beginning --------------------------------------------------------------------------- */
 
+/* Along the multiples t of the point, u_i = z_i - t y_i f(x_i): a line search from 0, whose step is
+ * the point. */
 bool pegasos_newton_scale(fit *f, double *primal)
 {
     run r = lay_out(f);
@@ -872,7 +902,8 @@ bool pegasos_newton_scale(fit *f, double *primal)
 static bool fit_intercept(const run *r)
 {
     state *const best = r->f->s;
-    double primal = 0, *const scores = r->ratios, *const room = r->u; /* four arrays */
+    double primal = 0, *const scores = r->ratios;
+    double *const room = r->u; /* the four arrays from u to weights */
     if (!fit_score(r->f, r->f->coef, 0, scores))
         return false;
     best->intercept = pegasos_best_intercept(r->targets, scores, room);
