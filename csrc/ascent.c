@@ -24,6 +24,8 @@
 #include <float.h>
 #include <string.h>
 
+/* ---- A visit --------------------------------------------------------------------------------- */
+
 /* Rows are chosen this many visits ahead, and prefetched: first the label, the dual variable and
  * the norm, and in the second half of that time the row's own numbers. */
 enum { AHEAD = 16 };
@@ -73,8 +75,8 @@ static INLINE double dual_part(const loss_form l, const pegasos_targets *t, int6
 }
 
 /*
- * Whether a row's best step is none, even if D's derivative along a_i changes by up to `margin`. A
- * bound stops a_i, or the corner of l* at 0, on whose two sides the derivatives differ.
+ * Whether a row's best step is none, even if the derivative of m D along a_i changes by up to
+ * `margin`. A bound stops a_i, or the corner of l* at 0, on whose two sides the derivatives differ.
  */
 static INLINE bool is_stuck(const loss_form loss, double a, double c, double u, double margin)
 {
@@ -165,6 +167,8 @@ static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, p
         p->position = p->n_chosen = p->n_active = p->n_kept;
     return j;
 }
+
+/* ---- Visits for a bundle of problems --------------------------------------------------------- */
 
 /* loss_best for q = 1/length and losses of margins, without a branch where there is a closed
  * form. */
@@ -349,8 +353,10 @@ void pegasos_dual_sweep(const pegasos_rows *rows, int64_t n_problems, pegasos_du
     DISPATCH(sweep, rows, n_problems, problems, targets, norms, a, v, sums, before, count, draws);
 }
 
+/* ---- Epochs, gap checks, and when to stop ---------------------------------------------------- */
+
 /*
- * A whole run of one problem: epochs, gap checks, and when to stop.
+ * A whole run of one problem.
  *
  * A gap check costs about an epoch. It is made at the end of an epoch if
  *
@@ -485,8 +491,14 @@ static double sum_of_dual_parts(const fit *f)
     return sum;
 }
 
-/* Estimates the gap, as the part that tol is compared with, by what the last epoch saw and D from
- * running sums. */
+/*
+ * Estimates the gap, as the part that tol is compared with. D comes from running sums, P - D from
+ * what the last epoch saw (`ascend`). Both were computed with the solver's constant feature g and
+ * the reference b_0 (struct pegasos_ascent). Where the problem has a constant feature f, its |w|^2
+ * has the weight that dual variables give to f in place of that of g. The model's b = f (weight of
+ * f) does not meet that weight unless b_0 has settled, which adds lam/2 times the square of the
+ * difference to P - D.
+ */
 static double estimate_gap(const fit *f)
 {
     const pegasos_dual *const p = &f->s->dual;

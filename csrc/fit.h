@@ -31,7 +31,7 @@ typedef struct pegasos_ascent {
     int64_t n_visits_at_check;
     int64_t n_snapshots;         /* of w in this epoch so far */
     double estimate;             /* of the relative gap, after the last epoch */
-    double estimate_before;      /* after the epoch before that; or 0 */
+    double estimate_before;      /* after the epoch before that; 0 or infinite: there was none */
     double estimate_since_check; /* the largest since the last gap check, at which it was the one
                                     of that moment */
 } pegasos_ascent;
