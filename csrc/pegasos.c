@@ -15,12 +15,13 @@
  * Another loss l(u), u = z - y <w, x>, has the slope l'(u) where the hinge has 1: A+ are the rows
  * whose slope is not 0, and row i adds l'(u_i) y_i x_i. Rows with sample weights c_i add c_i n/m
  * times that: P divides by m = sum_i c_i, while each of n rows is drawn equally often, and n/m is
- * `weight_factor`. With the hinge and weights of 1, both factors are 1. Where no bound holds
- * slopes, a step of 1/(lam t) at small t would leap far beyond the optimum, from where the next
- * leaps further back. So rates of a smooth loss begin later: eta_t = 1/(lam (t + t0)), t0 =
- * `delay`, which is 0 for losses with corners. With l'' <= L, the loss on a row has the curvature L
- * c n/m |x|^2, so that steps of eta_t <= 1/(L c n/m |x|^2) never leap: t0 >= L n/m max c |x|^2/lam.
- * The caller, who knows the rows, sets it.
+ * `weight_factor`. With the hinge and weights of 1, both factors are 1.
+ *
+ * The slope of a smooth loss grows with the error: a step of 1/(lam t) at small t would leap far
+ * beyond the optimum, and the next one further back. So its rates begin later: eta_t = 1/(lam (t +
+ * t0)), t0 = `delay`, which is 0 for losses with corners. With l'' <= L, the loss on a row has the
+ * curvature L c n/m |x|^2, so that steps of eta_t <= 1/(L c n/m |x|^2) never leap: t0 >= L n/m max c
+ * |x|^2/lam. The caller, who knows the rows, sets it.
  *
  * The lazy scale. Shrinking w costs O(d) if done in place. But with T = t + t0,
  * 1 - eta_t lam = (T - 1)/T, and these factors telescope: with w_t = v_t / (lam (T - 1)) put
@@ -37,6 +38,8 @@
  *
  * and without projection q = 1 throughout. The margin test is y q <v, x> < lam (T - 1), without a
  * division that would round; at t = 1, w = 0, and every row violates its margin.
+ *
+ * The average of iterates costs no pass over w either: see count_step in step.h, for S and a.
  *
  * Names above: t is the step, k the batch size, u the error. Names below: problem is the number of
  * a problem in its set, i a row, y its label, z its target; u, where it is added, is what a step
@@ -371,8 +374,8 @@ void pegasos_linear_run(const pegasos_rows *rows, const pegasos_linear_set *set,
 {
     assert(are_plausible(rows) && are_in_range(draws, count, 0, rows->n_rows) && first >= 0);
     assert(set->n_problems >= 1 && set->batch_size >= 1);
-    for (int64_t k = 0; k < set->n_problems; k++)
-        assert(is_reachable(&set->problems[k], set, k, rows->n_rows));
+    for (int64_t problem = 0; problem < set->n_problems; problem++)
+        assert(is_reachable(&set->problems[problem], set, problem, rows->n_rows));
     if (set->bundled) {
         assert(rows->index_bytes > 0 && set->batch_size == 1
                && set->n_problems <= BUNDLE_BYTES / rows->value_bytes);
@@ -382,12 +385,13 @@ void pegasos_linear_run(const pegasos_rows *rows, const pegasos_linear_set *set,
     const int64_t block = rows->index_bytes == 0 ? BLOCK_DENSE : BLOCK_SPARSE;
     for (int64_t begin = 0; begin < count; begin += block) {
         const int64_t end = begin + block < count ? begin + block : count;
-        for (int64_t k = 0; k < set->n_problems; k++) {
-            const int64_t skip = set->problems[k].next_draw - first;
+        for (int64_t problem = 0; problem < set->n_problems; problem++) {
+            const pegasos_linear *const p = &set->problems[problem];
+            const int64_t skip = p->next_draw - first; /* draws that it has read */
             const int64_t from = skip > begin ? skip : begin;
-            if (from >= end || set->problems[k].n_steps >= set->problems[k].last_step)
+            if (from >= end || p->n_steps >= p->last_step)
                 continue;
-            DISPATCH(run, rows, set, k, end - from, count - from, draws + from);
+            DISPATCH(run, rows, set, problem, end - from, count - from, draws + from);
         }
     }
 }
@@ -421,6 +425,7 @@ int pegasos_linear_train(const pegasos_rows *rows, const pegasos_linear_set *set
     return PEGASOS_DONE;
 }
 
+/* w = q v/(lam T), or the average (S v - a)/(lam n) of n iterates. */
 void pegasos_linear_model(const pegasos_linear *problem, int64_t n_features, int64_t value_bytes,
                           const void *weights, const void *sum, double *coef, double *intercept)
 {
