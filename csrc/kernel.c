@@ -104,6 +104,9 @@ static INLINE bool holds_all(const pegasos_columns *columns)
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
+/* Arrays of 8-byte numbers in the scratch memory, in this order: the lists, zeros, pointers to
+ * columns, five of doubles, room for four more, a list of rows. Marks, which are bytes, and values
+ * of columns follow. Each begins at a multiple of ALIGNED bytes. */
 enum { ALIGNED = 64, ARRAYS = 6 + 1 + 1 + 5 + 4 + 1 };
 
 static int64_t padded(int64_t n)
@@ -428,7 +431,7 @@ static bool push(const run *r, const double *change, double *pushed)
 
 /* ---- Visits of single rows ------------------------------------------------------------------- */
 
-/* Random numbers 0 .. count - 1, as many as `some`. */
+/* Draws `some` of the numbers 0 .. count - 1, without replacement: list[0 .. some - 1]. */
 static void draw(uint64_t *generator, int64_t count, int64_t some, int64_t *list)
 {
     for (int64_t k = 0; k < count; k++)
@@ -557,7 +560,13 @@ static bool begin_with_sample(run *r)
     return true;
 }
 
-/* Chooses the rows of the next round. */
+/*
+ * Chooses the rows of the next round, and how far that goes. A step moves slopes by as much as it
+ * moves scores. So a row is left out that a bound stops, and whose slope is further from releasing it
+ * than scores have moved in the last round; or than the largest violation, where that is less. If
+ * more rows are left than the round has room for, those with the largest violations are taken; but
+ * all rows of the fit if there is room for all columns, which then need not be copied.
+ */
 static void choose_rows(const run *r)
 {
     pegasos_kernel *s = r->s;
@@ -619,8 +628,8 @@ static bool take_steps(run *r)
     return true;
 }
 
-/* Solves a round; false: it was stopped. */
-static bool move_rows(run *r)
+/* Makes the steps of a round, or what is left of them; false: it was stopped. */
+static bool solve_round(run *r)
 {
     return is_by_pairs(r) ? take_steps(r) : sweep_round(r);
 }
@@ -728,7 +737,9 @@ static void count_epochs(const run *r, bool is_limited)
     s->n_seen = epochs < left ? seen % s->n_inside : 0;
 }
 
-/* Tells what a later round has led to, after the gap check; `has_changed`: dual variables have. */
+/* Tells what a later round has led to, after the gap check; `has_changed`: dual variables have. A
+ * round that was solved, but has not halved the gap, asks for slopes in double; where these were
+ * double and nothing has moved, nothing but rounding errors is left to gain. */
 static void judge_round(const run *r, double gap_before, bool has_changed)
 {
     pegasos_kernel *s = r->s;
@@ -884,11 +895,11 @@ int pegasos_kernel_run(const pegasos_matrix *matrix, pegasos_kernel *problem,
             choose_rows(&r);
         set_rows(&r);
         if (s->part == PEGASOS_KERNEL_SAMPLE) {
-            if (!move_rows(&r) || (is_part(s) && !spread(&r)))
+            if (!solve_round(&r) || (is_part(s) && !spread(&r)))
                 return PEGASOS_STOPPED;
             s->part = PEGASOS_KERNEL_SPREAD;
         }
-        if (s->part == PEGASOS_KERNEL_ROUND && !move_rows(&r))
+        if (s->part == PEGASOS_KERNEL_ROUND && !solve_round(&r))
             return PEGASOS_STOPPED;
         if (!refresh(&r))
             return PEGASOS_STOPPED;
