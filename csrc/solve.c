@@ -192,6 +192,8 @@ static bool change_if_slow(fit *f)
     return true;
 }
 
+/* ---- The model w = 0 ------------------------------------------------------------------------- */
+
 double pegasos_constant_model(const pegasos_problem *p, const pegasos_targets *targets, double mass,
                               double *intercept)
 {
@@ -223,6 +225,8 @@ static void prefer_zero(fit *f)
     s->primal = primal;
     s->intercept = b;
 }
+
+/* ---- The run --------------------------------------------------------------------------------- */
 
 int pegasos_fit_run(fit *f)
 {
