@@ -52,10 +52,6 @@ class ColumnCache:
     columns : ndarray of shape (room, n)
     place : ndarray of int64 of shape (n,)
         Which of `columns` belongs to each point; -1: none.
-    shape : tuple of int
-        Of the kernel matrix.
-    is_small : bool
-        Whether `keep` computes all columns at once, column i in place i.
     core : pegasos._core.Columns
         These columns, for the core, which fills them.
     """
@@ -89,10 +85,9 @@ class ColumnCache:
                     f"{capacity} columns of {n} numbers"
                 ) from None
             place = np.full(n, -1, dtype=np.int64)
-        self.points, self.columns, self.place, self.shape = points, columns, place, (n, n)
+        self.points, self.columns, self.place = points, columns, place
         self._by_class: Any = None
         self._factor: np.ndarray | None = None
-        self.is_small = n <= self._small and self.holds_all
         self.core = _core.Columns(
             None if is_given else points.core, self.columns, self.place,
             is_cheap=points.is_cheap, is_all_at_once=self.is_small,
@@ -102,6 +97,11 @@ class ColumnCache:
         """Let the points be as they were before they were `narrowed`, without columns."""
         vars(self).pop("diagonal", None)
         self._hold(self.points.wide)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """That of the kernel matrix."""
+        return len(self.points), len(self.points)
 
     @property
     def size(self) -> int:
@@ -168,6 +168,11 @@ class ColumnCache:
     def holds_all(self) -> bool:
         """Whether there is room for all columns."""
         return len(self.columns) == len(self.points)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether `keep` computes all columns at once, column i in place i."""
+        return self.holds_all and len(self.points) <= self._small
 
     def inside(self, labels: np.ndarray, rows: np.ndarray, n_threads: int) -> tuple[Any, Any]:
         """The kernel matrix among the rows of one of several problems, and who factorises it.
