@@ -119,7 +119,7 @@ def calls(layout, dtype):
         return
     X = convert(values(dtype, N, D), layout, dtype)
     yield "Rows", [X.data, X.indices, X.indptr, D]
-    yield "Rows.part", [rows, np.array([N - 1, 0]), np.full(D, -1)]
+    yield "Rows.part", [rows, np.array([N - 1, 0])]
     two = [np.empty(2 * D, kind) for kind in (dtype, X.indices.dtype)]
     yield "Rows.take", [rows, np.array([N - 1, 0]), *two]
     for how in ({"is_thin": True}, {"is_thick": True}):
@@ -530,12 +530,12 @@ def test_values_in_double_are_made_of_these_rows(layout):
 
 
 def test_parts_of_dense_rows_have_all_features(dtype):
-    rows, nothing = make_rows("dense", dtype), np.zeros(0, np.int64)
-    part, features = rows.part(np.array([N - 1, 0]), nothing)
+    rows = make_rows("dense", dtype)
+    part, features = rows.part(np.array([N - 1, 0]))
     assert features is None
     np.testing.assert_array_equal(part.arrays[0], values(dtype, N, D)[[N - 1, 0]])
     for wrong in ([-1], [N], []):
-        refused("Rows.part", [rows, np.array(wrong, np.int64), nothing])
+        refused("Rows.part", [rows, np.array(wrong, np.int64)])
 
 
 def test_columns_without_points_are_all_there(dtype):

@@ -758,3 +758,29 @@ def test_pairs_go_on_with_other_rows_and_other_pairs(rng, layout, dtype):
         assert (clf.duality_gap_ <= 1.01e-4 * clf.objective_).all()
         best = clone(clf).set_params(tol=1e-5).fit(rows, labels)
         np.testing.assert_allclose(clf.objective_, best.objective_, rtol=1.1e-4)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("make", [pegasos.PegasosClassifier, pegasos.KernelPegasosClassifier])
+def test_other_pairs_make_the_epochs_that_are_asked_for(rng, layout, make):
+    """Those of earlier pairs were added to their plan, but not to those that they had made."""
+    X, y = many_classes(rng, layout, np.float64)
+    clf = make(
+        lam=0.1, solver="sdca", tol=None, max_iter=5, multi_class="ovo", warm_start=True,
+        random_state=0,
+    )  # fmt: skip
+    n_iters = [clf.fit(X, labels).n_iter_ for labels in (y, y, np.roll(y, 1))]
+    weights = np.where(np.arange(len(y)) < 9, 2.0, 1.0)
+    n_iters.append(clf.fit(X, np.roll(y, 1), sample_weight=weights).n_iter_)
+    assert n_iters == [5, 10, 5, 10]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_pairs_of_rows_with_other_features_make_the_epochs_that_are_asked_for(rng):
+    X, y = many_classes(rng, "csr32", np.float64)
+    clf = pegasos.PegasosClassifier(
+        lam=0.1, solver="sdca", tol=None, max_iter=5, multi_class="ovo", warm_start=True,
+        random_state=0,
+    )  # fmt: skip
+    n_iters = [clf.fit(rows, y).n_iter_ for rows in (X, X, X[:, ::-1])]
+    assert n_iters == [5, 10, 5]

@@ -522,6 +522,7 @@ cdef class Rows:
     """How many numbers are stored."""
 
     cdef object norms
+    cdef list places  # of features, -1 each, which no call of `part` has at present
 
     def __cinit__(self, values not None, indices=None, indptr=None, int64_t n_features=0):
         cdef bint is_dense = indptr is None
@@ -530,6 +531,7 @@ cdef class Rows:
         if not is_dense:
             views += [memoryview(indices), memoryview(indptr)]
         self.arrays, self.c.value_bytes = tuple(views), views[0].itemsize
+        self.places = []
         self.c.values = numbers_of(views[0], 2 if is_dense else 1, "fd", "values")
         if is_dense:
             require(indices is None and n_features == 0, "CSR rows have indptr")
@@ -649,18 +651,20 @@ cdef class Rows:
                                   &of_indices[0] if self.c.index_bytes else NULL, &offsets[0], NULL)
         return np.asarray(offsets)
 
-    def part(self, const int64_t[::1] which not None, int64_t[::1] places not None):
+    def part(self, const int64_t[::1] which not None):
         """Some rows, copied together, with the features that are stored in them; and these.
 
-        Features are None if they are all. `places` is -1 for each feature of CSR rows, before and
-        after the call. See ``pegasos_take_rows``.
+        Features are None if they are all. See ``pegasos_take_rows``.
         """
         cdef int64_t count = which.shape[0], size = self.size_of(which), n_columns = 0
         require(count >= 1, "there must be rows")
         if self.c.index_bytes == 0:
             return Rows(np.asarray(self.arrays[0])[which]), None
-        require(places.shape[0] == self.c.n_features, "places must have n_features entries")
-        require_indices(places, -1, 0, "places must be -1")
+        try:
+            free = self.places.pop()
+        except IndexError:
+            free = np.full(self.c.n_features, -1, np.int64)
+        cdef int64_t[::1] places = free
         # One entry at least: the core wants an address.
         values = np.zeros(max(size, 1), f"f{self.c.value_bytes}")
         indices = np.zeros(max(size, 1), f"i{self.c.index_bytes}")
@@ -672,6 +676,7 @@ cdef class Rows:
             with nogil:
                 n_columns = pegasos_take_rows(&self.c, count, &which[0], &places[0], &of_values[0],
                                               &of_indices[0], &of_rows[0], &of_features[0])
+        self.places.append(free)
         n_columns = max(n_columns, 1)
         return Rows(values, indices, indptr, n_columns), columns[:n_columns].copy()
 

@@ -4,18 +4,16 @@
 matrix where that gets slow. Here are the pieces of memory that it works on, one for each problem.
 """
 
-import functools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from pegasos import _core
-from pegasos.problems import _certificate, _validate
+from pegasos.problems import _certificate
 from pegasos.problems._problem import Problem
 from pegasos.problems._settings import Settings
 from pegasos.solvers._kernel_pegasos import KernelPegasos, check_convex
-from pegasos.solvers._linear import METHODS, Linear, Part
+from pegasos.solvers._linear import Linear, Part, _insides
 
 # Problems over a whole matrix with fewer numbers than this in all are not worth another thread.
 _FEW = 2**20
@@ -30,6 +28,7 @@ class KernelAscent(Linear):
 
     pegasos = KernelPegasos
     few = 2**17
+    _solve = staticmethod(_core.kernel_solve)
 
     def __init__(
         self, settings: Settings, n_problems: int, n_rows: int, n_features: int, seed: int
@@ -41,6 +40,10 @@ class KernelAscent(Linear):
     @property
     def coef(self) -> Any:
         return self._of_all("coef", self.shape[0], "inside")
+
+    @property
+    def norms(self) -> Any:
+        return self.rows.diagonal
 
     @property
     def value_bytes(self) -> int:
@@ -100,30 +103,18 @@ class KernelAscent(Linear):
 
     def begin(self, rows: Any, problem: Problem, start: Any = None) -> None:
         check_convex(self.settings, rows)
-        labels, insides, is_other = problem.labels, list[Any]([None]), False
-        if rows.is_divided_by(labels):
-            # A problem without rows has one that is in none.
-            insides = [np.flatnonzero(y) if y.any() else np.zeros(1, np.int64) for y in labels]
-        known = [part.inside for part in self.parts]
-        is_same = len(known) == len(insides) and all(map(np.array_equal, known, insides))
-        if is_same and self.problem is not problem:
-            is_other = bool((self.fingerprints != problem.fingerprints).any())
-        a = start[0] if start is not None else self.a if self.parts and not is_same else None
-        parts = self.parts if is_same else [
-            Part(slice(0, len(problem)) if inside is None else slice(k, k + 1), inside)
-            for k, inside in enumerate(insides)
-        ]  # fmt: skip
-        for part in parts:
-            fits = part.begin(self.shape) if part.fits is None else part.fits
-            if a is not None:
-                own = a[part.problems] if part.inside is None else a[part.problems, part.inside]
-                fits.begin_at(np.ascontiguousarray(own, np.float64))
-            elif is_other:
-                fits.expect_data(True)
-        # Last: what was interrupted before is begun again.
-        self.base[:] *= is_same  # memory that is new counts epochs anew
-        self.rows, self.norms, self.n_inside = rows, rows.diagonal, problem.n_inside
-        self.parts, self._found, self.problem = parts, None, problem
+        super().begin(rows, problem, start)
+
+    @staticmethod
+    def insides(rows: Any, problem: Problem) -> list[Any]:
+        return _insides(problem) if rows.is_divided_by(problem.labels) else [None]
+
+    def _of(self, part: Part, n_threads: int) -> tuple[Any, ...]:
+        rows: Any = self.rows
+        if part.inside is None:
+            return rows.core, rows.factor
+        own: tuple[Any, ...] = rows.inside(self.problem.labels, part.inside, n_threads)
+        return own
 
     def widen(self) -> bool:
         if not self.rows.points.is_narrow:
@@ -136,56 +127,17 @@ class KernelAscent(Linear):
         self.settings, self.problem = problem.settings, problem
         self.base[:] = 0
 
-    def run(
-        self,
-        tol: float | None,
-        max_iter: int,
-        *,
-        n_threads: int = 1,
-        on_progress: Callable[[], None] | None = None,
-    ) -> None:
-        n, rows, is_divided = len(self.base), self.rows, self.parts[0].inside is not None
-        last = self.base + max(max_iter, 0)
+    def _options(self, n_threads: int) -> tuple[int, dict[str, Any]]:
+        n, rows, is_divided = len(self.base), self.rows, self._whole is None
         n_jobs, n_each = 1, n_threads
         if rows.is_small:
             n_jobs = min(n_threads, n) if rows.size * n > _FEW else 1
             n_each = n_threads // n_jobs if rows.size > _FEW else 1
+            if is_divided:
+                rows.by_class(self.problem.labels)  # which all problems take theirs from
         elif is_divided:
             n_jobs, n_each = rows.side_by_side(n)
-        options: dict[str, Any] = {
-            "intercept_scaling": self.settings.constant_feature,
-            "free_intercept": self.settings.free_intercept,
-            "tol": -1.0 if tol is None else tol,
-            "seed": self.seed,
-            "solver": METHODS[self.method],
-            "is_positive": rows.is_positive,
-            "is_narrow": rows.points.is_narrow,
-            "rank": rows.points.rank,
-            "n_threads": n_each,
-        }
-
-        def solve(part: Part, tell: Callable[[], None] | None, n_jobs: int = 1) -> np.ndarray:
-            columns, factorise, some = rows.core, rows.factor, part.problems
-            targets, norms = self.problem.targets, self.norms
-            if part.inside is not None:
-                columns, factorise = rows.inside(self.problem.labels, part.inside, n_each)
-                targets = self.problem.some(some, part.inside).targets
-                norms = norms[part.inside]
-            found = _core.kernel_solve(
-                columns, factorise, targets, norms, part.fits, last[some],
-                lams=self.problem.lams[some], n_jobs=n_jobs,
-                watch=_core.Watch(tell, by_epochs=self.by_epochs), **options,
-            )  # fmt: skip
-            if found is None:
-                raise _validate.overflow(np.dtype(np.float64), self.settings.lam)
-            return found
-
-        self._found = None
-        if not is_divided:
-            self._found = solve(self.parts[0], on_progress, n_jobs)
-            return
-        if rows.is_small:
-            rows.by_class(self.problem.labels)
-        jobs = [functools.partial(solve, part) for part in self.parts]
-        _core.share(jobs, n_jobs, on_progress)
-        self._found = self.standings()
+        return n_jobs, {
+            "is_positive": rows.is_positive, "is_narrow": rows.points.is_narrow,
+            "rank": rows.points.rank, "n_threads": n_each,
+        }  # fmt: skip

@@ -40,8 +40,8 @@ class Part:
     fits : Fits or None
         None before the first run.
     start : tuple or None
-        Where fits begin that are not there yet: dual variables of `inside`, coefficients of all
-        features, and intercepts. None: at 0.
+        Where fits begin that are not there yet: dual variables of `inside`, and of linear machines
+        coefficients of all features, and intercepts. None: at 0.
     """
 
     problems: slice
@@ -56,16 +56,15 @@ class Part:
         n, d = (size if some is None else len(some) for some, size in zip(own, of_all, strict=True))
         return n, d
 
-    def begin(self, of_all: tuple[int, int]) -> Any:
-        """Make its fits, which begin at `start`, and return them."""
+    def begin(self, of_all: tuple[int, int]) -> None:
+        """Make its fits, which begin at `start`."""
         fits = _core.Fits(self.problems.stop - self.problems.start, *self.shape(of_all))
         if self.start is not None:
-            a, coef, intercept = self.start
-            coef = coef if self.columns is None else coef[:, self.columns]
-            start = (np.ascontiguousarray(part, np.float64) for part in (a, coef, intercept))
-            fits.begin_at(*start)
+            a, *model = self.start
+            if self.columns is not None:
+                model[0] = model[0][:, self.columns]
+            fits.begin_at(*(np.ascontiguousarray(own, np.float64) for own in (a, *model)))
         self.fits, self.start = fits, None
-        return fits
 
 
 class Linear:
@@ -99,6 +98,7 @@ class Linear:
     problem: Any = None
     method = "auto"
     by_epochs = False
+    _solve = staticmethod(_core.solve)
 
     def __init__(
         self, settings: Settings, n_problems: int, n_rows: int, n_features: int, seed: int
@@ -167,6 +167,11 @@ class Linear:
     @property
     def intercept(self) -> Any:
         return self.standings()["intercept"]
+
+    @property
+    def norms(self) -> Any:
+        """|x_i|^2."""
+        return self.rows.squared_norms()
 
     @property
     def n_epochs(self) -> Any:
@@ -249,9 +254,9 @@ class Linear:
     # ---- Of any model ----------------------------------------------------------------------------
 
     #: The certificate of dual variables and a model, both functions, and what a solver has `seen`.
-    certify: Callable[..., _certificate.Certificate] = staticmethod(_certificate.certify)
+    certify = staticmethod(_certificate.certify)
     #: Scores (n, n_problems) of rows, all or some, under coefficients and intercepts.
-    scores: Callable[..., np.ndarray] = staticmethod(_rows.decision_function)
+    scores = staticmethod(_rows.decision_function)
 
     @staticmethod
     def squared_norm(rows: Any) -> float:
@@ -282,57 +287,61 @@ class Linear:
         """
         if self.rows is rows and self.problem is problem:
             return  # goes on where it stands
-        self.norms = rows.squared_norms()
-        is_other = bool(self.parts) and bool((self.fingerprints != problem.fingerprints).any())
-        for part in self._begun():  # the rows may be others in any case
-            part.fits.expect_data(is_other)
-        parts = self.parts
-        if is_other or not parts:
-            parts, start = self._divide(problem, start)
-        if start is not None:
-            parts = [dataclasses.replace(part, fits=None) for part in parts]
-            for part in parts:
-                a, coef, intercept = (of_all[part.problems] for of_all in start[:3])
-                part.start = (a if part.inside is None else a[:, part.inside]), coef, intercept
-        if parts[0].inside is None and parts[0].fits is None:
-            parts[0].begin(self.shape)
+        insides, known = self.insides(rows, problem), [part.inside for part in self.parts]
+        if len(known) == len(insides) and all(map(np.array_equal, known, insides)):
+            is_other = bool((self.fingerprints != problem.fingerprints).any())
+            for part in self._begun():  # the rows may be others in any case
+                part.fits.expect_data(is_other)
+            parts, base = self.parts, self.base
+        else:
+            if self._begun():
+                start = self.a, self.coef, self.intercept
+            parts = self._divided(rows, insides, start)
+            base = np.zeros_like(self.base)  # memory that is new counts epochs anew
+        # Last: what was interrupted before is begun again.
         vars(self).update(
-            parts=parts, problem=problem, rows=rows, _found=None,
+            parts=parts, base=base, problem=problem, rows=rows, _found=None,
             n_inside=np.array(problem.n_inside, np.int64),
         )  # fmt: skip
 
-    def _divide(self, problem: Problem, start: Any) -> tuple[list[Part], Any]:
-        """The parts of a problem, and where they start, if that is not at 0."""
+    @staticmethod
+    def insides(rows: Any, problem: Problem) -> list[Any]:
+        """The rows of each problem that is solved on its own; else [None], for all of them."""
         few = _MOST_OF_PART * problem.labels.size
         is_divided = len(problem) > 1 and problem.n_inside.sum() <= few
-        if self.parts and not is_divided and self.parts[0].inside is None:
-            return self.parts, start  # as before
-        if start is None and self._begun():
-            start = self.a, self.coef, self.intercept
-        if not is_divided:
-            return [Part(slice(0, len(problem)))], start
-        return [
-            Part(slice(k, k + 1), inside if len(inside) else np.zeros(1, np.int64))
-            for k, inside in enumerate(map(np.flatnonzero, problem.labels))
-        ], start
+        return _insides(problem) if is_divided else [None]
 
-    def _open(self, part: Part, places: np.ndarray) -> tuple[_core.Rows, _core.Targets, np.ndarray]:
-        """The rows, targets and norms of a part, whose fits are there from here on.
+    def _divided(self, rows: Any, insides: list[Any], start: Any) -> list[Part]:
+        """Parts that have these rows, and begin at `start`."""
+        parts = []
+        for k, inside in enumerate(insides):
+            problems = slice(0, len(self.base)) if inside is None else slice(k, k + 1)
+            part = Part(problems, inside)
+            if start is not None:
+                a, coef, intercept = (of_all[problems] for of_all in start)
+                a = a if inside is None else a[:, inside]
+                part.start = (a, coef, intercept) if self.shape[1] else (a,)
+            if inside is None or not (self.shape[1] and rows.is_sparse):
+                part.begin(self.shape)  # else once its features are known
+            parts.append(part)
+        return parts
 
-        `places` is -1 for each feature, before and after the call.
-        """
-        rows, columns = self.rows.part(part.inside, places)
+    def _of(self, part: Part, n_threads: int) -> tuple[Any, ...]:
+        """The rows of a part as the core takes them; its fits are there from here on."""
+        if part.inside is None:
+            return (self.rows,)
+        rows, columns = self.rows.part(part.inside)
         is_same = columns is part.columns or np.array_equal(part.columns, columns)
-        new = dataclasses.replace(part, columns=columns)
-        if part.fits is not None and not is_same:
-            whole = np.zeros((1, self.shape[1]))
-            whole[:, slice(None) if part.columns is None else part.columns] = part.fits.coef
-            new.fits, new.start = None, (part.fits.a, whole, part.fits.standings()["intercept"])
-        if new.fits is None:
+        if part.fits is None or not is_same:
+            new = dataclasses.replace(part, columns=columns)
+            if part.fits is not None:
+                self.base[part.problems] = 0
+                coef = np.zeros((1, self.shape[1]))
+                coef[:, slice(None) if part.columns is None else part.columns] = part.fits.coef
+                new.start = part.fits.a, coef, part.fits.standings()["intercept"]
             new.begin(self.shape)
-        vars(part).update(vars(new))
-        targets = self.problem.some(part.problems, part.inside).targets
-        return rows, targets, self.norms[part.inside]
+            vars(part).update(vars(new))
+        return (rows,)
 
     def widen(self) -> bool:
         """Let rows be in double precision; False if they are, or may not be."""
@@ -362,53 +371,56 @@ class Linear:
         then completes the one that was interrupted. A last iteration of several epochs may end
         after `max_iter`. Without `tol`, all epochs are made.
         """
-        n, rows, settings = len(self.base), self.rows, self.settings
-        last = self.base + self._earlier + max(max_iter, 0)
-        last = np.minimum(last, 2**62 // rows.shape[0] - 2)
-        # Threads that are left over share the passes of Newton's method.
-        is_long = rows.size >= _MANY and rows.seconds(_core.NEWTON) >= _LONG
-        n_shares = n_threads if is_long and self.method != "sdca" else 1
-        solve = functools.partial(
-            _core.solve, intercept_scaling=settings.constant_feature,
-            free_intercept=settings.free_intercept, tol=-1.0 if tol is None else tol,
-            seed=self.seed, solver=METHODS[self.method],
+        problem, norms, table = self.problem, self.norms, np.zeros(len(self.base), _core.STANDING)
+        n_jobs, options = self._options(n_threads)
+        solve: Any = functools.partial(
+            self._solve, intercept_scaling=self.settings.constant_feature,
+            free_intercept=self.settings.free_intercept, tol=-1.0 if tol is None else tol,
+            seed=self.seed, solver=METHODS[self.method], **options,
         )  # fmt: skip
-        lams, unused = self.problem.lams, list[np.ndarray]()
+
+        def last(some: slice) -> Any:
+            last = self.base[some] + self._earlier[some] + max(max_iter, 0)
+            return np.minimum(last, 2**62 // self.shape[0] - 2)
 
         def solve_part(part: Part, tell: Callable[[], None]) -> None:
-            places = unused.pop() if unused else np.full(self.shape[1] * rows.is_sparse, -1)
-            of_part = self._open(part, places)
-            unused.append(places)
+            some, rows = part.problems, self._of(part, options["n_threads"])
             found = solve(
-                *of_part, part.fits, last[part.problems], lams=lams[part.problems],
-                n_threads=n_shares // n, watch=_core.Watch(tell, by_epochs=self.by_epochs),
+                *rows, problem.some(some, part.inside).targets, norms[part.inside], part.fits,
+                last(some), lams=problem.lams[some],
+                watch=_core.Watch(tell, by_epochs=self.by_epochs),
             )  # fmt: skip
             if found is None:
-                raise _validate.overflow(np.dtype(np.float64), settings.lam)
-            table[part.problems] = found
+                raise _validate.overflow(np.dtype(np.float64), self.settings.lam)
+            table[some] = found
             tell()  # which most problems are too short to call
 
         self._found = None
         if self._whole is None:
-            table = np.zeros(n, _core.STANDING)
             jobs = [functools.partial(solve_part, part) for part in self.parts]
-            _core.share(jobs, n_threads, on_progress)
+            _core.share(jobs, n_jobs, on_progress)
             self._found = table
             return
         self._found = solve(
-            rows, self.problem.targets, self.norms, self._whole, last, lams=lams,
-            together=self._are_squares(last), n_threads=n_shares, n_jobs=min(n_threads, n),
+            *self._of(self.parts[0], n_threads), problem.targets, norms, self._whole,
+            last(slice(None)), lams=problem.lams, n_jobs=n_jobs,
             watch=_core.Watch(on_progress, by_epochs=self.by_epochs),
         )  # fmt: skip
         if self._found is None:
-            raise _validate.overflow(np.dtype(np.float64), settings.lam)
+            raise _validate.overflow(np.dtype(np.float64), self.settings.lam)
 
-    def _are_squares(self, last: np.ndarray) -> bool:
-        """Whether problems begin together, at the optimum of the squared error."""
-        lams = self.problem.lams
-        are_equal = (lams == lams[0]).all() and (last == last[0]).all()
-        name = self.settings.loss.name
-        return bool(name == "squared_error" and self.method != "sdca" and are_equal)
+    def _options(self, n_threads: int) -> tuple[int, dict[str, Any]]:
+        """How many problems are solved side by side, and what else the core is to be told."""
+        n, rows, lams = len(self.base), self.rows, self.problem.lams
+        # Threads that are left over share the passes of Newton's method.
+        is_long = rows.size >= _MANY and rows.seconds(_core.NEWTON) >= _LONG
+        n_shares = n_threads if is_long and self.method != "sdca" else 1
+        if self._whole is None:
+            return n_threads, {"n_threads": n_shares // n}
+        # Problems of the squared error begin together, at the optimum.
+        are_equal = (lams == lams[0]).all() and np.ptp(self.base + self._earlier) == 0
+        is_squared = self.settings.loss.name == "squared_error" and self.method != "sdca"
+        return min(n_threads, n), {"n_threads": n_shares, "together": is_squared and are_equal}
 
     # ---- Saving ----------------------------------------------------------------------------------
 
@@ -479,3 +491,8 @@ def parts_of(state: dict[str, np.ndarray]) -> list[Part]:
             part.fits = _core.Fits(1, n, d, memory[None])
         parts.append(part)
     return parts
+
+
+def _insides(problem: Problem) -> list[np.ndarray]:
+    """The rows of each problem; one that has none has a row that is in none."""
+    return [np.flatnonzero(y) if y.any() else np.zeros(1, np.int64) for y in problem.labels]
