@@ -172,9 +172,8 @@ def test_kernel_machines_reach_their_gap(rng, dtype, loss, intercept):
     cache, labels = kernels.ColumnCache(points, 1), y.astype(np.int8)[None]
     problem = _problem.Problem(labels, c, settings)
     solver = KernelAscent(settings, 1, n, n, 0)
-    solver.method = "newton"
     solver.begin(cache, problem)
-    solver.run(1e-6, 500)
+    solver.run(1e-6, 500, method="newton")
     # An epoch of dual ascent is enough for some problems with the log loss.
     assert loss == "log_loss" or 0 < solver.epochs()["newton"] <= 500
     a, b = problem.targets.feasible(solver.a, settings.free_intercept), solver.intercept

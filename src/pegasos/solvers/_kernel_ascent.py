@@ -127,7 +127,7 @@ class KernelAscent(Linear):
         self.settings, self.problem = problem.settings, problem
         self.base[:] = 0
 
-    def _options(self, n_threads: int) -> tuple[int, dict[str, Any]]:
+    def _options(self, method: str, n_threads: int) -> tuple[int, dict[str, Any]]:
         n, rows, is_divided = len(self.base), self.rows, self._whole is None
         n_jobs, n_each = 1, n_threads
         if rows.is_small:

@@ -80,10 +80,6 @@ class Linear:
     shape : tuple of int
         Rows and features; a kernel machine has no features.
     parts : list of Part
-    method : str
-        What `run` uses, a key of `METHODS`.
-    by_epochs : bool
-        Whether somebody wants to hear of every epoch: pieces of work must then end with it.
     n_epochs, base : ndarray of int64 of shape (n_problems,)
         Passes over the rows at this λ; and from where on the present plan counts them.
     n_inside : ndarray of int64 of shape (n_problems,)
@@ -96,8 +92,6 @@ class Linear:
 
     rows: Any = None  # until `begin`, as `problem`
     problem: Any = None
-    method = "auto"
-    by_epochs = False
     _solve = staticmethod(_core.solve)
 
     def __init__(
@@ -362,6 +356,8 @@ class Linear:
         tol: float | None,
         max_iter: int,
         *,
+        method: str = "auto",
+        by_epochs: bool = False,
         n_threads: int = 1,
         on_progress: Callable[[], None] | None = None,
     ) -> None:
@@ -369,14 +365,15 @@ class Linear:
 
         Can be stopped at any time by an exception; a run that is called again, before `end_plan`,
         then completes the one that was interrupted. A last iteration of several epochs may end
-        after `max_iter`. Without `tol`, all epochs are made.
+        after `max_iter`. Without `tol`, all epochs are made. `method` is a key of `METHODS`;
+        `by_epochs`: somebody wants to hear of every epoch, so that pieces of work end with it.
         """
         problem, norms, table = self.problem, self.norms, np.zeros(len(self.base), _core.STANDING)
-        n_jobs, options = self._options(n_threads)
+        n_jobs, options = self._options(method, n_threads)
         solve: Any = functools.partial(
             self._solve, intercept_scaling=self.settings.constant_feature,
             free_intercept=self.settings.free_intercept, tol=-1.0 if tol is None else tol,
-            seed=self.seed, solver=METHODS[self.method], **options,
+            seed=self.seed, solver=METHODS[method], **options,
         )  # fmt: skip
 
         def last(some: slice) -> Any:
@@ -388,7 +385,7 @@ class Linear:
             found = solve(
                 *rows, problem.some(some, part.inside).targets, norms[part.inside], part.fits,
                 last(some), lams=problem.lams[some],
-                watch=_core.Watch(tell, by_epochs=self.by_epochs),
+                watch=_core.Watch(tell, by_epochs=by_epochs),
             )  # fmt: skip
             if found is None:
                 raise _validate.overflow(np.dtype(np.float64), self.settings.lam)
@@ -404,22 +401,22 @@ class Linear:
         self._found = solve(
             *self._of(self.parts[0], n_threads), problem.targets, norms, self._whole,
             last(slice(None)), lams=problem.lams, n_jobs=n_jobs,
-            watch=_core.Watch(on_progress, by_epochs=self.by_epochs),
+            watch=_core.Watch(on_progress, by_epochs=by_epochs),
         )  # fmt: skip
         if self._found is None:
             raise _validate.overflow(np.dtype(np.float64), self.settings.lam)
 
-    def _options(self, n_threads: int) -> tuple[int, dict[str, Any]]:
+    def _options(self, method: str, n_threads: int) -> tuple[int, dict[str, Any]]:
         """How many problems are solved side by side, and what else the core is to be told."""
         n, rows, lams = len(self.base), self.rows, self.problem.lams
         # Threads that are left over share the passes of Newton's method.
         is_long = rows.size >= _MANY and rows.seconds(_core.NEWTON) >= _LONG
-        n_shares = n_threads if is_long and self.method != "sdca" else 1
+        n_shares = n_threads if is_long and method != "sdca" else 1
         if self._whole is None:
             return n_threads, {"n_threads": n_shares // n}
         # Problems of the squared error begin together, at the optimum.
         are_equal = (lams == lams[0]).all() and np.ptp(self.base + self._earlier) == 0
-        is_squared = self.settings.loss.name == "squared_error" and self.method != "sdca"
+        is_squared = self.settings.loss.name == "squared_error" and method != "sdca"
         return min(n_threads, n), {"n_threads": n_shares, "together": is_squared and are_equal}
 
     # ---- Saving ----------------------------------------------------------------------------------

@@ -173,9 +173,9 @@ class Schedule:
                     at_work, start = self._next_solver(rows, threads)
                     at_work.begin(rows, self.problem, start)
                     self._put_to_work(at_work)
-                    at_work.by_epochs, at_work.method = on_epoch is not None, name
                     at_work.run(
-                        wanted, max(most - self.epochs_begun, 0), n_threads=threads["n_threads"],
+                        wanted, most - self.epochs_begun, method=name,
+                        by_epochs=on_epoch is not None, n_threads=threads["n_threads"],
                         on_progress=self._telling(on_progress, on_epoch),
                     )  # fmt: skip
                     found = at_work.certificate() if check == "last" else None
