@@ -21,7 +21,7 @@ static const double SAME = 1e-9;
 
 /* ---- What is known of the rows --------------------------------------------------------------- */
 
-/* The sum of weights is added up as Python does it: as it is. */
+/* Adds weights in the order of rows, as `masses` of _problem.py does: both have one m. */
 static void count_rows(fit *f)
 {
     state *s = f->s;
@@ -190,6 +190,7 @@ static void note_change(state *s, int64_t solver)
     s->solver = solver;
 }
 
+/* With the names of pegasos_ascent: `feature` is g, `intercept` b_0, `constant` v, `whole` f. */
 bool pegasos_fit_begin_ascent(fit *f, bool is_zero)
 {
     state *s = f->s;

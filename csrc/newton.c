@@ -926,27 +926,28 @@ MAYBE_UNUSED static bool are_routines(const pegasos_blas *blas)
 
 int pegasos_newton_run(fit *f, int64_t last_epoch)
 {
-    state *const best = f->s;
-    assert(best->newton.width > 0 && best->newton.narrowest > 0);
-    assert(loss_smoothing(loss_of(f->problem->loss), best->newton.width) >= 0);
+    state *const s = f->s;
+    assert(s->newton.width > 0 && s->newton.narrowest > 0);
+    assert(loss_smoothing(loss_of(f->problem->loss), s->newton.width) >= 0);
     assert(!f->blas || are_routines(f->blas));
     run r = lay_out(f);
-    while (best->n_epochs < last_epoch && !is_close(f)) {
-        iteration s = {0};
-        r.s = &s;
-        if (!evaluate(&r, &s))
+    while (s->n_epochs < last_epoch && !is_close(f)) {
+        iteration now = {0};
+        r.s = &now;
+        if (!evaluate(&r, &now))
             return PEGASOS_STOPPED;
-        if (!isfinite(s.primal))
+        if (!isfinite(now.primal))
             return PEGASOS_OVERFLOW;
-        keep(&r, &s);
+        keep(&r, &now);
         if (!is_close(f)) {
-            if ((s.is_solved && !see(&r, &s)) || !solve_equations(&r, &s) || !score_step(&r, &s)
-                || !search(&r, &s))
+            /* Where A moves, a(u) and the band are those of the next smooth problem. */
+            if ((now.is_solved && !see(&r, &now)) || !solve_equations(&r, &now)
+                || !score_step(&r, &now) || !search(&r, &now))
                 return PEGASOS_STOPPED;
-            move(&r, &s);
+            move(&r, &now);
         }
-        best->n_epochs += s.n_passes;
-        const pegasos_progress progress = progress_of_state(best);
+        s->n_epochs += now.n_passes;
+        const pegasos_progress progress = progress_of_state(s);
         if (is_to_stop_after_epoch(&f->watch, &progress))
             return PEGASOS_STOPPED;
     }
