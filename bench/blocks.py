@@ -44,7 +44,7 @@ def write(folder, copies):
 
 
 def opened(folder, memory):
-    return Blocks(f"{folder}/*.npz", cache=f"{folder}/cache", memory=memory)
+    return Blocks(f"{folder}/*.npz", cache=f"{folder}/cache", memory=memory, dtype="float32")
 
 
 def alone(function, *arguments):

@@ -920,7 +920,8 @@ def test_an_output_whose_name_speaks_of_another_format_is_warned_of(tmp_path, da
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_python_and_the_command_line_share_a_cache_of_one_type(tmp_path, data, dtype, capsys):
     file, cache = str(write(tmp_path / "a.csv", *data)), str(tmp_path / "a.csv.blocks")
-    pegasos.Blocks(file, cache=cache, dtype=dtype)
+    own = {} if dtype == "float64" else {"dtype": dtype}  # the default of both is float64
+    pegasos.Blocks(file, cache=cache, **own)
     train = ["train", file, "-o", str(tmp_path / "m.npz"), "--memory", "1G"]
     single = ["--float32"]
     same, other = ([*train, *single], train) if dtype == "float32" else (train, [*train, *single])

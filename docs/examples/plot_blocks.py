@@ -41,7 +41,7 @@ print(f"{path.stat().st_size / 1e6:.0f} MB of text")
 # %%
 # The file is read once. The cache has its rows in random order, in blocks with checksums.
 
-blocks = Blocks(path, cache=Path(folder.name) / "cache", memory="3MB")
+blocks = Blocks(path, cache=Path(folder.name) / "cache", memory="3MB", dtype="float32")
 print(blocks)
 
 # %%
