@@ -128,8 +128,8 @@ static bool is_part(const pegasos_kernel *s)
     return rows_of_sample(s->n_inside) < s->n_inside;
 }
 
-/* How many rows a round has at most where there is room for so many columns; with room for all, it
- * may also have all. */
+/* How many rows a round has at most where there is room for n_columns; with room for all columns,
+ * it may also have all. */
 static int64_t rows_of_round(int64_t n_rows, int64_t n_columns)
 {
     if (n_columns < n_rows) {

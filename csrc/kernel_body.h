@@ -98,8 +98,8 @@ static INLINE choice NAME(best_of)(const REAL *gains, const OF_REAL(whole) * gro
     return (choice){.row = first, .gain = (double)best};
 }
 
-/* One vector of values of a column, of which there may be no more than `count` left: the first of
- * these stands for those that are missing, whose rows no step moves. */
+/* One vector of values of a column that has `count` left. Where these are too few, the first one
+ * stands for those that are missing, whose rows no step moves. */
 #define LOAD_VALUES(vector, from, count)                                                           \
     do {                                                                                           \
         if ((count) >= LANES)                                                                      \

@@ -52,7 +52,7 @@ typedef struct making {
     void *values;
 } making;
 
-/* Takes so many bytes at *end; `work` may be NULL. */
+/* Takes this number of bytes at *end; `work` may be NULL. */
 static void *take(void *work, int64_t *end, int64_t bytes)
 {
     void *const taken = work ? (char *)work + *end : NULL;

@@ -8,8 +8,8 @@
  * Draws are taken in blocks. Decisions within a block need the scores of its own rows only, and of
  * the kernel matrix the columns of its violators among these rows. Coefficients that a block has
  * changed are `unpushed`: later blocks add what these make to the scores of their rows (they pull
- * it), until there are so many that they are pushed to all rows at once. Where there is room for
- * all columns, a block has all rows, and works on the state itself, which is whole before every
+ * it), until there are PUSHED_TOGETHER: these are pushed to all rows at once. Where there is room
+ * for all columns, a block has all rows, and works on the state itself, which is whole before every
  * draw.
  *
  * Other blocks work on copies, which they put back at their end. Where blocks begin depends on the
@@ -34,7 +34,7 @@ enum { DRAWS_TOGETHER = 64 };
 enum { TOGETHER = 128, TOGETHER_IN_BLOCK = 64 };
 /* A row of a margin below this may well violate it when it is drawn. */
 static const double NEARLY = 1.2;
-/* So many unpushed rows are pushed to all. */
+/* Unpushed rows are pushed to all once there are this many. */
 enum { PUSHED_TOGETHER = 512 };
 /* What a kernel value costs, in numbers read. */
 enum { NUMBERS_PER_VALUE = 8 };

@@ -97,7 +97,7 @@ static INLINE void multiply_rows(const row_functions *f, const pegasos_rows *tra
     }
 }
 
-/* The same where most entries meet: rows of z are written out side by side, as many as there are
+/* Products where most entries meet: rows of z are written out side by side, as many as there are
  * registers for their sums, and each x goes over them once. */
 static INLINE void multiply_panels(const row_functions *f, const pegasos_rows *x,
                                    const pegasos_some *some, const pegasos_some *others,

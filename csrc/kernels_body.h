@@ -90,7 +90,8 @@ static INLINE void NAME(power_lanes)(VALUE *x, VALUE gamma, VALUE coef0, int64_t
     memcpy(x, power, sizeof power);
 }
 
-/* Where norms of the sums in `finish` are: those of x so many numbers apart, and those of z. */
+/* The norms that `finish` takes: of x and z, where each next LANES sums have theirs `x_step` and
+ * `z_step` numbers further on. */
 typedef struct NAME(norms) {
     const VALUE *x, *z;
     int x_step, z_step;

@@ -56,7 +56,7 @@ def stored_names() -> list[str]:
 
 
 def formulas(indent: int) -> str:
-    """What every kernel computes, for docstrings with lines indented by so much."""
+    """What every kernel computes, for docstrings whose lines are indented."""
     said = ", ".join(f'"{name}" {kind.formula}' for name, kind in KERNELS.items())
     return textwrap.fill(said, 100 - indent).replace("\n", "\n" + " " * indent)
 

@@ -118,7 +118,7 @@ class Kernel:
         raise NotImplementedError(f"kernel {self.name!r} has no bound on rounding")
 
     def rank(self, n_features: int) -> float:
-        """The largest rank that a kernel matrix of rows of so many features can have."""
+        """The largest rank that a kernel matrix of rows with `n_features` can have."""
         return np.inf
 
     # ---- What rows it takes ----------------------------------------------------------------------

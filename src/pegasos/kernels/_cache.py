@@ -40,7 +40,7 @@ class ColumnCache:
     megabytes : float
         Room. 64-bit sizes throughout. A precomputed matrix is used where it lies.
     n_threads : int
-        At most so many work at a time, and BLAS has one. Results do not depend on it.
+        How many work at a time at most; BLAS has one. Results do not depend on it.
     divides : bool
         Whether problems that have few of the points get caches of their own. That does not pay
         where columns serve several solvers, or several folds.
@@ -183,7 +183,7 @@ class ColumnCache:
         rows : ndarray of int64
             The problem's rows, in ascending order.
         n_threads : int
-            At most so many work at a time on a matrix that is not there.
+            How many work at a time at most on a matrix that is not there.
         """
         if not self.is_small:
             own = ColumnCache(self.points[rows], self._megabytes / _SIDE_BY_SIDE, n_threads)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-# The factor has at most so many columns, and takes at most as much memory as columns of K may.
+# The factor has at most this many columns, and takes at most as much memory as columns of K may.
 _MOST = 1024
 # Columns of K that are computed together, which there is room for in any case. A pivot below this
 # part of the largest one that is left waits for another block.

@@ -227,7 +227,7 @@ class Points:
         tell: Callable[[], None] | None = None,
         **options: Any,
     ) -> Any:
-        """Let a function of the core compute values of these and so many rows.
+        """Let a function of the core compute values between these and `n_rows` rows.
 
         Users' functions may not want threads, and little work is not worth them.
         """

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-# Rows that are compared with columns at a time, and so many columns.
+# Rows, and columns, that are compared at a time.
 _ROWS, _COLUMNS = 64, 512
 # Differences between a matrix and its transpose, beside its largest number, that rounding explains.
 _SYMMETRIC = 1e-4
