@@ -262,39 +262,47 @@ static double newton_feature(const fit *f)
     return p->free_intercept ? 1 : p->intercept_scaling;
 }
 
-/* Takes the best multiple of the model: after an epoch, w can be worse than 0. */
-bool pegasos_fit_begin_newton(fit *f)
+void pegasos_fit_set_newton(fit *f, double intercept)
 {
-    state *const s = f->s;
-    const pegasos_problem *const p = f->problem;
     const int64_t n = f->rows->n_rows, d = f->rows->n_features;
-    const double feature = newton_feature(f), width = first_width(loss_of(p->loss));
-    const bool is_smoothed = loss_smoothing(loss_of(p->loss), width) > 0;
-    /* That of one class is found after w, and before a multiple of it is taken. */
-    double intercept = p->loss.nu == 0 ? s->intercept : 0, primal;
-    if (!fit_score(f, f->coef, intercept, f->scores))
-        return false;
-    if (p->loss.nu != 0) { /* Pegasos's first steps move it by nu/lam, however small the rows */
-        intercept = pegasos_best_intercept(&f->targets, f->scores, f->room);
-        for (int64_t i = 0; i < n; i++)
-            f->scores[i] += intercept;
-    }
+    const loss_form loss = loss_of(f->problem->loss);
+    const double feature = newton_feature(f), width = first_width(loss);
+    const bool is_smoothed = loss_smoothing(loss, width) > 0;
     for (int64_t i = 0; i < n; i++)
         f->centre[i] = is_smoothed ? f->a[i] : 0;
     memcpy(f->point, f->coef, (size_t)d * sizeof(double));
     f->point[d] = feature > 0 ? intercept / feature : 0;
-    s->newton = (pegasos_newton){
+    f->s->newton = (pegasos_newton){
         .feature = feature,
         .narrowest = narrowest_width(f),
         .width = width,
-        .dual_objective = isfinite(s->primal) ? s->primal * (1 - s->relative_gap) : -INFINITY,
+        .dual_objective =
+            isfinite(f->s->primal) ? f->s->primal * (1 - f->s->relative_gap) : -INFINITY,
     };
+}
+
+/* Takes the best multiple of the model: after an epoch, w can be worse than 0. */
+bool pegasos_fit_begin_newton(fit *f)
+{
+    state *const s = f->s;
+    const int64_t n = f->rows->n_rows, d = f->rows->n_features;
+    const double nu = f->problem->loss.nu;
+    /* That of one class is found after w, and before a multiple of it is taken. */
+    double intercept = nu == 0 ? s->intercept : 0, primal;
+    if (!fit_score(f, f->coef, intercept, f->scores))
+        return false;
+    if (nu != 0) { /* Pegasos's first steps move it by nu/lam, however small the rows */
+        intercept = pegasos_best_intercept(&f->targets, f->scores, f->room);
+        for (int64_t i = 0; i < n; i++)
+            f->scores[i] += intercept;
+    }
+    pegasos_fit_set_newton(f, intercept);
     if (!pegasos_newton_scale(f, &primal))
         return false;
     note_change(s, PEGASOS_NEWTON);
     if (primal < s->primal) {
         memcpy(f->coef, f->point, (size_t)d * sizeof(double));
-        s->intercept = feature * f->point[d];
+        s->intercept = s->newton.feature * f->point[d];
         s->primal = primal;
         s->relative_gap = relative_gap_of(primal, s->newton.dual_objective);
     }

@@ -166,19 +166,25 @@ static INLINE bool fit_score(fit *f, const double *w, double intercept, double *
     return score_all(f->rows, w, intercept, scores, &f->watch, &now);
 }
 
-/* P of a model, from its scores. Their bits, and those of the penalised intercept, are the model's
- * own, so that P is what a certificate computes of it. */
-static INLINE double fit_objective(const fit *f, const double *w, double intercept,
-                                   const double *scores)
+/* P of a model, from its sum of losses. */
+static INLINE double fit_primal(const fit *f, const double *w, double intercept, double losses)
 {
     const pegasos_problem *const p = f->problem;
-    const double losses = pegasos_loss_sum(&f->targets, 0, f->rows->n_rows, scores, 1, 0);
     double norm = squared_norm_of(w, f->rows->n_features);
     if (!p->free_intercept && p->intercept_scaling > 0) {
         const double weight = intercept / p->intercept_scaling;
         norm += weight * weight;
     }
     return p->lam / 2 * norm + losses / f->s->mass + p->loss.nu * intercept;
+}
+
+/* P of a model, from its scores. Their bits, and those of the penalised intercept, are the model's
+ * own, so that P is what a certificate computes of it. */
+static INLINE double fit_objective(const fit *f, const double *w, double intercept,
+                                   const double *scores)
+{
+    const double losses = pegasos_loss_sum(&f->targets, 0, f->rows->n_rows, scores, 1, 0);
+    return fit_primal(f, w, intercept, losses);
 }
 
 /* A gap of running sums is brought to this part of the gap that is asked for: the certificate may
@@ -253,6 +259,8 @@ void pegasos_fit_begin(fit *f);
 /* What else begin.c does: transactions, which are false if they were stopped. */
 bool pegasos_fit_begin_ascent(fit *f, bool is_zero);
 bool pegasos_fit_begin_newton(fit *f);
+/* Lets Newton's method go on at the model, whose scores are given; no transaction. */
+void pegasos_fit_set_newton(fit *f, double intercept);
 /* An epoch of Pegasos, which is visits, and then Newton's method. */
 bool pegasos_fit_first_epoch(fit *f);
 /* Begins with `solver` at a dual point and a model, those that are in memory. */

@@ -150,6 +150,8 @@ static bool prepare(fit *f)
         return begin_at_zero(f);
     if (s->pending != PEGASOS_GO_ON)
         return begin_at_point(f);
+    if (s->budget == 0) /* it goes on from the optimum of the squared error */
+        begin_budget(f);
     if (s->lam != f->problem->lam) {
         pegasos_fit_change_lam(f);
         begin_budget(f);

@@ -7,8 +7,14 @@
  *     (lam I + 1/m sum_i c_i x_i x_i^T) w = 1/m sum_i c_i z_i x_i.
  *
  * Outputs over the same rows share the matrix. Their targets z are further columns of x, so that
- * one pass finds the right sides, too. Newton's method goes on from there: it finds the gap, and
- * mends what rounding has left.
+ * one pass finds the right sides, too. They also share the pass that finds their gaps: at w, the
+ * dual variables a_i = c_i u_i have
+ *
+ *     P = lam/2 |w|^2 + 1/(2m) sum_i c_i u_i^2,
+ *     D = 1/m sum_i (z_i a_i - c_i u_i^2/2) - 1/(2 lam m^2) |sum_i a_i x_i|^2.
+ *
+ * Newton's method goes on from there, and mends what rounding has left. A free intercept asks for
+ * sum_i a_i = 0, which rounding spoils: of such fits, Newton's method finds the gap.
  *
  * All of this is a transaction: fits that were stopped in it begin again, with the same bits.
  */
@@ -19,8 +25,8 @@
 /* Rows of a block that has a matrix, at least, and of a piece. Outputs that are many beside the
  * features wait for another pass: columns cost their square. */
 enum { ROWS_PER_BLOCK = 1024, ROWS = 128, FEW_OUTPUTS = 16, MANY_OUTPUTS = 128 };
-/* Passes over the rows: that of the matrix. */
-enum { PASSES = 1 };
+/* What the second pass adds up for each output, and then a vector of features. */
+enum { SQUARE_SUM, PRODUCT_SUM, TOTAL, NUMBERS };
 /* The least tol for which single precision is tried; and, with a free intercept, the least variance
  * of targets beside the mean of their squares. */
 static const double LEAST_SINGLE = 1e-4, LEAST_VARIANCE = 1e-6;
@@ -43,12 +49,19 @@ static int64_t blocks_of(int64_t n_rows, int64_t n_features)
     return symmetric_blocks(n_rows, ROWS_PER_BLOCK, stride);
 }
 
+/* A block's numbers beside its matrix: rows of the first pass; then sums and scores of outputs, of
+ * which there are at most as many as rows. */
+static int64_t numbers_of_block(int64_t stride)
+{
+    return ROWS * (stride + NUMBERS);
+}
+
 /* What comes after the room of a fit. */
 static int64_t own_room(int64_t n_rows, int64_t d, int64_t n_problems)
 {
     const int64_t stride = stride_of(d, n_problems);
     return PEGASOS_BUNDLE_BYTES + n_problems * (int64_t)sizeof(fit)
-           + 8 * stride * (2 + blocks_of(n_rows, d) * (stride + ROWS));
+           + 8 * (2 * stride + blocks_of(n_rows, d) * (stride * stride + numbers_of_block(stride)));
 }
 
 int64_t pegasos_squares_room(const pegasos_rows *rows, int64_t n_problems)
@@ -61,10 +74,10 @@ int64_t pegasos_squares_room(const pegasos_rows *rows, int64_t n_problems)
 
 /* Problems, and the matrices of blocks, one after the other. */
 typedef struct squares {
-    const fit *f; /* the first problem's */
-    int64_t n_problems;
+    fit *f;
+    int64_t n_problems, n_blocks;
     symmetric m;
-    double *scaled, feature;
+    double *of_blocks, feature; /* see numbers_of_block */
 } squares;
 
 /* Adds sqrt(c_i/m) (x_i, feature, z_i of each problem), times itself. */
@@ -74,7 +87,7 @@ static void multiply_some(const block_pass *pass, int64_t block, int64_t first, 
     const fit *const f = x->f;
     const int64_t stride = x->m.stride, d = f->rows->n_features;
     const symmetric m = symmetric_of_block(&x->m, block);
-    char *const scaled = (char *)(x->scaled + block * ROWS * stride);
+    char *const scaled = (char *)(x->of_blocks + block * numbers_of_block(stride));
     for (int64_t k = 0; k < count; k++) {
         char *const row = scaled + k * stride * m.bytes;
         const double root = sqrt(weight_of(f, first + k) / f->s->mass);
@@ -90,15 +103,88 @@ static void multiply_some(const block_pass *pass, int64_t block, int64_t first, 
 static bool multiply(const squares *x, pegasos_watch *watch)
 {
     const pegasos_progress now = {0, INFINITY, INFINITY};
-    const int64_t n = x->f->rows->n_rows, stride = x->m.stride,
-                  n_blocks = blocks_of(n, x->f->rows->n_features);
+    const int64_t n = x->f->rows->n_rows, stride = x->m.stride;
     const double cost = (double)stride * (1 + (double)stride / 2 / PRODUCTS_PER_NUMBER);
-    const block_pass pass = {multiply_some, x, n, n_blocks, ROWS, cost};
-    memset(x->m.numbers, 0, (size_t)(n_blocks * stride * stride) * sizeof(double));
+    const block_pass pass = {multiply_some, x, n, x->n_blocks, ROWS, cost};
+    memset(x->m.numbers, 0, (size_t)(x->n_blocks * stride * stride) * sizeof(double));
     if (!go_over_blocks(&pass, x->f->options->threads, watch, &now))
         return false;
-    symmetric_add_up(&x->m, n_blocks);
+    symmetric_add_up(&x->m, x->n_blocks);
     return true;
+}
+
+/* Notes that Newton's method has made passes, and what is pending. */
+static void note_passes(state *s, int64_t n_passes, int64_t pending)
+{
+    s->first = s->solver = PEGASOS_NEWTON;
+    s->n_epochs = n_passes;
+    s->pending = pending;
+}
+
+/* Writes scores and dual variables of all outputs, whose w lie interleaved in place of the matrix,
+ * and adds up what P and D are made of. */
+static void see_some(const block_pass *pass, int64_t block, int64_t first, int64_t count)
+{
+    const squares *const x = pass->context;
+    const int64_t n_problems = x->n_problems, d = x->f->rows->n_features;
+    const double *const w = x->m.numbers, *const intercepts = w + d * n_problems;
+    double *sums = x->of_blocks + block * numbers_of_block(x->m.stride);
+    double *const scores = sums + n_problems * (NUMBERS + d);
+    pegasos_linear_scores(x->f->rows, first, NULL, count, n_problems, w, sizeof(double),
+                          n_problems > 1, intercepts, scores);
+    for (int64_t l = 0; l < n_problems; l++, sums += NUMBERS + d) {
+        const fit *const f = &x->f[l];
+        for (int64_t i = 0; i < count; i++) {
+            const double c = weight_of(f, first + i), z = f->targets.values[first + i];
+            const double score = scores[i * n_problems + l], u = z - score, a = c > 0 ? c * u : 0;
+            f->scores[first + i] = score;
+            f->a[first + i] = a;
+            sums[SQUARE_SUM] += a * u;
+            sums[PRODUCT_SUM] += z * a;
+            sums[TOTAL] += a;
+        }
+        pegasos_linear_combine(f->rows, first, count, f->a + first, sums + NUMBERS);
+    }
+}
+
+/* Finds the gaps, and lets Newton's method go on from here; a fit whose numbers overflow begins as
+ * it does otherwise. False: stopped. */
+static bool see(const squares *x, pegasos_watch *watch)
+{
+    pegasos_progress now = {0, INFINITY, INFINITY};
+    const int64_t d = x->f->rows->n_features, n_problems = x->n_problems;
+    const int64_t stride = numbers_of_block(x->m.stride), n_sums = n_problems * (NUMBERS + d);
+    const double cost = (double)(2 * n_problems) * cost_of_row(x->f->rows);
+    const block_pass pass = {see_some, x, x->f->rows->n_rows, x->n_blocks, ROWS, cost};
+    double *const w = x->m.numbers, *sums = x->of_blocks;
+    for (int64_t l = 0; l < n_problems; l++) {
+        for (int64_t j = 0; j < d; j++)
+            w[j * n_problems + l] = x->f[l].coef[j];
+        w[d * n_problems + l] = x->f[l].s->intercept;
+    }
+    for (int64_t k = 0; k < x->n_blocks; k++)
+        memset(sums + k * stride, 0, (size_t)n_sums * sizeof(double));
+    if (!go_over_blocks(&pass, x->f->options->threads, watch, &now))
+        return false;
+    add_up_blocks(x->n_blocks, stride, n_sums, sums);
+    for (int64_t l = 0; l < n_problems; l++, sums += NUMBERS + d) {
+        fit *const f = &x->f[l];
+        state *const s = f->s;
+        const double lam = s->lam, mass = s->mass, losses = sums[SQUARE_SUM] / 2;
+        const double constant = x->feature * sums[TOTAL];
+        const double squared = squared_norm_of(sums + NUMBERS, d) + constant * constant;
+        const double primal = fit_primal(f, f->coef, s->intercept, losses);
+        const double linear = sums[PRODUCT_SUM] - losses;
+        if (!isfinite(primal))
+            continue;
+        pegasos_fit_set_newton(f, s->intercept);
+        s->primal = primal;
+        s->newton.dual_objective = linear / mass - squared / (2 * lam * mass * mass);
+        s->relative_gap = relative_gap_of(primal, s->newton.dual_objective);
+        note_passes(s, 2, PEGASOS_GO_ON);
+    }
+    now = progress_of_state(x->f->s);
+    return !is_to_stop_after_epoch(watch, &now);
 }
 
 /* Whether problems are to begin with Newton's method, over the same rows, which are more than the
@@ -110,7 +196,7 @@ static bool are_alike(const fit *f, int64_t n_problems)
         if (f[l].s->pending != PEGASOS_BEGIN
             || memcmp(f[l].targets.labels, f->targets.labels, n) != 0)
             return false;
-    return f->rows->n_rows > f->rows->n_features && f->options->max_epochs > PASSES
+    return f->rows->n_rows > f->rows->n_features && f->options->max_epochs > 1
            && pegasos_fit_first_solver(f) == PEGASOS_NEWTON;
 }
 
@@ -121,7 +207,7 @@ static bool is_single(const fit *f, int64_t n_problems, double feature)
 {
     const int64_t n = f->rows->n_rows;
     double trace = 0;
-    if (!(f->options->tol >= LEAST_SINGLE))
+    if (!f->options->blas || !(f->options->tol >= LEAST_SINGLE))
         return false;
     for (int64_t i = 0; i < n; i++)
         trace += weight_of(f, i) / f->s->mass * (f->norms[i] + feature * feature);
@@ -147,14 +233,14 @@ static int solve_some(fit *f, int64_t n_problems, double *room)
     const bool is_free = f->problem->free_intercept;
     const double lam = f->problem->lam;
     double *const x = room, *const other = x + stride;
-    squares all = {.f = f, .n_problems = n_problems};
+    squares all = {.f = f, .n_problems = n_problems, .n_blocks = blocks_of(f->rows->n_rows, d)};
     all.m = (symmetric){other + stride, d + 1 + n_problems, stride, 8, f->options->blas};
-    all.scaled = (double *)all.m.numbers + blocks_of(f->rows->n_rows, d) * stride * stride;
+    all.of_blocks = (double *)all.m.numbers + all.n_blocks * stride * stride;
     all.feature = is_free ? 1 : f->problem->intercept_scaling;
-    for (int64_t l = 0; l < n_problems; l++) {
-        pegasos_fit_begin(&f[l]);
-        f[l].s->pending = PEGASOS_BEGIN;
-    }
+    pegasos_fit_begin(f);
+    f->s->pending = PEGASOS_BEGIN;
+    for (int64_t l = 1; l < n_problems; l++)
+        *f[l].s = *f->s;
     if (f->s->n_inside == 0)
         return PEGASOS_DONE;
     if (is_single(f, n_problems, all.feature))
@@ -175,11 +261,12 @@ static int solve_some(fit *f, int64_t n_problems, double *room)
             if (!isfinite(x[j]))
                 return PEGASOS_DONE;
         memcpy(f[l].coef, x, (size_t)d * sizeof(double));
-        f[l].s->solver = PEGASOS_NEWTON;
         f[l].s->intercept = all.feature * x[d];
-        f[l].s->n_epochs = PASSES;
-        f[l].s->pending = PEGASOS_BEGIN_AGAIN;
     }
+    if (!is_free)
+        return see(&all, &f->watch) ? PEGASOS_DONE : PEGASOS_STOPPED;
+    for (int64_t l = 0; l < n_problems; l++)
+        note_passes(f[l].s, 1, PEGASOS_BEGIN_AGAIN);
     return PEGASOS_DONE;
 }
 
