@@ -714,7 +714,9 @@ enum {
     PEGASOS_GO_ON = 1,
     PEGASOS_CHECK_DATA = 2,
     PEGASOS_BEGIN_AT_POINT = 3,
-    PEGASOS_BEGIN_AGAIN = 4 /* at a point that is feasible */
+    PEGASOS_BEGIN_AGAIN = 4, /* at a point that is feasible */
+    PEGASOS_PROVED = 5       /* goes on; a pass over the rows has found the gap, from the model and
+                                the dual variables in memory, and without running sums */
 };
 
 /* How many bytes a fit keeps, and how many of scratch it needs, which may serve one fit after the
@@ -752,8 +754,12 @@ int pegasos_solve_squares(int64_t n_problems, const pegasos_problem *problem,
 /* What the memory of a fit holds. */
 void pegasos_found(int64_t n_rows, int64_t n_features, void *memory, pegasos_solution *solution);
 
-/* The size of the values that a fit was made on, 4 or 8; 0: none yet. */
-int64_t pegasos_value_bytes(const void *memory);
+/* With what the memory of a fit begins. */
+typedef struct pegasos_beginning {
+    int64_t n_rows, n_features; /* 0: it has not begun */
+    int64_t value_bytes;        /* of the values that it was made on, 4 or 8; 0: none yet */
+    int64_t pending;            /* what comes before it goes on: PEGASOS_BEGIN, ... */
+} pegasos_beginning;
 
 /* The arrays of a kernel machine's fit. */
 pegasos_kernel_arrays pegasos_kernel_arrays_in(int64_t n_rows, void *memory);

@@ -146,13 +146,6 @@ void pegasos_found(int64_t n_rows, int64_t n_features, void *memory, pegasos_sol
     solution->epochs[s->solver] += solution->n_epochs - before;
 }
 
-int64_t pegasos_value_bytes(const void *memory)
-{
-    int64_t sizes[3]; /* with which both kinds of state begin: n_rows, n_features, value_bytes */
-    memcpy(sizes, memory, sizeof sizes);
-    return sizes[2];
-}
-
 void pegasos_set_pending(int64_t n_features, void *memory, int64_t pending)
 {
     if (n_features == 0) {
@@ -162,8 +155,7 @@ void pegasos_set_pending(int64_t n_features, void *memory, int64_t pending)
         return;
     }
     state *const s = memory;
-    if (s->pending != PEGASOS_BEGIN
-        && (pending != PEGASOS_CHECK_DATA || s->pending == PEGASOS_GO_ON))
+    if (s->pending != PEGASOS_BEGIN && (pending != PEGASOS_CHECK_DATA || goes_on(s)))
         s->pending = pending;
 }
 

@@ -48,8 +48,7 @@ typedef struct pegasos_newton {
 /* Where a fit stands. The arrays that belong to it follow in memory. There are no pointers among
  * them: copying the memory is saving the fit. */
 typedef struct state {
-    int64_t n_rows, n_features, value_bytes; /* of the memory */
-    int64_t pending;                         /* what comes before it goes on: PEGASOS_BEGIN, ... */
+    int64_t n_rows, n_features, value_bytes, pending; /* as pegasos_beginning has them */
     int64_t solver;     /* at work: PEGASOS_ASCENT, PEGASOS_NEWTON; or PEGASOS_AUTO: the epoch of
                            Pegasos, or nothing yet */
     int64_t first;      /* the solver that came first */
@@ -190,6 +189,12 @@ static INLINE double fit_objective(const fit *f, const double *w, double interce
 /* A gap of running sums is brought to this part of the gap that is asked for: the certificate may
  * be a little larger. */
 static const double SAFELY = 0.99;
+
+/* Whether nothing comes before the solver at work. */
+static INLINE bool goes_on(const state *s)
+{
+    return s->pending == PEGASOS_GO_ON || s->pending == PEGASOS_PROVED;
+}
 
 /* Whether the gap is as small as it is asked to be. Newton's method has running sums. */
 static INLINE bool is_close(const fit *f)

@@ -82,6 +82,12 @@ static bool may_change_solver(const fit *f)
     return f->options->solver == PEGASOS_AUTO && f->options->tol >= 0;
 }
 
+/* Whether the fit ends here. */
+static bool is_over(const fit *f)
+{
+    return is_close(f) || f->s->n_epochs >= f->options->max_epochs;
+}
+
 /* ---- The schedule ---------------------------------------------------------------------------- */
 
 /* A counter of passes that grows with the work of the solver at work; only differences count. Of
@@ -148,8 +154,10 @@ static bool prepare(fit *f)
         return false;
     if (s->pending == PEGASOS_BEGIN || s->solver == PEGASOS_AUTO)
         return begin_at_zero(f);
-    if (s->pending != PEGASOS_GO_ON)
+    if (!goes_on(s))
         return begin_at_point(f);
+    if (s->lam != f->problem->lam || !is_over(f)) /* another gap will be found */
+        s->pending = PEGASOS_GO_ON;
     if (s->budget == 0) /* it goes on from the optimum of the squared error */
         begin_budget(f);
     if (s->lam != f->problem->lam) {
@@ -169,12 +177,6 @@ static int run_solver(fit *f)
         return pegasos_newton_run(f, most < budget_end ? most : budget_end);
     const double visits = (double)budget_end / PASSES_OF_VISITS * (double)s->n_inside;
     return pegasos_ascent_run(f, (int64_t)fmin(visits, 1e18));
-}
-
-/* Whether the fit ends here. */
-static bool is_over(const fit *f)
-{
-    return is_close(f) || f->s->n_epochs >= f->options->max_epochs;
 }
 
 /* PEGASOS_AUTO, at the end of a budget: the solver at work goes on if the gap has halved, or else
@@ -226,6 +228,7 @@ static void prefer_zero(fit *f)
     s->relative_gap = relative_gap_of(primal, s->primal * (1 - s->relative_gap));
     s->primal = primal;
     s->intercept = b;
+    s->pending = PEGASOS_GO_ON;
 }
 
 /* ---- The run --------------------------------------------------------------------------------- */

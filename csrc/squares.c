@@ -175,13 +175,14 @@ static bool see(const squares *x, pegasos_watch *watch)
         const double squared = squared_norm_of(sums + NUMBERS, d) + constant * constant;
         const double primal = fit_primal(f, f->coef, s->intercept, losses);
         const double linear = sums[PRODUCT_SUM] - losses;
-        if (!isfinite(primal))
+        const double dual = linear / mass - squared / (2 * lam * mass * mass);
+        if (!isfinite(primal) || !isfinite(dual))
             continue;
         pegasos_fit_set_newton(f, s->intercept);
         s->primal = primal;
-        s->newton.dual_objective = linear / mass - squared / (2 * lam * mass * mass);
-        s->relative_gap = relative_gap_of(primal, s->newton.dual_objective);
-        note_passes(s, 2, PEGASOS_GO_ON);
+        s->newton.dual_objective = dual;
+        s->relative_gap = relative_gap_of(primal, dual);
+        note_passes(s, 2, PEGASOS_PROVED);
     }
     now = progress_of_state(x->f->s);
     return !is_to_stop_after_epoch(watch, &now);

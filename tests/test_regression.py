@@ -251,6 +251,24 @@ def test_constant_targets_are_found_at_once(rng, far):
     assert reg.intercept_ == pytest.approx([3.3])
 
 
+@pytest.mark.parametrize("layout", ["dense", "csr32"])
+def test_one_pass_proves_the_gaps_of_squares(data, monkeypatch, layout):
+    X, y, c = data
+    Y, lam = np.column_stack([y, -2 * y + 1, np.sin(y), 1e3 * y]), 0.02
+    rows, all_rows = convert(X, layout, np.float64), np.column_stack([X, np.full(len(X), 0.5)])
+    w = np.linalg.solve(
+        lam * np.eye(7) + (all_rows.T * c) @ all_rows / c.sum(), (all_rows.T * c) @ Y / c.sum()
+    )
+    best = lam / 2 * (w**2).sum(axis=0) + c @ (Y - all_rows @ w) ** 2 / (2 * c.sum())
+    make = {"loss": "squared_error", "intercept_scaling": 0.5, "lam": lam, "tol": 1e-9}
+    with monkeypatch.context() as patch:
+        patch.setattr(pegasos._core, "certify", None)  # another pass
+        reg = PegasosRegressor(**make, random_state=0).fit(rows, Y, sample_weight=c)
+    np.testing.assert_allclose(reg.objective_, best, rtol=1e-11)
+    np.testing.assert_allclose(reg.dual_objective_, best, rtol=1e-9)
+    assert (reg.duality_gap_ <= 1e-9 * reg.objective_).all()
+
+
 @covering(2, kind=KINDS, loss=LOSSES, solver=SOLVERS, layout=("dense", "csr32"))
 def test_several_outputs_are_single_fits(data, kind, loss, solver, layout):
     X, y, c = data

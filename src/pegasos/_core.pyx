@@ -83,7 +83,11 @@ cdef extern from "core.h" nogil:
         int64_t n_epochs, n_steps, first_solver, solver
         int64_t epochs[3]
 
-    int PEGASOS_CHECK_DATA, PEGASOS_BEGIN_AT_POINT
+    int PEGASOS_CHECK_DATA, PEGASOS_BEGIN_AT_POINT, PEGASOS_PROVED
+
+    ctypedef struct pegasos_beginning:
+        int64_t value_bytes, pending
+
     int64_t pegasos_kept(int64_t, int64_t)
     int64_t pegasos_room(const pegasos_rows *)
     double pegasos_seconds(const pegasos_rows *, int64_t)
@@ -94,7 +98,6 @@ cdef extern from "core.h" nogil:
     int pegasos_solve_squares(int64_t, const pegasos_problem *, const pegasos_options *,
                               const int8_t *, const double *, void *, void *)
     void pegasos_found(int64_t, int64_t, void *, pegasos_solution *)
-    int64_t pegasos_value_bytes(const void *)
     void pegasos_set_pending(int64_t, void *, int64_t)
     void pegasos_set_point(int64_t, int64_t, void *, const double *, const double *, double)
     int pegasos_memory_is_valid(const pegasos_problem *, int64_t, int64_t, int64_t, void *, int64_t)
@@ -1836,7 +1839,7 @@ AUTO, ASCENT, NEWTON = PEGASOS_AUTO, PEGASOS_ASCENT, PEGASOS_NEWTON
 STANDING = np.dtype([
     *((name, np.float64) for name in ("objective", "relative_gap", "intercept")),
     *((name, np.int64) for name in ("n_epochs", "n_steps", "pegasos", "ascent", "newton",
-                                    "first_solver", "solver", "value_bytes")),
+                                    "first_solver", "solver", "value_bytes", "is_proved")),
 ])
 
 
@@ -1882,13 +1885,16 @@ cdef class Fits:
     def standings(self):
         """A table of the best models so far, and of the work that was done."""
         cdef pegasos_solution found
+        cdef const pegasos_beginning *memory
         cdef int64_t k
         cdef list rows = []
         for k in range(self.c.shape[0]):
             pegasos_found(self.n_rows, self.n_features, &self.c[k, 0], &found)
+            memory = <const pegasos_beginning *> &self.c[k, 0]
             rows.append((found.objective, found.relative_gap, found.intercept, found.n_epochs,
                          found.n_steps, found.epochs[0], found.epochs[1], found.epochs[2],
-                         found.first_solver, found.solver, pegasos_value_bytes(&self.c[k, 0])))
+                         found.first_solver, found.solver, memory.value_bytes,
+                         memory.pending == PEGASOS_PROVED))
         return np.array(rows, STANDING)
 
     cdef object numbers(self, const double *of_first, int64_t count):

@@ -184,6 +184,11 @@ class Linear:
         """
         return True
 
+    @property
+    def is_proved(self) -> bool:
+        """Whether `certificate` is one that was computed from the model and the dual variables."""
+        return bool(self.standings()["is_proved"].all())
+
     def certificate(self) -> _certificate.Certificate:
         """What the last gap check found."""
         table, nu = self.standings(), self.settings.loss.nu

@@ -178,7 +178,8 @@ class Schedule:
                         by_epochs=on_epoch is not None, n_threads=threads["n_threads"],
                         on_progress=self._telling(on_progress, on_epoch),
                     )  # fmt: skip
-                    found = at_work.certificate() if check == "last" else None
+                    is_found = check == "last" or at_work.is_proved
+                    found = at_work.certificate() if is_found else None
                 if check == "none":
                     return certificate
                 certificate = found or self.certify(rows)
