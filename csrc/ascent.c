@@ -1,6 +1,6 @@
 /*
  * ascent.c - dual coordinate ascent, which finishes what Pegasos begins, with exact steps. In a
- * default fit, its first epoch is the epoch of Pegasos: see `growth`.
+ * default fit, its first epoch is the epoch of Pegasos: see `growth` in step.h.
  *
  * The dual of P (pegasos.h) has one variable per row, with the hinge 0 <= a_i <= c_i:
  *
@@ -20,8 +20,8 @@
  * cache.
  */
 #include "fit.h"
+#include "step.h"
 
-#include <float.h>
 #include <string.h>
 
 /* ---- A visit --------------------------------------------------------------------------------- */
@@ -52,20 +52,6 @@ static INLINE void keep_active(pegasos_dual *p, int64_t *active)
     const int64_t row = active[p->position];
     active[p->position] = active[p->n_kept];
     active[p->n_kept++] = row;
-}
-
-/*
- * The first epoch from a = 0 is Pegasos, with steps of exact length (Shalev-Shwartz and Zhang, JMLR
- * 14, 2013, "SGD initialisation"). Pegasos's w_t is v/(lam t) with the sum of rows v; w(a) is
- * v/(lam m), too short until all rows were seen. So let N be the weight of the rows seen so far,
- * but m/2 at least: the sample seen so far has w_t = (m/N) w(a) and the curvature (m/N) s |x_i|^2,
- * and its dual tells the length of the step. After the epoch N = m, and w_t is w(a): dual ascent
- * goes on from there. This returns m/N.
- */
-static INLINE double growth(const pegasos_dual *p, double weight_seen)
-{
-    const double half = p->pegasos_mass / 2;
-    return p->pegasos_mass / (weight_seen > half ? weight_seen : half);
 }
 
 /* What a row adds to m D beside its part of |w(a)|^2. */
@@ -168,128 +154,6 @@ static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, p
     return j;
 }
 
-/* ---- Visits for a bundle of problems --------------------------------------------------------- */
-
-/* loss_best for q = 1/length and losses of margins, without a branch where there is a closed
- * form. */
-static INLINE double best_by_length(const loss_form loss, double a, double c, double u,
-                                    double length)
-{
-    if (!loss_is_quadratic(loss))
-        return loss_best(loss, a, c, u, 1 / length);
-    const double most = loss_most(loss, c), diagonal = loss_diagonal(loss, c);
-    const double damped = 1 / (1 / length + diagonal);
-    double best = a + (u - diagonal * a) * (diagonal > 0 ? damped : length);
-    best = best > 0 ? best : 0; /* NaN, which is 0 times infinity, too */
-    return best < most ? best : most;
-}
-
-/* What visits need of a bundle's problems, lane by lane, so that lanes become SIMD; those to spare
- * have labels of 0, and stay as they are. */
-typedef struct lanes {
-    double scale[MOST_LANES], step[MOST_LANES], longer[MOST_LANES]; /* step is 1/(scale longer) */
-    double feature[MOST_LANES], square[MOST_LANES];                 /* square is feature^2 */
-    double intercept[MOST_LANES], constant[MOST_LANES], constant_sum[MOST_LANES];
-    double factor[MOST_LANES], inverse[MOST_LANES], squared[MOST_LANES];
-    bool is_pegasos;
-} lanes;
-
-static INLINE void load_lanes(lanes *x, int64_t n_problems, const pegasos_dual *problems)
-{
-    for (int64_t l = 0; l < n_problems; l++) {
-        const pegasos_dual *const p = &problems[l];
-        x->scale[l] = p->scale;
-        x->step[l] = 1 / p->scale;
-        x->longer[l] = 1;
-        x->feature[l] = p->intercept_scaling;
-        x->square[l] = p->intercept_scaling * p->intercept_scaling;
-        x->intercept[l] = p->intercept;
-        x->constant[l] = p->constant_weight;
-        x->factor[l] = p->factor;
-        x->inverse[l] = 1 / p->factor;
-        x->squared[l] = p->squared_norm;
-        x->is_pegasos |= p->pegasos_mass > 0;
-    }
-}
-
-static INLINE void store_lanes(const lanes *x, int64_t n_problems, pegasos_dual *problems,
-                               bool with_sums)
-{
-    for (int64_t l = 0; l < n_problems; l++) {
-        problems[l].constant_weight = x->constant[l];
-        problems[l].squared_norm = x->squared[l];
-        problems[l].constant_sum += with_sums ? x->constant_sum[l] : 0;
-    }
-}
-
-/* In the first epoch, see `growth`: steps of the sample that row i, of weight c, is part of now. */
-static INLINE void lengthen(lanes *x, int64_t n_problems, pegasos_dual *problems,
-                            const int8_t *labels, double c)
-{
-    for (int64_t l = 0; l < n_problems; l++)
-        if (problems[l].pegasos_mass > 0 && labels[l] != 0) {
-            x->longer[l] = growth(&problems[l], problems[l].weight_seen += c);
-            x->step[l] = 1 / (problems[l].scale * x->longer[l]);
-        }
-}
-
-/*
- * Steps for a bundle of problems, over `count` rows in a given order. No row is left out: most of
- * the time goes into reaching the numbers of w, which serves all problems at once. a is double, and
- * so are the numbers of a visit; v, where w = factor v, and the sums are of the rows' type.
- *
- * The mean of w over visits costs no pass over w: what is added at a visit, after `before` others,
- * is part of all w from then on, so that sum of w over visits = (number of visits) w - sums, where
- * sums += before (what is added).
- */
-static INLINE void sweep_bundle(const row_functions *f, const pegasos_rows *rows,
-                                int64_t n_problems, pegasos_dual *problems,
-                                const pegasos_targets *targets, const double *norms, double *a,
-                                void *v, void *sums, int64_t before, int64_t count,
-                                const int64_t *draws, const loss_form loss)
-{
-    const int8_t *const labels = targets->labels;
-    const double *const weights = targets->weights;
-    const int B = f->lanes;
-    lanes x = {.is_pegasos = false};
-    load_lanes(&x, n_problems, problems);
-    for (int64_t j = 0; j < count; j++) {
-        const int64_t i = draws[j], next = j + 1 < count ? draws[j + 1] : i;
-        const double c = sample_weight(weights, i);
-        const double x_norm = norms[i] > 0 ? norms[i] : DBL_MIN; /* is divided by */
-        const double visits = (double)(before + j);
-        double score[MOST_LANES], change[MOST_LANES], summed[MOST_LANES], moved = 0;
-        PREFETCH(labels + next * B);
-        for (int l = 0; l < B; l += 64 / (int)sizeof(double))
-            PREFETCH(a + next * B + l);
-        if (x.is_pegasos)
-            lengthen(&x, n_problems, problems, labels + i * B, c);
-        f->dot_bundle(rows, i, v, B, B, next, score);
-        for (int l = 0; l < B; l++) {
-            const double y = labels[i * B + l], old = a[i * B + l];
-            const double inner = x.factor[l] * score[l] + x.feature[l] * x.constant[l];
-            const double u = 1 - y * (x.longer[l] * inner + x.intercept[l]);
-            const double norm = x_norm + x.square[l], length = x.step[l] / norm;
-            double best = best_by_length(loss, old, c, u, length);
-            best = y != 0 ? best : old;
-            a[i * B + l] = best;
-            change[l] = x.scale[l] * (best - old) * y;
-            x.squared[l] += change[l] * (2 * inner + change[l] * norm);
-            x.constant[l] += change[l] * x.feature[l];
-            x.constant_sum[l] += visits * change[l] * x.feature[l];
-            change[l] *= x.inverse[l];
-            summed[l] = visits * change[l];
-            moved += fabs(change[l]); /* a square could be lost to underflow */
-        }
-        if (moved == 0)
-            continue;
-        f->add_bundle(rows, i, change, v);
-        if (sums)
-            f->add_bundle(rows, i, summed, sums);
-    }
-    store_lanes(&x, n_problems, problems, sums != NULL);
-}
-
 #define DEFINE_ASCENTS(TYPE)                                                                       \
     CLONES_WIDE static void ascend_##TYPE(                                                         \
         const pegasos_rows *rows, pegasos_dual *p, const pegasos_targets *targets,                 \
@@ -302,18 +166,6 @@ static INLINE void sweep_bundle(const row_functions *f, const pegasos_rows *rows
         *p = copy;                                                                                 \
     }
 FOR_EVERY_WIDE_TYPE(DEFINE_ASCENTS)
-
-#define DEFINE_SWEEPS(TYPE)                                                                        \
-    CLONES_WIDE static void sweep_##TYPE(const pegasos_rows *rows, int64_t n_problems,             \
-                                         pegasos_dual *problems, const pegasos_targets *targets,   \
-                                         const double *norms, double *a, void *v, void *sums,      \
-                                         int64_t before, int64_t count, const int64_t *draws)      \
-    {                                                                                              \
-        const loss_form loss = loss_of(targets->loss);                                             \
-        WITH_LOSS(loss, sweep_bundle(&functions_##TYPE, rows, n_problems, problems, targets,       \
-                                     norms, a, v, sums, before, count, draws, LOSS));              \
-    }
-FOR_EVERY_TYPE(DEFINE_SWEEPS)
 
 void pegasos_dual_begin_epoch(pegasos_dual *p)
 {
@@ -341,16 +193,6 @@ int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem,
     assert(are_in_range(active, problem->n_active, 0, rows->n_rows));
     DISPATCH_WIDE(ascend, rows, problem, targets, norms, active, a, w, count, &done);
     return done;
-}
-
-void pegasos_dual_sweep(const pegasos_rows *rows, int64_t n_problems, pegasos_dual *problems,
-                        const pegasos_targets *targets, const double *norms, double *a, void *v,
-                        void *sums, int64_t before, int64_t count, const int64_t *draws)
-{
-    assert(are_there(rows, 0, 0) && are_in_range(draws, count, 0, rows->n_rows));
-    assert(1 <= n_problems && n_problems <= BUNDLE_BYTES / rows->value_bytes);
-    assert(!targets->values);
-    DISPATCH(sweep, rows, n_problems, problems, targets, norms, a, v, sums, before, count, draws);
 }
 
 /* ---- Epochs, gap checks, and when to stop ---------------------------------------------------- */

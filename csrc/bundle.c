@@ -2,12 +2,14 @@
  * bundle.c - epochs of dual coordinate ascent of several problems over the same rows.
  *
  * Such problems go through the rows in one order, since what most of the time goes into, reaching
- * the numbers of w, then serves all of them (pegasos_dual_sweep in ascent.c). A bundle costs as
+ * the numbers of w, then serves all of them (`sweep_bundle`). A bundle costs as
  * much as three problems.
  */
 #include "loss.h"
 #include "passes.h"
+#include "step.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -16,6 +18,152 @@ enum { COSTS = 3, DRAWS_PER_PIECE = 256 };
 static const double NUMBERS_PER_PIECE = 1e5;
 /* From where on the factor of w = factor v is folded into v, whose numbers get small beside it. */
 static const double LARGEST_FACTOR = 1e6;
+
+/* ---- Visits ---------------------------------------------------------------------------------- */
+
+/* loss_best for q = 1/length and losses of margins, without a branch where there is a closed
+ * form. */
+static INLINE double best_by_length(const loss_form loss, double a, double c, double u,
+                                    double length)
+{
+    if (!loss_is_quadratic(loss))
+        return loss_best(loss, a, c, u, 1 / length);
+    const double most = loss_most(loss, c), diagonal = loss_diagonal(loss, c);
+    const double damped = 1 / (1 / length + diagonal);
+    double best = a + (u - diagonal * a) * (diagonal > 0 ? damped : length);
+    best = best > 0 ? best : 0; /* NaN, which is 0 times infinity, too */
+    return best < most ? best : most;
+}
+
+/* What visits need of a bundle's problems, lane by lane, so that lanes become SIMD; those to spare
+ * have labels of 0, and stay as they are. */
+typedef struct lanes {
+    double scale[MOST_LANES], step[MOST_LANES], longer[MOST_LANES]; /* step is 1/(scale longer) */
+    double feature[MOST_LANES], square[MOST_LANES];                 /* square is feature^2 */
+    double intercept[MOST_LANES], constant[MOST_LANES], constant_sum[MOST_LANES];
+    double factor[MOST_LANES], inverse[MOST_LANES], squared[MOST_LANES];
+    bool is_pegasos;
+} lanes;
+
+static INLINE void load_lanes(lanes *x, int64_t n_problems, const pegasos_dual *problems)
+{
+    for (int64_t l = 0; l < n_problems; l++) {
+        const pegasos_dual *const p = &problems[l];
+        x->scale[l] = p->scale;
+        x->step[l] = 1 / p->scale;
+        x->longer[l] = 1;
+        x->feature[l] = p->intercept_scaling;
+        x->square[l] = p->intercept_scaling * p->intercept_scaling;
+        x->intercept[l] = p->intercept;
+        x->constant[l] = p->constant_weight;
+        x->factor[l] = p->factor;
+        x->inverse[l] = 1 / p->factor;
+        x->squared[l] = p->squared_norm;
+        x->is_pegasos |= p->pegasos_mass > 0;
+    }
+}
+
+static INLINE void store_lanes(const lanes *x, int64_t n_problems, pegasos_dual *problems,
+                               bool with_sums)
+{
+    for (int64_t l = 0; l < n_problems; l++) {
+        problems[l].constant_weight = x->constant[l];
+        problems[l].squared_norm = x->squared[l];
+        problems[l].constant_sum += with_sums ? x->constant_sum[l] : 0;
+    }
+}
+
+/* In the first epoch, see `growth`: steps of the sample that row i, of weight c, is part of now. */
+static INLINE void lengthen(lanes *x, int64_t n_problems, pegasos_dual *problems,
+                            const int8_t *labels, double c)
+{
+    for (int64_t l = 0; l < n_problems; l++)
+        if (problems[l].pegasos_mass > 0 && labels[l] != 0) {
+            x->longer[l] = growth(&problems[l], problems[l].weight_seen += c);
+            x->step[l] = 1 / (problems[l].scale * x->longer[l]);
+        }
+}
+
+/*
+ * Steps for a bundle of problems, over `count` rows in a given order. No row is left out: most of
+ * the time goes into reaching the numbers of w, which serves all problems at once. a is double, and
+ * so are the numbers of a visit; v, where w = factor v, and the sums are of the rows' type.
+ *
+ * The mean of w over visits costs no pass over w: what is added at a visit, after `before` others,
+ * is part of all w from then on, so that sum of w over visits = (number of visits) w - sums, where
+ * sums += before (what is added).
+ */
+static INLINE void sweep_bundle(const row_functions *f, const pegasos_rows *rows,
+                                int64_t n_problems, pegasos_dual *problems,
+                                const pegasos_targets *targets, const double *norms, double *a,
+                                void *v, void *sums, int64_t before, int64_t count,
+                                const int64_t *draws, const loss_form loss)
+{
+    const int8_t *const labels = targets->labels;
+    const double *const weights = targets->weights;
+    const int B = f->lanes;
+    lanes x = {.is_pegasos = false};
+    load_lanes(&x, n_problems, problems);
+    for (int64_t j = 0; j < count; j++) {
+        const int64_t i = draws[j], next = j + 1 < count ? draws[j + 1] : i;
+        const double c = sample_weight(weights, i);
+        const double x_norm = norms[i] > 0 ? norms[i] : DBL_MIN; /* is divided by */
+        const double visits = (double)(before + j);
+        double score[MOST_LANES], change[MOST_LANES], summed[MOST_LANES], moved = 0;
+        PREFETCH(labels + next * B);
+        for (int l = 0; l < B; l += 64 / (int)sizeof(double))
+            PREFETCH(a + next * B + l);
+        if (x.is_pegasos)
+            lengthen(&x, n_problems, problems, labels + i * B, c);
+        f->dot_bundle(rows, i, v, B, B, next, score);
+        for (int l = 0; l < B; l++) {
+            const double y = labels[i * B + l], old = a[i * B + l];
+            const double inner = x.factor[l] * score[l] + x.feature[l] * x.constant[l];
+            const double u = 1 - y * (x.longer[l] * inner + x.intercept[l]);
+            const double norm = x_norm + x.square[l], length = x.step[l] / norm;
+            double best = best_by_length(loss, old, c, u, length);
+            best = y != 0 ? best : old;
+            a[i * B + l] = best;
+            change[l] = x.scale[l] * (best - old) * y;
+            x.squared[l] += change[l] * (2 * inner + change[l] * norm);
+            x.constant[l] += change[l] * x.feature[l];
+            x.constant_sum[l] += visits * change[l] * x.feature[l];
+            change[l] *= x.inverse[l];
+            summed[l] = visits * change[l];
+            moved += fabs(change[l]); /* a square could be lost to underflow */
+        }
+        if (moved == 0)
+            continue;
+        f->add_bundle(rows, i, change, v);
+        if (sums)
+            f->add_bundle(rows, i, summed, sums);
+    }
+    store_lanes(&x, n_problems, problems, sums != NULL);
+}
+
+#define DEFINE_SWEEPS(TYPE)                                                                        \
+    CLONES_WIDE static void sweep_##TYPE(const pegasos_rows *rows, int64_t n_problems,             \
+                                         pegasos_dual *problems, const pegasos_targets *targets,   \
+                                         const double *norms, double *a, void *v, void *sums,      \
+                                         int64_t before, int64_t count, const int64_t *draws)      \
+    {                                                                                              \
+        const loss_form loss = loss_of(targets->loss);                                             \
+        WITH_LOSS(loss, sweep_bundle(&functions_##TYPE, rows, n_problems, problems, targets,       \
+                                     norms, a, v, sums, before, count, draws, LOSS));              \
+    }
+FOR_EVERY_TYPE(DEFINE_SWEEPS)
+
+void pegasos_dual_sweep(const pegasos_rows *rows, int64_t n_problems, pegasos_dual *problems,
+                        const pegasos_targets *targets, const double *norms, double *a, void *v,
+                        void *sums, int64_t before, int64_t count, const int64_t *draws)
+{
+    assert(are_there(rows, 0, 0) && are_in_range(draws, count, 0, rows->n_rows));
+    assert(1 <= n_problems && n_problems <= BUNDLE_BYTES / rows->value_bytes);
+    assert(!targets->values);
+    DISPATCH(sweep, rows, n_problems, problems, targets, norms, a, v, sums, before, count, draws);
+}
+
+/* ---- Epochs ---------------------------------------------------------------------------------- */
 
 /* The reference of a free intercept moves to where the last epoch has left it: see
  * `pegasos_ascent`. */
@@ -82,6 +230,8 @@ int64_t pegasos_bundle_run(const pegasos_rows *rows, const pegasos_bundle *bundl
     }
     return PEGASOS_DONE;
 }
+
+/* ---- Another lambda -------------------------------------------------------------------------- */
 
 /*
  * With q = before/lam, w(a) becomes q w. Of the points r a, that of the best dual value is taken,

@@ -7,7 +7,7 @@
  *     the schedule        solve.c: pegasos_fit_run      kernel_fit.c: run_fit
  *     its beginnings      begin.c                       kernel.c
  *     Pegasos             pegasos.c: take_step          kernel_pegasos.c: take_step
- *       before ascent     ascent.c: growth              kernel.c: step_on_rows
+ *       before ascent     step.h: growth                kernel.c: step_on_rows
  *     dual ascent         ascent.c: ascend              kernel.c: step_on_rows; for pairs
  *                                                       kernel_body.h: step_on_pairs
  *     its gap checks      ascent.c: check_gap           kernel.c: refresh

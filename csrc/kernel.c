@@ -10,7 +10,7 @@
  * A run goes in rounds:
  *
  *   - The first is over a random part of the rows. It begins with an epoch of Pegasos, with steps
- *     of exact length (see `growth` in ascent.c), and goes on with steps on pairs. Its solution is
+ *     of exact length (see `growth` in step.h), and goes on with steps on pairs. Its solution is
  *     then spread over all rows.
  *   - Each later round leaves out rows at a bound whose slope points outwards, and makes steps on
  *     pairs of the others, until their own gap is well below that of all rows.
@@ -456,7 +456,7 @@ static void move_slopes(const run *r, int64_t k, double change)
 /*
  * Visits every row of the round once, in random order, all of whose columns are there: an exact
  * step along each. Returns m (P - D), each row's part as it was when visited. In an epoch of
- * Pegasos, w is longer than w(a) until all rows are seen; see `growth` in ascent.c.
+ * Pegasos, w is longer than w(a) until all rows are seen; see `growth` in step.h.
  */
 static double step_on_rows(run *r, bool is_pegasos)
 {

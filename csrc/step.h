@@ -142,4 +142,18 @@ static INLINE const int64_t *take_draws(const pegasos_draws *draws, int64_t firs
     return room;
 }
 
+/*
+ * The first epoch from a = 0 is Pegasos, with steps of exact length (Shalev-Shwartz and Zhang, JMLR
+ * 14, 2013, "SGD initialisation"). Pegasos's w_t is v/(lam t) with the sum of rows v; w(a) is
+ * v/(lam m), too short until all rows were seen. So let N be the weight of the rows seen so far,
+ * but m/2 at least: the sample seen so far has w_t = (m/N) w(a) and the curvature (m/N) s |x_i|^2,
+ * and its dual tells the length of the step. After the epoch N = m, and w_t is w(a): dual ascent
+ * goes on from there. This returns m/N.
+ */
+static INLINE double growth(const pegasos_dual *p, double weight_seen)
+{
+    const double half = p->pegasos_mass / 2;
+    return p->pegasos_mass / (weight_seen > half ? weight_seen : half);
+}
+
 #endif
