@@ -20,7 +20,7 @@ struct block_pass {
     const void *context; /* of `work` */
     int64_t n;           /* items, */
     int64_t n_blocks;    /* in blocks, */
-    int64_t piece;       /* so many of which are worked on at once */
+    int64_t piece;       /* of which at most this number are worked on at once */
     double cost;         /* of an item, in numbers read */
 };
 

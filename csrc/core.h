@@ -64,6 +64,11 @@ int pegasos_loss_has_epsilon(int64_t kind);
 
 /* ---- Being asked ----------------------------------------------------------------------------- */
 
+/* Numbers to be read between two polls: about 10 ms of work. And what a call for a row costs, in
+ * numbers read. */
+#define PEGASOS_NUMBERS_PER_POLL 5e6
+enum { PEGASOS_NUMBERS_PER_CALL = 25 };
+
 /*
  * Runs ask now and then whether to go on. One that is stopped can go on later, and ends with the
  * bits of a run that was not stopped: what is under way is either a visit of a row, whose position
@@ -465,7 +470,7 @@ typedef struct pegasos_source {
 int pegasos_kernel_values(void *source, int64_t count, const int64_t *rows, int64_t first,
                           int64_t m, const int64_t *which, int64_t stride, void *out);
 
-/* Products of thick rows have so many numbers of scratch, in bytes for each feature. */
+/* The scratch of products of thick rows, in bytes for each feature. */
 enum { PEGASOS_PANEL_BYTES = 4 * PEGASOS_BUNDLE_BYTES };
 
 /* scores[j] += factor column[j] + constant, j < n. */

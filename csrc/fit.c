@@ -6,9 +6,6 @@
 
 #include <string.h>
 
-/* About 10 ms of work, as NUMBERS in _core.pyx. */
-static const double NUMBERS_PER_POLL = 5e6;
-
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
 /* Kept arrays of n_rows numbers, kept arrays of n_features numbers, scratch arrays of n_rows
@@ -60,7 +57,7 @@ pegasos_watch pegasos_watch_of(const pegasos_options *options)
     return (pegasos_watch){
         .poll = options->poll,
         .context = options->context,
-        .every = options->poll_every > 0 ? options->poll_every : NUMBERS_PER_POLL,
+        .every = options->poll_every > 0 ? options->poll_every : PEGASOS_NUMBERS_PER_POLL,
         .by_epochs = options->poll_epochs,
         .progress = {0, INFINITY, INFINITY},
     };

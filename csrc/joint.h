@@ -80,7 +80,7 @@ int64_t pegasos_joint_room(const pegasos_joint_problem *problem,
 int64_t pegasos_joint_unknowns(const pegasos_joint_problem *problem);
 
 /* After how many epochs of dual ascent Newton's method may well be faster, which then takes about
- * as long as they did; 0: it does not take so many unknowns. */
+ * as long as they did; 0: it does not take that number of unknowns. */
 int64_t pegasos_joint_newton_after(const pegasos_joint_problem *problem);
 
 /* The order of rows in the memory of a fit: n_inside of them, for dual ascent. */

@@ -34,8 +34,8 @@ static const double ENOUGH = 1e-4;
 static const double ROUNDING = 1e-13;
 /* Beside lam: what the matrix has for free intercepts; see newton.c. */
 static const double FREE = 1e-4, RIDGE = 1e-10;
-/* Nanoseconds that a visit takes, for a row and for a class of it, and products in one of them; and
- * about how many iterations lead to a usual gap, where rows have so many pairs of classes. */
+/* Nanoseconds that a visit takes, for a row and for a class of it; products in a nanosecond; about
+ * how many iterations lead to a usual gap; and pairs of classes below their bounds, of a row. */
 static const double PER_ROW = 100, PER_CLASS = 16, PRODUCTS = 8, ITERATIONS = 5, PAIRS = 1.5;
 /* A dual variable this close to its bound is at it. */
 static const double AT_BOUND = 1e-12;

@@ -9,15 +9,13 @@
 
 #include <string.h>
 
-/* What a call for a row costs, in numbers read, as NUMBERS_OF_A_ROW in _core.pyx has it. */
-enum { NUMBERS_PER_CALL = 25 };
 /* The most rows that are read before a run asks whether to go on. */
 enum { ROWS_PER_PIECE = 256 };
 
 /* How many numbers a row costs, on average. */
 static INLINE double cost_of_row(const pegasos_rows *rows)
 {
-    return stored_numbers(rows) / (double)rows->n_rows + NUMBERS_PER_CALL;
+    return stored_numbers(rows) / (double)rows->n_rows + PEGASOS_NUMBERS_PER_CALL;
 }
 
 static INLINE int64_t rows_of_piece(const pegasos_rows *rows, int64_t first)

@@ -14,7 +14,7 @@
 #include <string.h>
 
 enum { LANES = SYMMETRIC_LANES, MOST_BLOCKS = 8 };
-/* Matrices of blocks have so many numbers, if these are enough for two. */
+/* Numbers that the matrices of all blocks have together, at most, unless there are two blocks. */
 static const double MATRICES = 1e6;
 
 static INLINE double dot(const double *restrict x, const double *restrict y, int64_t n)

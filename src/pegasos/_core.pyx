@@ -102,6 +102,9 @@ cdef extern from "core.h" nogil:
     void pegasos_set_point(int64_t, int64_t, void *, const double *, const double *, double)
     int pegasos_memory_is_valid(const pegasos_problem *, int64_t, int64_t, int64_t, void *, int64_t)
 
+    double PEGASOS_NUMBERS_PER_POLL
+    int PEGASOS_NUMBERS_PER_CALL
+
     ctypedef struct pegasos_watch:
         int (*poll)(void *context, const pegasos_progress *progress) noexcept nogil
         void *context
@@ -347,9 +350,6 @@ PROBLEM = np.asarray(<pegasos_linear[:1]> &_blank).dtype
 
 # ---- The gate ----------------------------------------------------------------------------------
 
-# Numbers of X that are read between two moments at which Ctrl-C is heard, about 10 ms of work; what
-# a row costs is that of so many numbers more.
-cdef double NUMBERS = 5e6, NUMBERS_OF_A_ROW = 25
 # Counters stay below, so that sums of two of them do not overflow.
 cdef int64_t LARGEST = <int64_t>1 << 62
 
@@ -472,7 +472,7 @@ cdef class Watch:
     cdef pegasos_watch c
     cdef object tell, error
 
-    def __init__(self, tell=None, *, double every=NUMBERS, bint by_epochs=False):
+    def __init__(self, tell=None, *, double every=PEGASOS_NUMBERS_PER_POLL, bint by_epochs=False):
         require(0 < every <= 1e18, "every must be in (0, 1e18]")
         self.tell = tell
         self.c.poll = poll
@@ -580,8 +580,9 @@ cdef class Rows:
 
     cdef int64_t piece(self, double n_passes) noexcept:
         """How many rows are read between two moments at which Ctrl-C is heard."""
-        cdef double numbers = <double> self.size / <double> self.c.n_rows + NUMBERS_OF_A_ROW
-        return <int64_t> max(1.0, min(NUMBERS / (n_passes * numbers), <double> self.c.n_rows))
+        cdef double n = <double> self.c.n_rows
+        cdef double numbers = n_passes * (<double> self.size / n + PEGASOS_NUMBERS_PER_CALL)
+        return <int64_t> max(1.0, min(PEGASOS_NUMBERS_PER_POLL / numbers, n))
 
     def seconds(self, int64_t solver):
         """Seconds that ASCENT or NEWTON is likely to take; see ``pegasos_seconds``."""
