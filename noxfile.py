@@ -33,7 +33,7 @@ def lint(session):
 @nox.session
 def types(session):
     """mypy, pyright, and the stub of the extension beside the extension."""
-    session.install(".[plot,data,progress,onnx,dask]", "mypy", "pyright")
+    session.install(".[plot,data,onnx,dask]", "mypy", "pyright")
     session.run("mypy")
     session.run("pyright")
     session.run("python", "-m", "mypy.stubtest", "pegasos._core", "--ignore-unused-allowlist",

@@ -514,12 +514,7 @@ def test_without_a_seed_numpys_global_generator_decides(problem):
     assert (fits[0] != fits[2]).any()
 
 
-@pytest.mark.parametrize("tqdm", [True, False])
-def test_progress_is_shown_on_standard_error(digits, capsys, monkeypatch, tqdm):
-    if tqdm:
-        pytest.importorskip("tqdm")
-    else:
-        monkeypatch.setitem(__import__("sys").modules, "tqdm", None)
+def test_progress_is_shown_on_standard_error(digits, capsys):
     paper.linear(verbose=1, max_iter=3).fit(*digits)
     shown = capsys.readouterr()
     assert "PegasosClassifier" in shown.err

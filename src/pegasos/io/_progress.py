@@ -1,4 +1,4 @@
-"""Progress of a long run on standard error: tqdm where it is installed, else a plain line.
+"""Progress of a long run on standard error: a line of a terminal, which is written again and again.
 
 In a file or a pipe, where nothing can be overwritten, there is a new line now and then.
 """
@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 #: Returns how much is done, of how much (0: not known), and a note.
 Position = Callable[[], tuple[float, float, str]]
@@ -25,19 +25,11 @@ class Progress:
         self.description, self.enabled = description, enabled and stream is not None
         is_terminal = stream is not None and ("ipykernel" in sys.modules or stream.isatty())
         self._is_live = self.enabled and is_terminal
-        self._bar: Any = None
         self._began = self._shown = 0.0
         self._position: Position = lambda: (0, 0, "")
 
     def __enter__(self) -> Self:
         self._began = self._shown = time.perf_counter()
-        if self._is_live:
-            try:
-                from tqdm import tqdm
-            except ImportError:
-                pass
-            else:
-                self._bar = tqdm(total=0, desc=self.description, unit_scale=True)
         return self
 
     def update(self, position: Position) -> None:
@@ -60,23 +52,14 @@ class Progress:
             self._show(total or done if kind is None else done, total, note, last=True)
 
     def _show(self, done: float, total: float, note: str, last: bool = False) -> None:
-        # Where no one reads any more, training goes on.
-        with contextlib.suppress(OSError, ValueError):
-            self._write(done, total, note, last)
-
-    def _write(self, done: float, total: float, note: str, last: bool) -> None:
         self._shown = time.perf_counter()
-        if self._bar is not None:
-            self._bar.total = total or None
-            self._bar.set_postfix_str(note, refresh=False)
-            self._bar.update(done - self._bar.n)
-            if last:
-                self._bar.close()
-            return
         line = self.description
         if total:
             part = done / total
-            line += f" [{('#' * round(30 * part)).ljust(30, '.')}] {100 * part:3.0f} %"
+            line += f" [{'#' * round(10 * part):.<10}] {100 * part:3.0f} %"
         line += f"  {note}" * bool(note) + f"  {self._shown - self._began:.1f} s"
-        sys.stderr.write(f"\r{line}" + "\n" * last if self._is_live else f"{line}\n")
-        sys.stderr.flush()
+        # Where no one reads any more, training goes on.
+        with contextlib.suppress(OSError, ValueError):
+            # A line that is written over a longer one hides it.
+            sys.stderr.write(f"\r{line:<79}" + "\n" * last if self._is_live else f"{line}\n")
+            sys.stderr.flush()
