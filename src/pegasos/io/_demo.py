@@ -66,7 +66,7 @@ def _digits() -> tuple[list[str], int]:
         f"{len(X_train)} digits to learn from, {len(X_test)} held out, "
         f"{100 * accuracy:.1f} % of these read correctly"
     )
-    return _digits_picture(machine.coef_, matrix, misread, summary)
+    return _digits_picture(machine.coef_, misread, summary)
 
 
 def _moons(top: int) -> tuple[list[str], int]:
@@ -91,9 +91,9 @@ def _moons(top: int) -> tuple[list[str], int]:
 
 
 def _digits_picture(
-    weights: np.ndarray, matrix: np.ndarray, misread: list[tuple[Any, int, int]], summary: str
+    weights: np.ndarray, misread: list[tuple[Any, int, int]], summary: str
 ) -> tuple[list[str], int]:
-    """Weights of each machine, confusion matrix, and the digits that were misread."""
+    """Weights of each machine, and the digits that were misread."""
     margin, tile = _MARGIN, _TILE
     parts = [
         _text(margin, 52, "What ten support vector machines learned from handwritten digits", 26),
@@ -108,38 +108,19 @@ def _digits_picture(
         parts.append(_text(left + tile / 2, top + tile + 22, str(digit), 17, anchor="middle"))
 
     top += tile + 74
-    cell = 38
-    parts.append(_text(margin, top, "Held-out digits", 18))
-    parts.append(_text(margin, top + 22, "actual digit down, predicted across", 14, _GREY))
-    grid_left, grid_top = margin + 28, top + 60
-    for i, row in enumerate(matrix):
-        middle = cell * (i + 0.5)
-        parts.append(_text(grid_left - 14, grid_top + middle + 5, str(i), 14, anchor="middle"))
-        parts.append(_text(grid_left + middle, grid_top - 9, str(i), 14, anchor="middle"))
-        for j, n in enumerate(row):
-            share = n / row.sum()
-            strength = share if i == j else min(1, 4 * share)
-            fill = _mix(_BLUE if i == j else _RED, strength)
-            x, y = grid_left + j * cell, grid_top + i * cell
-            parts.append(_box(x, y, cell - 2, cell - 2, fill))
-            if n:
-                ink = "white" if strength > 0.5 else _INK
-                parts.append(_text(x + cell / 2 - 1, y + 24, str(n), 14, ink, "middle"))
-
-    left, small, columns = grid_left + 10 * cell + 56, 62, 6
-    shown = misread[: 4 * columns]
-    title = (
-        "Every digit that was misread" if len(shown) == len(misread) else "Some that were misread"
-    )
-    parts.append(_text(left, top, title, 18))
-    parts.append(_text(left, top + 22, "actual → predicted", 14, _GREY))
+    small, columns = 62, 12
+    shown = misread[: 2 * columns]
+    which = "Every digit that was" if len(shown) == len(misread) else "Some digits that were"
+    parts.append(_text(margin, top, f"{which} misread", 18))
+    parts.append(_text(margin, top + 22, "actual → predicted", 14, _GREY))
+    top += 40
     for k, (image, actual, predicted) in enumerate(shown):
-        x = left + (k % columns) * (small + 22)
-        y = grid_top + (k // columns) * (small + 34)
+        x = margin + (k % columns) * (small + 24)
+        y = top + (k // columns) * (small + 34)
         parts += _image(image, x, y, small, lambda ink: _mix((34, 34, 34), ink))
         label = f"{actual} → {predicted}"
         parts.append(_text(x + small / 2, y + small + 18, label, 14, anchor="middle"))
-    height = grid_top + max(10 * cell, -(-len(shown) // columns) * (small + 34)) + margin
+    height = top + -(-len(shown) // columns) * (small + 34) + margin
     return parts, height
 
 
