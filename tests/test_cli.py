@@ -244,7 +244,7 @@ def test_c_may_be_chosen_by_cross_validation(tmp_path, data, kernel, capsys):
         (["--cv", "3", "--Cs", "1,0"], "--Cs must be a finite number > 0"), (["--C", "0"], "error: --C must be a finite"),
         (["--cv", "3", "--checkpoint", "c.npz"], "--checkpoint does not go with --cv"),
         (["--cv", "3", "--resume", "c.npz"], "--resume does not go with --cv"),
-        (["--tol", "0"], "--tol must be a finite number > 0, or auto or none, got 0.0"),
+        (["--tol", "0"], "--tol must be a finite number > 0, or auto or none, got 0"),
         (["--cv-effort", "5"], "--cv-effort goes with --cv"),
         (["--cv", "3", "--cv-effort", "0"], "--cv-effort must be"),
         (["--checkpoint-every", "5"], "--checkpoint-every goes with --checkpoint"),

@@ -261,7 +261,7 @@ def _add_regularisation_options(group: Any) -> None:
         "for epsilon_insensitive, times about the standard deviation of the label)",
     )  # fmt: skip
     group.add_argument(
-        "--cv-effort", type=_effort, metavar="E", default=argparse.SUPPRESS,
+        "--cv-effort", type=_number_or("auto"), metavar="E", default=argparse.SUPPRESS,
         help="with --cv: how well its machines are trained: to a relative duality gap such as "
         "0.05, for a number of epochs such as 5, or auto (default). With --memory, a number bounds "
         "the passes over the rows",
@@ -358,14 +358,16 @@ def _separator(text: str) -> str:
     return "\t" if text in ("tab", "\\t") else text
 
 
-def _number_or(*words: str) -> Callable[[str], float | str | None]:
+def _number(text: str) -> int | float:
+    return int(text) if re.fullmatch(r"-?\d+", text) else float(text)
+
+
+def _number_or(*words: str) -> Callable[[str], int | float | str]:
     """What makes a number of a text, for argparse, or leaves one of the words."""
 
-    def number(text: str) -> float | str | None:
-        if text in words:
-            return text
+    def number(text: str) -> int | float | str:
         try:
-            return float(text)
+            return text if text in words else _number(text)
         except ValueError:
             wanted = f"a number, {' or '.join(words)}"
             raise argparse.ArgumentTypeError(f"must be {wanted}, got {text!r}") from None
@@ -373,18 +375,14 @@ def _number_or(*words: str) -> Callable[[str], float | str | None]:
     return number
 
 
-def _effort(text: str) -> int | float | str | None:
-    """An integer, a number or "auto", for argparse."""
-    return int(text) if re.fullmatch(r"-?\d+", text) else _number_or("auto")(text)
-
-
 def _count_or_list(text: str) -> int | list[float]:
     """An integer, or numbers between commas, for argparse."""
     try:
-        return int(text) if re.fullmatch(r"-?\d+", text) else [float(C) for C in text.split(",")]
+        numbers = [_number(C) for C in text.split(",")]
     except ValueError:
         wanted = "an integer or numbers such as 0.1,1,10"
         raise argparse.ArgumentTypeError(f"must be {wanted}, got {text!r}") from None
+    return numbers[0] if len(numbers) == 1 and isinstance(numbers[0], int) else numbers
 
 
 def _class(args: argparse.Namespace, ending: str = "") -> Any:
@@ -730,22 +728,14 @@ def _info(args: argparse.Namespace) -> int:
 
 def _json(told: dict[str, Any]) -> str:
     # JSON has no NaN, which stands for what nobody knows.
-    return json.dumps(_known(told), indent=1, default=str, allow_nan=False)
+    known = json.loads(json.dumps(told, default=str), parse_constant=lambda _: None)
+    return json.dumps(known, indent=1)
 
 
 def _print_json(told: dict[str, Any]) -> None:
     if sys.stdout is None:
         raise ValueError(f"{_OUTPUT} is closed: leave --json out")
     print(_json(told), flush=True)
-
-
-def _known(value: Any) -> Any:
-    """The value with None for each float that is no number."""
-    if isinstance(value, dict):
-        return {name: _known(part) for name, part in value.items()}
-    if isinstance(value, list):
-        return [_known(part) for part in value]
-    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def _predict(args: argparse.Namespace) -> int:
@@ -801,11 +791,9 @@ def _predict(args: argparse.Namespace) -> int:
         text = _json(found | ({"metrics": told} if told else {}))
         _write(args.output, lambda file: print(text, file=file))
     elif args.proba:
-        _write(args.output, _csv(model.classes, model._probabilities(of_problems)))
-    elif args.scores:
-        _write(args.output, _csv(names, scores))
+        _write(args.output, _table(model._probabilities(of_problems), model.classes))
     else:
-        _write(args.output, lambda file: _save(file, predicted))
+        _write(args.output, _table(scores, names) if args.scores else _table(predicted))
     _say(*lines) if lines else None
     _metrics.say_tables(_say, told)
     return 0
@@ -836,19 +824,16 @@ def _check_output(path: str | None, *read: str) -> None:
             raise ValueError(f"{path} is read, and would be overwritten: write to another file")
 
 
-def _csv(names: Any, numbers: np.ndarray) -> Callable[[IO[str]], None]:
-    """What writes CSV with a header."""
+def _table(numbers: np.ndarray, names: Any = None) -> Callable[[IO[str]], None]:
+    """What writes a row a line; with names, CSV that begins with them."""
 
     def write(file: IO[str]) -> None:
-        csv.writer(file, lineterminator="\n").writerow([str(name) for name in names])
-        _save(file, numbers, delimiter=",")
+        if names is not None:
+            csv.writer(file, lineterminator="\n").writerow(map(str, names))
+        form = "%.9g" if numbers.dtype.kind == "f" else "%s"
+        np.savetxt(file, numbers, form, delimiter=" " if names is None else ",")
 
     return write
-
-
-def _save(file: IO[str], array: np.ndarray, **options: Any) -> None:
-    """Write a row a line."""
-    np.savetxt(file, array, fmt="%.9g" if array.dtype.kind == "f" else "%s", **options)
 
 
 def _write(path: str, write: Callable[[IO[str]], None]) -> None:
