@@ -440,24 +440,22 @@ def _made(kind: Any, given: dict[str, Any]) -> Any:
 
 def _report_search(say: Callable[..., None], search: Any) -> None:
     results = search.cv_results_
-    has_gamma = "param_gamma" in results
-    names = f"{'C':>10}  {'lambda':>10}" + f"  {'gamma':>10}" * has_gamma
+    names = {"C": "param_C", "lambda": "param_lam", "gamma": "param_gamma"}
+    columns = {name: results[key] for name, key in names.items() if key in results}
     score = "R2" if "param_epsilon" in results else "accuracy"
     if getattr(search, "class_weight", None) is not None:
         score += ", weighted by class,"
-    say(f"{names}  mean {score} of {search.n_splits_} folds, standard error")
+    head = "  ".join(f"{name:>10}" for name in columns)
+    say(f"{head}  mean {score} of {search.n_splits_} folds, standard error")
     for k, point in enumerate(results["params"]):
         rest = f" +- {results['standard_error'][k]:.4f}"
         if results["dropped"][k]:
             rest = "  in the first fold: dropped"
         elif point == search.best_params_:
             rest += "  best"
-        lam = results["param_lam"][k]
-        values = f"{point['C']:>10.3g}  {lam:>10.3g}"
-        if has_gamma:
-            gamma = point["gamma"]
-            values += f"  {gamma:>10}" if isinstance(gamma, str) else f"  {gamma:>10.3g}"
-        say(f"{values}  {results['mean_test_score'][k]:.4f}{rest}")
+        values = [column[k] for column in columns.values()]
+        texts = [f"{v:>10}" if isinstance(v, str) else f"{v:>10.3g}" for v in values]
+        say("  ".join([*texts, f"{results['mean_test_score'][k]:.4f}{rest}"]))
     if "max_iter" in search.best_params_:
         say(f"best after {search.best_params_['max_iter']} epochs: more score less")
     for name, end in search.edges_.items():

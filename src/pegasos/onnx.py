@@ -49,14 +49,20 @@ def register() -> None:
         )  # fmt: skip
 
 
-class _Operators:
-    """ONNX operators in the version that was asked for."""
+class _Graph:
+    """ONNX operators in the version that was asked for, and the graph that outputs are added to."""
 
-    def __init__(self, opset: int) -> None:
-        self._opset = opset
+    def __init__(self, scope: Any, container: Any) -> None:
+        self._scope, self._container = scope, container
 
     def __getattr__(self, name: str) -> functools.partial[Any]:
-        return functools.partial(getattr(onnx_ops, f"Onnx{name}"), op_version=self._opset)
+        operator = getattr(onnx_ops, f"Onnx{name}")
+        return functools.partial(operator, op_version=self._container.target_opset)
+
+    def output(self, name: str, operator: str, *arguments: Any, **options: Any) -> None:
+        """Make what an operator gives the output of this name."""
+        made = getattr(self, operator)(*arguments, output_names=[name], **options)
+        made.add_to(self._scope, self._container)
 
 
 def _labels(classes: np.ndarray) -> np.ndarray:
@@ -122,28 +128,44 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     estimator = operator.raw_operator
     estimator = getattr(estimator, "best_estimator_", estimator)  # of a search
     model = estimator.to_model()
-    ops = _Operators(container.target_opset)
+    ops = _Graph(scope, container)
     columns = [ops.Cast(x, to=TensorProto.DOUBLE) for x in operator.inputs]
     X = ops.Concat(*columns, axis=1) if len(columns) > 1 else columns[0]
     if isinstance(model, pegasos.LinearModel):
         coef = model.coef
     elif not model.dual_coef.size and not model.support.kernel.is_function:
-        coef = np.zeros(
-            (len(model.intercept), estimator.n_features_in_)
-        )  # ONNX has no empty arrays
+        # ONNX has no empty arrays.
+        coef = np.zeros((len(model.intercept), estimator.n_features_in_))
     else:
-        X, coef = _kernel_values(ops, X, estimator, model.support), model.dual_coef
-    of_problems = ops.Add(ops.MatMul(X, np.ascontiguousarray(coef.T)), model.intercept)
-    if model._has_targets:
-        _add_numbers(scope, container, ops, of_problems, operator.outputs[0])
-        return
+        Z, coef = model.support.X, model.dual_coef
+        Z = np.asarray(Z.toarray() if _validate.is_sparse(Z) else Z, dtype=np.float64)
+        rows = getattr(estimator, "support_", None)  # of a loaded model, not known nor needed
+        X = model.support.kernel.onnx(ops, X, Z, rows)  # values with the support vectors
+    second = ops.Add(ops.MatMul(X, np.ascontiguousarray(coef.T)), model.intercept)
+    *labels, out = operator.outputs
+    if labels:
+        classes, winners, second = _answers(ops, second, model, scope, operator.raw_operator)
+        name = labels[0].full_name
+        if classes is None:
+            ops.output(name, "Cast", winners, to=TensorProto.INT64)
+        else:
+            ops.output(name, "Gather", classes, winners)
+    # Around an estimator, skl2onnx goes on in the type of its input.
+    is_double = isinstance(out.type, DoubleTensorType)
+    kind = TensorProto.DOUBLE if is_double else TensorProto.FLOAT
+    ops.output(out.full_name, "Cast", second, to=kind)
+
+
+def _answers(
+    ops: _Graph, of_problems: Any, model: Any, scope: Any, estimator: Any
+) -> tuple[Any, Any, Any]:
+    """Labels, which of them rows have, and the second output; no labels: rows have numbers."""
     if model.multi_class == "one_class":
         is_near = ops.LessOrEqual(ops.Abs(of_problems), _columns.NEAR * np.abs(model.intercept))
         scores = ops.Where(is_near, np.zeros(1), of_problems)
         winners = ops.Cast(ops.GreaterOrEqual(scores, np.zeros(1)), to=TensorProto.INT64)
-        _add_both(scope, container, ops, _columns.SIDES, winners, scores, operator.outputs)
-        return
-    gives, n_classes = _gives(scope, operator.raw_operator), len(model.classes)
+        return _columns.SIDES, winners, scores
+    gives, n_classes = _gives(scope, estimator), len(model.classes)
     is_multilabel = model.multi_class == "multilabel"
     if is_multilabel:
         scores = of_problems
@@ -160,40 +182,10 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
         second = ops.MatMul(of_problems, np.array([[-1.0, 1.0]]))
     elif gives == "probabilities":
         second = _probabilities(ops, of_problems, model)
-    classes = None if is_multilabel else _labels(model.classes)
-    _add_both(scope, container, ops, classes, winners, second, operator.outputs)
+    return None if is_multilabel else _labels(model.classes), winners, second
 
 
-def _add_both(
-    scope: Any, container: Any, ops: _Operators, classes: Any, winners: Any, second: Any, outs: Any
-) -> None:
-    """Make the labels of `winners`, or these as numbers, and `second` the outputs."""
-    label, out = outs
-    named = {"output_names": [label.full_name]}
-    if classes is None:
-        labels = ops.Cast(winners, to=TensorProto.INT64, **named)
-    else:
-        labels = ops.Gather(classes, winners, **named)
-    labels.add_to(scope, container)
-    _add_numbers(scope, container, ops, second, out)
-
-
-def _add_numbers(scope: Any, container: Any, ops: _Operators, numbers: Any, out: Any) -> None:
-    """Make `numbers` the output `out`."""
-    # Around an estimator, skl2onnx goes on in the type of its input.
-    is_double = isinstance(out.type, DoubleTensorType)
-    kind = TensorProto.DOUBLE if is_double else TensorProto.FLOAT
-    ops.Cast(numbers, to=kind, output_names=[out.full_name]).add_to(scope, container)
-
-
-def _kernel_values(ops: _Operators, X: Any, estimator: Any, support: Any) -> Any:
-    """Kernel values of `X` with the support vectors; see `pegasos.kernels.Kernel.onnx`."""
-    rows = getattr(estimator, "support_", None)  # of a loaded model, not known nor needed
-    Z = support.X.toarray() if _validate.is_sparse(support.X) else support.X
-    return support.kernel.onnx(ops, X, np.asarray(Z, dtype=np.float64), rows)
-
-
-def _votes(ops: _Operators, scores: Any, n_classes: int) -> Any:
+def _votes(ops: _Graph, scores: Any, n_classes: int) -> Any:
     """Scores of classes from those of pairs; see `pegasos.problems._columns.class_scores`."""
     pairs = _columns.pairs(n_classes)
     for_first, for_second = np.zeros((2, len(pairs), n_classes))
@@ -206,7 +198,7 @@ def _votes(ops: _Operators, scores: Any, n_classes: int) -> Any:
     return ops.Add(votes, squashed)
 
 
-def _probability(ops: _Operators, loss: str, scores: Any) -> Any:
+def _probability(ops: _Graph, loss: str, scores: Any) -> Any:
     """The probability of the label +1; see `pegasos.problems._losses.Loss.probability`."""
     if loss == "log_loss":
         return ops.Sigmoid(scores)
@@ -214,7 +206,7 @@ def _probability(ops: _Operators, loss: str, scores: Any) -> Any:
     return ops.Div(ops.Add(clipped, np.ones(1)), np.array([2.0]))
 
 
-def _probabilities(ops: _Operators, scores: Any, model: Any) -> Any:
+def _probabilities(ops: _Graph, scores: Any, model: Any) -> Any:
     """Probabilities of classes; see `pegasos.problems._columns.class_probabilities`."""
     n_classes = len(model.classes)
     if model.multi_class == "multilabel":

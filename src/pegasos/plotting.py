@@ -909,16 +909,13 @@ def _in_order(values: Iterable[Any]) -> list[Any]:
 def _tick_labels(values: Sequence[Any]) -> list[str]:
     """Texts of parameter values, all as powers if one of the numbers is small or large."""
     powers = any(_is_number(v) and v and not 1e-2 <= abs(v) < 1e4 for v in values)
-    labels = []
-    for value in values:
-        if not _is_number(value):
-            labels.append(str(value))
-        elif not powers:
-            labels.append(f"{value:g}")
-        else:
-            digits, exponent = f"{value:.2e}".split("e")
-            labels.append(f"{digits.rstrip('0').rstrip('.')}e{int(exponent)}")
-    return labels
+
+    def text(value: Any) -> str:
+        if not (powers and _is_number(value)):
+            return f"{value:g}" if _is_number(value) else str(value)
+        return np.format_float_scientific(value, 2, trim="-", exp_digits=1).replace("+", "")
+
+    return [text(value) for value in values]
 
 
 def _look(k: int) -> dict[str, Any]:
@@ -947,8 +944,6 @@ def _problem_names(estimator: Any) -> list[str]:
 
 def _standard_error(results: Any, metric: str) -> np.ndarray | None:
     """Standard errors of mean scores of a search; None of what is no mean over folds."""
-    if metric == "mean_test_score" and "standard_error" in results:
-        return np.asarray(results["standard_error"])
     _, is_mean, name = metric.rpartition("mean_")
     folds = [v for k, v in results.items() if k.startswith("split") and k.endswith(f"_{name}")]
     if not is_mean or not folds:
