@@ -209,6 +209,21 @@ def test_a_cache_is_a_folder(tmp_path, rng):
         Blocks(make(rng)[:2], cache=tmp_path / "rows.npz")
 
 
+def test_a_cache_leaves_a_folder_of_other_files_alone(tmp_path, rng):
+    """A file "rows" that was there was overwritten."""
+    X, y, _ = make(rng)
+    (tmp_path / "rows").write_text("mine")
+    with pytest.raises(ValueError, match=r"cache must be a new folder.* files, such as rows"):
+        Blocks((X, y), cache=tmp_path, memory=MEMORY)
+    assert (tmp_path / "rows").read_text() == "mine"
+    (tmp_path / "index.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"If .* is a cache, delete it.* name another folder"):
+        Blocks((X, y), cache=tmp_path, memory=MEMORY)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["index.json", "rows"]
+    with pytest.raises(TypeError, match=r"got ndarray of shape \(3000, 12\)$"):
+        Blocks(X, cache=tmp_path / "new")
+
+
 def test_a_cache_is_made_once_and_refused_where_it_is_of_other_rows(tmp_path, rng):
     X, y, _ = make(rng)
     calls = itertools.count()
@@ -292,7 +307,7 @@ def test_damaged_archives_are_named(tmp_path, rng, kind):
     assert n_refused > 20
     np.savez(path, X=np.eye(3))
     with pytest.raises(ValueError, match=r"npz: y, an array of labels or targets, is missing"):
-        Blocks(str(path), cache=cache, memory=MEMORY)
+        Blocks(str(path), cache=cache / "last", memory=MEMORY)
 
 
 def read_all(source, cache):

@@ -71,10 +71,10 @@ class Blocks:
         returns a fresh iterator of (X, y) or (X, y, sample_weight), arrays or CSR matrices of some
         rows.
     cache : str or path
-        Folder for the blocks; it is made if it is not there. If it has the blocks of this source
-        with these parameters, they are used. Whether a file has changed is told by its size and
-        time, arrays in memory by a checksum, and a function by its name and its first piece. One
-        process at a time may write to a folder.
+        Folder for the blocks and nothing else; it is made if it is not there. If it has the blocks
+        of this source with these parameters, they are used. Whether a file has changed is told by
+        its size and time, arrays in memory by a checksum, and a function by its name and its first
+        piece. One process at a time may write to a folder.
     memory : int or str, default="2GB"
         Most bytes that conversion and fits hold: a number, or text like "500MB". What Python and
         the libraries take, 100 to 150 MB, comes on top. It may differ from one use of a cache to
@@ -491,8 +491,8 @@ def _read_index(folder: str) -> dict[str, Any] | None:
     seal, _, body = text.partition("\n")
     if seal != _seal(body):
         raise ValueError(
-            f"{path} is damaged: its checksum does not fit. Delete the folder {folder}, and make "
-            "the cache again"
+            f"{path} is damaged: its checksum does not fit. If {folder} is a cache, delete it, and "
+            "make it again; if not, name another folder"
         )
     index: dict[str, Any] = json.loads(body)
     if index["version"] != _VERSION:
@@ -554,7 +554,12 @@ class _Conversion:
     def run(self, made_from: dict[str, Any]) -> None:
         is_new = not os.path.isdir(self.folder)
         os.makedirs(self.folder, exist_ok=True)
-        work = os.path.join(self.folder, "converting")
+        there, work = os.listdir(self.folder), os.path.join(self.folder, "converting")
+        if there and "converting" not in there:
+            raise ValueError(
+                f"cache must be a new folder, an empty one or a cache, but {self.folder} has other "
+                f"files, such as {min(there)}"
+            )
         shutil.rmtree(work, ignore_errors=True)  # of one that was killed
         os.mkdir(work)
         try:
@@ -576,8 +581,13 @@ class _Conversion:
                 out.write(scale.tobytes())
             finally:
                 out.close(is_last=True)
-            os.replace(path, os.path.join(self.folder, "rows"))
-            self._write_index(made_from, norms / max(self.mass, 1e-300), of_scale)
+            rows = os.path.join(self.folder, "rows")
+            os.replace(path, rows)
+            try:
+                self._write_index(made_from, norms / max(self.mass, 1e-300), of_scale)
+            except BaseException:
+                os.remove(rows)  # which would be a stranger's
+                raise
         finally:
             shutil.rmtree(work, ignore_errors=True)
             if is_new:
