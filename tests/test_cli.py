@@ -501,6 +501,31 @@ def test_one_feature_is_counted_as_one(tmp_path, capsys):
     assert "b.csv has 2 features, but 1 are expected" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("field", "told"),
+    [
+        ("NA", "is NA in .*fill missing values in"),
+        ("?", r"is \? in .*fill missing values in"),
+        ("", "is empty in .*fill missing values in"),
+        ('"33,498.46"', "is not a number.*write 33498.46"),
+        ("$ 12.50", "is not a number.*write 12.50"),
+        ("7 %", "is not a number.*write 7"),
+        ('"0,5"', "is not a number.*decimals have a point"),
+        ("Lima", "is not a number.*encode categories first"),
+    ],
+)
+def test_fields_as_people_write_them_are_told_what_to_write(tmp_path, field, told, capsys):
+    (tmp_path / "a.csv").write_text(f"age,size,y\n1,2,a\n3,{field},b\n")
+    assert cli.main(["train", str(tmp_path / "a.csv"), "-o", str(tmp_path / "m.npz")]) == 2
+    assert re.search(rf"line 3: column 2 \('size'\) {told}", capsys.readouterr().err)
+
+
+def test_a_table_of_names_alone_is_told(tmp_path, capsys):
+    (tmp_path / "a.csv").write_text("a,b,c\n")
+    assert cli.main(["train", str(tmp_path / "a.csv"), "-o", str(tmp_path / "m.npz")]) == 2
+    assert "a.csv has names of columns and no rows" in capsys.readouterr().err
+
+
 def test_rows_without_labels_make_no_classifier(tmp_path, capsys):
     (tmp_path / "a.csv").write_text("1,2\n3,4\n")
     train = ["train", str(tmp_path / "a.csv"), "-o", str(tmp_path / "m.npz")]

@@ -55,6 +55,8 @@ Piece = tuple[Any, Any, Any]
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _BEGINNINGS = {".gz": b"\x1f\x8b", ".bz2": b"BZh91AY&SY", ".xz": b"\xfd7zXZ\x00"}
 
+# Fields that have no value; NumPy reads "NaN", and "none" may be a category.
+_MISSING = {"", "NA", "N/A", "n/a", "<NA>", "null", "NULL", "None", "?", "-"}
 _ENCODE = (
     "encode categories first, for instance with pandas.get_dummies(..., dtype=float) or "
     "sklearn.preprocessing.OneHotEncoder"
@@ -564,7 +566,9 @@ class _Csv(_Text):
             is_header = layout.header != "no"
         else:
             columns = _Columns(name, None, n, layout, **expected).features
-            is_header = _is_header(name, first, columns) and not is_alone
+            is_header = _is_header(name, first, columns)
+            if is_header and is_alone:
+                raise ValueError(f"{name} has names of columns and no rows, or a row of text")
         self.skip = int(is_header)
         names = [field.strip() for field in first] if is_header else None
         self.columns = _Columns(name, names, n, layout, **expected)
@@ -581,12 +585,15 @@ class _Csv(_Text):
         if len(fields) != columns.n:
             raise ValueError(f"{len(fields)} columns where the first line has {columns.n}")
         for j in columns.features:
-            if not fields[j].strip():
+            field = fields[j].strip()
+            if field in _MISSING:
                 hint = "fill missing values in, or leave the row out"
-                raise ValueError(f"{columns.told(j)} is empty", hint)
-            if not _is_number(fields[j]):
-                has_comma = re.fullmatch(r"\s*[-+]?\d+,\d+\s*", fields[j])
-                hint = "decimals have a point, not a comma" if has_comma else columns.advice(j)
+                raise ValueError(f"{columns.told(j)} is {field or 'empty'}", hint)
+            if not _is_number(field):
+                plain = re.sub(r"[\s,'$€£%]", "", field)
+                hint = f"write {plain}" if _is_number(plain) else columns.advice(j)
+                if re.fullmatch(r"[-+]?\d+,\d+", field):
+                    hint = "decimals have a point, not a comma"
                 raise ValueError(f"{columns.told(j)} is not a number", hint)
         if columns.label is not None and not fields[columns.label].strip():
             raise ValueError("the label is empty")
