@@ -122,6 +122,16 @@ def test_a_search_that_ranks_rows_is_not_told_of_classes(scoring):
         search.fit(np.ones((len(y), 1)), y)
 
 
+@pytest.mark.filterwarnings("default")
+def test_small_features_are_told_where_one_class_is_predicted(rng):
+    """A larger C was advised, which would have to be a million."""
+    X = rng.normal(size=(300, 10))
+    y = (X[:, 0] > 0.3).astype(int)
+    with pytest.warns(UserWarning, match=r"help: features scaled.* norms of about 0\.0003"):
+        linear(0.1).fit(1e-4 * X, y)
+    assert linear(0.1).fit(X / 3, y).score(X / 3, y) > 0.8
+
+
 def test_rows_without_weight_do_not_count(rng):
     X, y = rare(rng)
     X[-1], weights = 1e3, np.ones(len(y))

@@ -16,6 +16,8 @@ from pegasos.solvers._schedule import GAP, Schedule
 
 # Rows of each class that are asked whether a model tells classes apart, before all rows are.
 _ASKED = 16
+# Rows of smaller norms need large weights, which λ keeps small.
+_SMALL = 0.1
 # Classes have unequal weight if one has so many times that of another.
 _UNEQUAL = 2
 
@@ -111,7 +113,7 @@ def _advice_on_scale(rows: Any) -> str:
     size, usual = _size(rows), 1.0
     if isinstance(rows, _core.Rows) and not rows.is_sparse:
         usual = float(np.sqrt(rows.shape[1]))
-    if 0.1 <= size <= 10 * usual:
+    if _SMALL <= size <= 10 * usual:
         return ""
     return f" The rows of X have norms of about {size:.2g}: scale the features, to norms of about 1"
 
@@ -184,13 +186,17 @@ def of_one_class(
     differs = bool((scores[inside] != scores[inside][0]).any())
     if differs and is_for_scores:
         return
-    helps = [balancing] if balancing and of_classes.max() > _UNEQUAL * of_classes.min() else []
+    helps, size = [], _size(rows)
+    if size < _SMALL:
+        helps.append(f"features scaled to norms of about 1 (rows have norms of about {size:.2g})")
+    if balancing and of_classes.max() > _UNEQUAL * of_classes.min():
+        helps.append(balancing)
     if len(classes) > 2 and multi_class == "ovr":
         helps.append(parameter("multi_class", "ovo"))
     if not (schedule.settings.loss.curvature or multi_class == "crammer_singer"):
         helps.append(parameter("loss", "squared_hinge"))
     # Hinge losses whose best w is 0 mostly have w = 0 with a larger C as well.
-    if not helps or (differs and schedule.settings.lam * of_classes.sum() > _size(rows) ** 2):
+    if not helps or (differs and schedule.settings.lam * of_classes.sum() > size**2):
         helps.append(_less_regularised(schedule.settings))
     so = "though their scores differ and may rank rows" if differs else "so this model is of no use"
     _told.warn(
