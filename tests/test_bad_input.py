@@ -1288,6 +1288,22 @@ def test_texts_are_answered_with_what_makes_features_of_them():
             pegasos.fit(given, [0, 1], 0.1)
 
 
+@pytest.mark.filterwarnings("ignore")  # of what is learned
+@pytest.mark.parametrize(
+    "kind", ["PegasosClassifier", "KernelPegasosClassifier", "PegasosClassifierCV"]
+)
+def test_nan_in_a_data_frame_is_told_by_its_column(kind):
+    make, y = getattr(pegasos, kind), np.arange(20) % 2
+    frame = pd.DataFrame(np.arange(60.0).reshape(20, 3), columns=["a", "b", "c"])
+    fitted = make().fit(frame, y)
+    frame.loc[7, "c"] = np.nan
+    message = r"but X\[7, 2\] \(column 'c'\) is nan: fill missing values in"
+    with pytest.raises(ValueError, match=message):
+        make().fit(frame, y)
+    with pytest.raises(ValueError, match=message):
+        fitted.predict(frame)
+
+
 def test_text_in_a_data_frame_is_refused_by_the_name_of_its_column():
     pd = pytest.importorskip("pandas", reason="pandas is not installed (extra test)")
     frame = pd.DataFrame({"height": [1.0, 2.0], "town": ["Oslo", "Bergen"]})

@@ -366,8 +366,9 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
             _validate.no_missing(options.get("y"))
             _validate.no_lists(options.get("y"))
             raise
+        columns = getattr(X, "columns", None)
         X, *others = valid if isinstance(valid, tuple) else (valid,)
-        _validate.finite_rows(X)
+        _validate.finite_rows(X, columns=columns)
         if isinstance(options.get("y"), list):  # whose NaN is text among text
             _validate.no_missing(options["y"])
         X = _validate.aligned(X)

@@ -455,24 +455,34 @@ def _not_finite(values: Any) -> tuple[int, ...] | None:
     return None if good.all() else tuple(int(i) for i in where)
 
 
-def _finite(name: str, values: Any, place: Callable[..., Any] = lambda *at: at) -> None:
-    """Raise if `values` contain NaN or infinity; `place` tells indices from those in `values`."""
+def _finite(
+    name: str, values: Any, place: Callable[..., Any] = lambda *at: at, columns: Any = None
+) -> None:
+    """Raise if `values` contain NaN or infinity; `place` tells indices from those in `values`.
+
+    `columns` are names, None: there are none.
+    """
     where = _not_finite(values)
     if where is not None:
-        at = ", ".join(str(i) for i in place(*where))
+        indices = place(*where)
+        at = ", ".join(map(str, indices))
+        column = "" if columns is None else f" (column {columns[indices[1]]!r})"
         advice = ""
         if name == "X" and np.isnan(values[where]):
             advice = ": fill missing values in, for instance with sklearn.impute.SimpleImputer"
         raise ValueError(
-            f"{name} must be finite (no NaN or infinity), but {name}[{at}] is "
+            f"{name} must be finite (no NaN or infinity), but {name}[{at}]{column} is "
             f"{values[where]}{advice}"
         )
 
 
-def finite_rows(X: Any, values: Any = None) -> None:
-    """Raise if a matrix of good structure has NaN or infinity; `values` may replace its own."""
+def finite_rows(X: Any, values: Any = None, columns: Any = None) -> None:
+    """Raise if a matrix of good structure has NaN or infinity; `values` may replace its own.
+
+    `columns` are those of the data frame that it was, or None.
+    """
     if not is_sparse(X):
-        _finite("X", X if values is None else values)
+        _finite("X", X if values is None else values, columns=columns)
         return
 
     def place(at: int) -> tuple[int, int]:
