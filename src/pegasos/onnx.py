@@ -24,6 +24,8 @@ with needed_by("pegasos.onnx", "onnx", "onnx", "skl2onnx"):
         StringTensorType,
     )
 
+__all__ = ["register"]
+
 # Types of labels, by NumPy's kinds.
 _LABELS = {
     "b": (np.bool_, BooleanTensorType),

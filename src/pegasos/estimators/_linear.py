@@ -269,7 +269,9 @@ class PegasosClassifier(Classifier, LinearMachine, Labels, Penalized):
         loss.
     average : bool or "suffix", default=False
         Return the last iterate (False), which the paper found best in practice, the average of all
-        iterates (True), or the average of the last half ("suffix"). If training goes on by
+        iterates (True), or the average of the last half ("suffix"). Needs ``solver="pegasos"``
+        or `n_steps`: other solvers, "auto" among them, go to the optimum and average nothing,
+        whatever this, `batch_size`, `sampling` and `project` are. If training goes on by
         `warm_start` or `partial_fit`, "suffix" covers about the last half of all steps: a third
         at least and three quarters at most, unless another solver came between.
     fit_intercept : bool, default=True

@@ -181,6 +181,8 @@ class _Model:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to `path` as an .npz archive of plain arrays, replacing it whole.
 
+        The file has this name, whatever its suffix.
+
         Raises
         ------
         ValueError
