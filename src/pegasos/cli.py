@@ -600,17 +600,13 @@ def _check_classes(classes: Any, n_rows: int) -> None:
     fractions = classes[np.abs(np.modf(classes)[0]) > 0]
     if len(fractions):
         raise ValueError(f"labels such as {fractions[0]:g} are quantities: say --task regression")
-    if _MANY < len(classes) > n_rows / 2:
-        raise ValueError(
-            f"there are {len(classes)} numbers as labels of {n_rows} rows: say --task regression "
-            "if they are quantities, or --label if another column has the labels"
-        )
     if _MANY < len(classes) > n_rows / 5:
-        warnings.warn(
-            f"there are {len(classes)} numbers as labels of {n_rows} rows, and each is a class: if "
-            "they are quantities, say --task regression",
-            stacklevel=2,
-        )
+        told = f"there are {len(classes)} numbers as labels of {n_rows} rows"
+        if len(classes) > n_rows / 2:
+            hint = "say --task regression if they are quantities"
+            raise ValueError(f"{told}: {hint}, or --label if another column has the labels")
+        hint = "if they are quantities, say --task regression"
+        warnings.warn(f"{told}, and each is a class: {hint}", stacklevel=2)
         warnings.filterwarnings("ignore", "The number of unique classes")  # says it as well
 
 
@@ -896,20 +892,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         warnings.showwarning = _warn
         try:
             return int(args.run(args))
-        except (ImportError, OSError, TypeError, ValueError) as error:
-            what, name = str(error), None
-            if isinstance(error, OSError) and error.filename is not None:
-                name = error.filename
+        except (ImportError, MemoryError, OSError, TypeError, ValueError) as error:
+            name, what = getattr(error, "filename", None), str(error)
+            if isinstance(error, OSError) and name is not None:
                 what = f"{name or repr(name)}: {error.strerror}"
-            if isinstance(error, BrokenPipeError) and name in (None, _OUTPUT):
-                _let_go(sys.stdout)  # its reader has left; nothing to say, no one to hear
-                return 141
-            if name == _OUTPUT:
+            elif isinstance(error, MemoryError):
+                what = f"out of memory: {what}"
+            has_left = isinstance(error, BrokenPipeError) and name in (None, _OUTPUT)
+            if has_left or name == _OUTPUT:
                 _let_go(sys.stdout)
+            if has_left:  # nothing to say, no one to hear
+                return 141
             _say("pegasos: error:", " ".join(what.split()))
-            return 2
-        except MemoryError as error:
-            _say(f"pegasos: error: out of memory: {error}")
             return 2
         except KeyboardInterrupt as stop:
             told = ["pegasos: interrupted", *map(str, stop.args)]

@@ -260,8 +260,8 @@ class _Model:
         for name, kind, shape, may_be in (
             (self._COEFFICIENTS, _FLOAT64, shape_of_coefficients, np.isfinite),
             ("intercept", _FLOAT64, (n_problems,), np.isfinite),
-            ("objective", "f", (n_objectives,), _is_not_infinite),
-            ("dual_objective", "f", (n_objectives,), _is_not_infinite),
+            ("objective", "f", (n_objectives,), lambda P: ~np.isinf(P)),  # NaN: not known
+            ("dual_objective", "f", (n_objectives,), lambda D: ~np.isinf(D)),
             ("n_steps", "i", (n_objectives,), lambda steps: steps >= 0),
             ("feature_names", "U", (n_features,), lambda names: np.True_),
             ("center", _FLOAT64, (n_features,), np.isfinite),
@@ -331,11 +331,6 @@ class _Model:
                 f"X must have the columns of training, {reprlib.repr(known)}, got "
                 f"{reprlib.repr(given)}"
             )
-
-
-def _is_not_infinite(numbers: np.ndarray) -> np.ndarray:
-    """NaN says that nothing is known."""
-    return ~np.isinf(numbers)
 
 
 def standardized(X: Any, center: np.ndarray | None, scale: np.ndarray) -> Any:
