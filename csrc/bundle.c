@@ -21,18 +21,15 @@ static const double LARGEST_FACTOR = 1e6;
 
 /* ---- Visits ---------------------------------------------------------------------------------- */
 
-/* loss_best for q = 1/length and losses of margins, without a branch where there is a closed
- * form. */
+/* loss_best for q = 1/length, without a branch where there is a closed form. */
 static INLINE double best_by_length(const loss_form loss, double a, double c, double u,
                                     double length)
 {
     if (!loss_is_quadratic(loss))
         return loss_best(loss, a, c, u, 1 / length);
-    const double most = loss_most(loss, c), diagonal = loss_diagonal(loss, c);
-    const double damped = 1 / (1 / length + diagonal);
-    double best = a + (u - diagonal * a) * (diagonal > 0 ? damped : length);
-    best = best > 0 ? best : 0; /* NaN, which is 0 times infinity, too */
-    return best < most ? best : most;
+    const double diagonal = loss_diagonal(loss, c);
+    const double damped = diagonal > 0 ? 1 / (1 / length + diagonal) : length;
+    return loss_clip(loss, shrunk(a + (u - diagonal * a) * damped, loss.dead * damped), c);
 }
 
 /* What visits need of a bundle's problems, lane by lane, so that lanes become SIMD; those to spare
@@ -106,7 +103,7 @@ static INLINE void sweep_bundle(const row_functions *f, const pegasos_rows *rows
     load_lanes(&x, n_problems, problems);
     for (int64_t j = 0; j < count; j++) {
         const int64_t i = draws[j], next = j + 1 < count ? draws[j + 1] : i;
-        const double c = sample_weight(weights, i);
+        const double c = sample_weight(weights, i), z = value_at(targets, i);
         const double x_norm = norms[i] > 0 ? norms[i] : DBL_MIN; /* is divided by */
         const double visits = (double)(before + j);
         double score[MOST_LANES], change[MOST_LANES], summed[MOST_LANES], moved = 0;
@@ -119,7 +116,7 @@ static INLINE void sweep_bundle(const row_functions *f, const pegasos_rows *rows
         for (int l = 0; l < B; l++) {
             const double y = labels[i * B + l], old = a[i * B + l];
             const double inner = x.factor[l] * score[l] + x.feature[l] * x.constant[l];
-            const double u = 1 - y * (x.longer[l] * inner + x.intercept[l]);
+            const double u = z - y * (x.longer[l] * inner + x.intercept[l]);
             const double norm = x_norm + x.square[l], length = x.step[l] / norm;
             double best = best_by_length(loss, old, c, u, length);
             best = y != 0 ? best : old;
@@ -234,23 +231,26 @@ int64_t pegasos_bundle_run(const pegasos_rows *rows, const pegasos_bundle *bundl
 /* ---- Another lambda -------------------------------------------------------------------------- */
 
 /*
- * With q = before/lam, w(a) becomes q w. Of the points r a, that of the best dual value is taken,
+ * With q = before/lam of a problem, w(a) becomes q w. Of the points r a, that of the best dual value is taken,
  * where 1/q <= r <= 1: at r = 1/q, w stays as it is, as it does for small lam once no row is at its
- * bound; at r = 1, a does. D(r a) = r A - r^2 B, with A = sum_i a_i/m and B = lam/2 |q w|^2 +
- * sum_i h_i a_i^2/(2m), is highest at A/(2 B).
+ * bound; at r = 1, a does. D(r a) = r A - r^2 B, with A = sum_i (z_i a_i - dead |a_i|)/m and B =
+ * lam/2 |q w|^2 + sum_i h_i a_i^2/(2m), is highest at A/(2 B).
  */
 void pegasos_bundle_change_lam(const pegasos_rows *rows, const pegasos_bundle *b,
-                               const double *masses, double before, double lam)
+                               const double *masses, const double *before, const double *lams)
 {
     const loss_form form = loss_of(b->targets.loss);
     const int64_t bytes = rows->value_bytes, B = BUNDLE_BYTES / bytes;
-    const double q = before > 0 ? before / lam : 1, *const weights = b->targets.weights;
+    const double *const weights = b->targets.weights;
     for (int64_t k = 0; k < b->n_problems; k++) {
+        const double lam = lams[k], q = before[k] > 0 ? before[k] / lam : 1;
         pegasos_dual *const p = &b->problems[k];
         double sum = 0, bend = 0;
+        if (lam == before[k])
+            continue;
         for (int64_t i = 0; i < rows->n_rows; i++) {
             const double a = b->a[i * B + k];
-            sum += a;
+            sum += value_at(&b->targets, i) * a - form.dead * fabs(a);
             bend += loss_diagonal(form, sample_weight(weights, i)) * a * a;
         }
         const double twice_b = lam * q * q * p->squared_norm + bend / masses[k];

@@ -362,7 +362,7 @@ int pegasos_load_run(const pegasos_rows *rows, pegasos_dual *problem,
  * over, and none is left out; `position`, `gap` and moves mean nothing here.
  * `sums`, NULL or like `v` and zero at first, serves the mean of v over visits, of which there were
  * `before` since the mean began: it is v - sums/(before + count). Of `targets`, labels are
- * interleaved, and there are no values.
+ * interleaved; values, if there are any, are those of every problem.
  */
 void pegasos_dual_sweep(const pegasos_rows *rows, int64_t n_problems, pegasos_dual *problems,
                         const pegasos_targets *targets, const double *norms, double *a, void *v,
@@ -378,7 +378,7 @@ typedef struct pegasos_bundle {
     int64_t last_epoch;      /* at whose end the bundle stops */
     int64_t free_intercept;  /* 1: intercepts are not penalised, and move after every epoch */
     pegasos_dual *problems;  /* with a pegasos_mass, if the first epoch is to be one of Pegasos */
-    pegasos_targets targets; /* labels are n x B; no values */
+    pegasos_targets targets; /* labels are n x B; values are shared */
     const double *norms;     /* n: |x_i|^2, without the constant feature */
     double *a;               /* n x B: dual variables */
     void *v;                 /* d x B of the rows' type: w(a), `factor` of pegasos_dual beside */
@@ -393,9 +393,10 @@ typedef struct pegasos_bundle {
 int64_t pegasos_bundle_run(const pegasos_rows *rows, const pegasos_bundle *bundle,
                            pegasos_watch *watch);
 
-/* Goes over from one lam, 0 at the start, to another one; `masses` are those of the problems. */
+/* Goes over from one lam of each problem, 0 at the start, to another one; `masses` are those of the
+ * problems. */
 void pegasos_bundle_change_lam(const pegasos_rows *rows, const pegasos_bundle *bundle,
-                               const double *masses, double before, double lam);
+                               const double *masses, const double *before, const double *lams);
 
 /* ---- Kernel values (kernels.c) --------------------------------------------------------------- */
 

@@ -8,6 +8,7 @@ from rows import DTYPES, convert, make_rows
 
 from pegasos import PegasosClassifier, _core
 from pegasos.problems import _rows, _validate
+from pegasos.problems._losses import LOSSES, of_targets
 from pegasos.problems._problem import Problem
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _pegasos
@@ -92,11 +93,22 @@ def test_interleaved_scores_have_the_bits_of_plain_ones(rng, layout, dtype, n_pr
     np.testing.assert_array_equal(fast, plain)
 
 
-def textbook(X, y, c, lam, order, feature, epochs, b=0.0, pegasos=False):
+# Losses of bundles: the bounds of dual variables of weight 1, and epsilon and width of the conjugate
+# epsilon |p| + width p^2/2.
+FORMS = {
+    "hinge": (0, 1, 0, 0),
+    "epsilon_insensitive": (-1, 1, 0.3, 0),
+    "squared_epsilon_insensitive": (-np.inf, np.inf, 0.3, 0.5),
+    "huber": (-0.3, 0.3, 0, 1),
+}
+
+
+def textbook(X, y, z, c, lam, order, feature, epochs, form, pegasos=False):
     """Dual coordinate ascent over rows in the given order; and the mean of the last half of an epoch.
 
     If `pegasos`, the first epoch takes steps of exact length for the sample that was seen so far.
     """
+    least, most, epsilon, width = form
     m = (c * (y != 0)).sum()
     Z = np.hstack([X, np.full((len(X), 1), feature)])
     a, w, mean = np.zeros(len(X)), np.zeros(Z.shape[1]), np.zeros(Z.shape[1])
@@ -106,10 +118,15 @@ def textbook(X, y, c, lam, order, feature, epochs, b=0.0, pegasos=False):
             if y[i] != 0:
                 seen = min(seen + c[i], m)
                 longer = m / max(seen, m / 2)
-                u = 1 - y[i] * (longer * Z[i] @ w + b)
+                u = z[i] - y[i] * longer * Z[i] @ w
                 curvature = longer * (Z[i] @ Z[i]) / (lam * m)
-                best = a[i] + u / curvature if curvature > 0 else c[i] * (u > 0)
-                best = np.clip(best, 0, c[i])
+                total = curvature + width / c[i]
+                if total > 0:
+                    free = (u + curvature * a[i]) / total
+                    best = np.sign(free) * max(abs(free) - epsilon / total, 0)
+                else:
+                    best = np.sign(u) * c[i] * (abs(u) > epsilon)
+                best = np.clip(best, least * c[i], most * c[i])
                 w += (best - a[i]) * y[i] * Z[i] / (lam * m)
                 a[i] = best
             if epoch == epochs - 1 and visit >= len(order[0]) // 2:
@@ -119,15 +136,21 @@ def textbook(X, y, c, lam, order, feature, epochs, b=0.0, pegasos=False):
 
 @covering(
     3, layout=(*SPARSE, "dense"), dtype=DTYPES, feature=(0.0, 0.7), n_problems=(1, 5, 8),
-    weighted=(False, True), pegasos=(False, True),
+    weighted=(False, True), pegasos=(False, True), loss=list(FORMS),
 )  # fmt: skip
-def test_a_sweep_is_the_textbook_s(rng, layout, dtype, feature, n_problems, weighted, pegasos):
+def test_a_sweep_is_the_textbook_s(
+    rng, layout, dtype, feature, n_problems, weighted, pegasos, loss
+):
     X, _ = make_rows(rng, n=40)
     rows = rows_of(X, layout, dtype)
     n, d, epochs, seed, lam = len(X), X.shape[1], 3, 11, 0.03
     labels = rng.integers(-1, 2, size=(n_problems, n)).astype(np.int8)
     c = rng.uniform(0.2, 3, n) if weighted else np.ones(n)
-    path = path_of(rows, labels, c if weighted else None, seed, **penalised(feature))
+    z, values, settings = np.ones(n), None, penalised(feature)
+    if loss != "hinge":
+        labels, z = np.abs(labels), rng.normal(size=n)
+        values, settings["loss"] = np.tile(z, (n_problems, 1)), of_targets(loss, 0.3)
+    path = path_of(rows, labels, c if weighted else None, seed, values=values, **settings)
     if not pegasos:
         path.problems["pegasos_mass"] = 0
     path.problems["factor"] = rng.uniform(0.5, 2, n_problems)
@@ -135,22 +158,16 @@ def test_a_sweep_is_the_textbook_s(rng, layout, dtype, feature, n_problems, weig
     draws = np.empty(len(inside) * epochs, np.int64)
     permutation = _core.SAMPLINGS["permutation"]
     _core.Order(seed, np.empty(len(inside), np.int64), permutation, 0).draw(draws)
-    path.run(lam, epochs, _core.Watch())
+    path.run(np.full(n_problems, lam), epochs, _core.Watch())
     a, w, sums, ascents = path.a, path.v, path.means, path.problems
     w[:, :n_problems] *= ascents["factor"].astype(dtype)
     sums[:d, :n_problems] *= ascents["factor"].astype(dtype)
     near = {"rtol": 1e-9, "atol": 1e-10} if dtype == np.float64 else {"rtol": 1e-4, "atol": 1e-4}
     for k in range(n_problems):
         expected, last, mean = textbook(
-            X,
-            labels[k],
-            c,
-            lam,
-            inside[draws].reshape(epochs, -1),
-            feature,
-            epochs,
+            X, labels[k], z, c, lam, inside[draws].reshape(epochs, -1), feature, epochs, FORMS[loss],
             pegasos=pegasos,
-        )
+        )  # fmt: skip
         np.testing.assert_allclose(a[:, k], expected, **near)
         np.testing.assert_allclose(w[:, k], last[:-1], **near)
         np.testing.assert_allclose(sums[:, k], mean, **near)
@@ -165,10 +182,10 @@ def penalised(feature):
     return {"intercept_scaling": feature} if feature else {"fit_intercept": False}
 
 
-def path_of(rows, labels, weights, seed, loss="hinge", **settings):
+def path_of(rows, labels, weights, seed, loss="hinge", values=None, **settings):
     """A path of λ of problems over these rows."""
     settings = Settings(1.0, loss=loss, **settings)
-    problem = Problem(labels, weights, settings)
+    problem = Problem(labels, weights, settings, values)
     return _core.LamPath(
         rows, problem.targets, problem.masses, seed=seed,
         intercept_scaling=settings.constant_feature, free_intercept=settings.free_intercept,
@@ -190,7 +207,7 @@ def test_a_bundle_has_the_same_bits_wherever_it_is_stopped(rng, layout, dtype, f
             is_over = False
             while not is_over:
                 try:
-                    path.run(lam, last_epoch, _core.Watch(stop, every=every))
+                    path.run(np.full(5, lam), last_epoch, _core.Watch(stop, every=every))
                     is_over = True
                 except InterruptedError:
                     n_stops += 1
@@ -207,25 +224,44 @@ def fit_of(estimator):
     return Schedule.restore(Linear, estimator._settings(estimator.lam_), estimator._state).solver
 
 
-@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_problems_of_a_bundle_have_each_their_lam(rng, layout, dtype):
+    X, _ = make_rows(rng, n=90)
+    rows, labels = rows_of(X, layout, dtype), rng.choice([-1, 1], size=(3, 90)).astype(np.int8)
+    paths = np.array([[1.0, 0.3, 0.1], [0.2, 0.2, 0.05]])
+    together = path_of(rows, labels, None, 0)
+    alone = [path_of(rows, labels, None, 0) for _ in range(3)]
+    for epochs, lams in enumerate(paths, 1):
+        together.run(lams, epochs, _core.Watch())
+        for k in range(3):
+            alone[k].run(np.full(3, lams[k]), epochs, _core.Watch())
+            assert together.a[:, k].tobytes() == alone[k].a[:, k].tobytes()
+            assert together.means[:, k].tobytes() == alone[k].means[:, k].tobytes()
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "epsilon_insensitive", "squared_error"])
 @pytest.mark.parametrize("folded", [False, True])
 def test_another_lam_keeps_the_best_multiple_of_the_dual_point(rng, loss, folded):
     """Of the multiples between a and the one that keeps w; D by its definition."""
     n, d, k, before, lam = 30, 7, 5, 1.0, 0.2
     X, labels = rng.normal(size=(n, d)), rng.choice([-1, 1], size=(k, n)).astype(np.int8)
-    path = path_of(_core.Rows(X), labels, None, 0, loss, fit_intercept=False)
-    diagonal = 0 if loss == "hinge" else 0.5
+    z, values, epsilon = np.ones(n), None, 0
+    if loss not in LOSSES:
+        labels, z = np.ones_like(labels), rng.normal(size=n)
+        values, epsilon = np.tile(z, (k, 1)), 0.3 * (loss == "epsilon_insensitive")
+    of = loss if values is None else of_targets(loss, 0.3)
+    path = path_of(_core.Rows(X), labels, None, 0, of, values, fit_intercept=False)
+    diagonal = {"squared_hinge": 0.5, "squared_error": 1}.get(loss, 0)
 
     def dual(a, lam):
         w = (a * labels) @ X / (lam * n)
-        linear = (a - diagonal * a**2 / 2).sum(axis=1)
+        linear = (z * a - epsilon * np.abs(a) - diagonal * a**2 / 2).sum(axis=1)
         return linear / n - lam / 2 * (w**2).sum(axis=1)
 
     if folded:  # as after many λ
         path.problems["factor"] = 1e6
-    path.run(before, 2, _core.Watch())
+    path.run(np.full(k, before), 2, _core.Watch())
     a = path.a[:, :k].T.copy()
-    path.run(lam, 2, _core.Watch())  # no epoch more
+    path.run(np.full(k, lam), 2, _core.Watch())  # no epoch more
     after, w = path.a[:, :k].T, (path.v[:, :k] * path.problems["factor"]).T
     best = np.max([dual(r * a, lam) for r in np.linspace(lam / before, 1, 1001)], axis=0)
     np.testing.assert_allclose(path.problems["squared_norm"], (w**2).sum(axis=1))

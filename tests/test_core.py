@@ -86,7 +86,7 @@ def calls(layout, dtype):
     ]  # fmt: skip
     yield "LamPath", [rows, targets, np.ones(K)]
     path = _core.LamPath(rows, targets, np.ones(K), **KEYWORDS["LamPath"])
-    yield "LamPath.run", [path, 0.1, 3, _core.Watch()]
+    yield "LamPath.run", [path, np.full(K, 0.1), 3, _core.Watch()]
     yield "load_run", [
         rows, targets, 1, one, draws.copy(), np.zeros(N), np.zeros(D), ascents(1), 2, _core.Watch(),
     ]  # fmt: skip
@@ -438,16 +438,21 @@ def test_memory_of_another_fit_is_refused(layout, dtype):
         assert not call("Fits.are_valid", [edited, np.dtype(dtype).itemsize])
 
 
-def test_a_bundle_has_labels_of_no_more_problems_than_it_has_room_for(layout, dtype):
+def test_a_bundle_has_no_more_problems_than_it_has_room_for(layout, dtype):
+    """And all of them have the same targets and epsilon."""
     rows, lanes = make_rows(layout, dtype), _core.BUNDLE_BYTES // np.dtype(dtype).itemsize
     for k in (lanes, lanes + 1):
         arguments = [rows, _core.Targets(np.ones((k, N), np.int8)), np.ones(k)]
         (call if k == lanes else refused)("LamPath", arguments)
-    huber = _core.Targets(np.ones((K, N), np.int8), None, (6, 0.1), np.ones((K, N)))
-    refused("LamPath", [rows, huber, np.ones(K)])
+    for values, epsilons in ((np.ones((K, N)), np.full(K, 0.1)), (np.eye(K, N), np.full(K, 0.1)),
+                             (np.ones((K, N)), 0.1 + np.arange(K))):  # fmt: skip
+        huber = _core.Targets(np.ones((K, N), np.int8), None, (6, 0.1), values, epsilons)
+        is_shared = values.all() and np.ptp(epsilons) == 0
+        (call if is_shared else refused)("LamPath", [rows, huber, np.ones(K)])
     path = call("LamPath", [rows, _core.Targets(np.ones((K, N), np.int8)), np.ones(K)])
     for lam, last_epoch in ((0.0, 1), (np.nan, 1), (np.inf, 1), (0.1, -1), (0.1, 2**62 // N)):
-        refused("LamPath.run", [path, lam, last_epoch, _core.Watch()])
+        refused("LamPath.run", [path, np.array([0.1] * (K - 1) + [lam]), last_epoch, _core.Watch()])
+    refused("LamPath.run", [path, np.full(K + 1, 0.1), 1, _core.Watch()])
 
 
 def test_memory_of_another_kernel_machine_is_refused(dtype):

@@ -200,7 +200,7 @@ cdef extern from "core.h" nogil:
                          const double *, int64_t *, double *, double *, int64_t, pegasos_watch *)
     int64_t pegasos_bundle_run(const pegasos_rows *, const pegasos_bundle *, pegasos_watch *)
     void pegasos_bundle_change_lam(const pegasos_rows *, const pegasos_bundle *, const double *,
-                                   double, double)
+                                   const double *, const double *)
 
     int PEGASOS_LINEAR, PEGASOS_POLYNOMIAL, PEGASOS_SIGMOID, PEGASOS_GAUSSIAN, PEGASOS_LAPLACIAN
 
@@ -1227,15 +1227,15 @@ def load_run(Rows rows not None, Targets targets not None, int64_t k,
 cdef class LamPath:
     """A bundle of problems on the way along a path of λ, from large ones to small ones.
 
-    A λ begins where the last one ended, the first with an epoch of Pegasos. The loss takes labels.
-    See ``pegasos_bundle``.
+    A λ begins where the last one ended, the first with an epoch of Pegasos. Problems share values
+    and epsilon. See ``pegasos_bundle``.
     """
     cdef pegasos_bundle c
     cdef Rows rows
     cdef Order order
     cdef tuple memory
     cdef const double[::1] masses
-    cdef double lam
+    cdef double[::1] lams
     cdef readonly object problems
     """Of the layout `DUAL_STATE`."""
 
@@ -1254,10 +1254,14 @@ cdef class LamPath:
         cdef double[:, ::1] a
         cdef uint8_t[::1] v, means
         targets.require_masses(masses)
-        require(targets.c.n == n and n_problems <= lanes and targets.c.values == NULL,
-                "targets must be labels of n_rows, of as many problems as a bundle has room for")
-        labels = np.asarray(targets.arrays[0])
-        self.rows, self.masses = rows, np.array(masses)
+        require(targets.c.n == n and n_problems <= lanes,
+                "targets must be of n_rows, of as many problems as a bundle has room for")
+        labels, _, values, epsilons = targets.arrays
+        for shared in (values, epsilons):
+            require(shared is None or bool((np.asarray(shared) == shared[0]).all()),
+                    "problems of a bundle must have the same values and epsilon")
+        labels = np.asarray(labels)
+        self.rows, self.masses, self.lams = rows, np.array(masses), np.zeros(n_problems)
         self.problems = np.zeros(n_problems, DUAL_STATE)
         self.problems["factor"], self.problems["pegasos_mass"] = 1, masses
         self.problems["generator"] = np.random.SeedSequence([seed, 1]).generate_state(
@@ -1277,26 +1281,27 @@ cdef class LamPath:
         v, means = self.v.view(np.uint8).ravel(), self.means.view(np.uint8).ravel()
         self.c.n_problems, self.c.free_intercept = n_problems, free_intercept
         self.c.problems, self.c.targets, self.c.targets.labels = (
-            &problems[0], targets.c, &of_lanes[0, 0])
+            &problems[0], targets.of(0), &of_lanes[0, 0])
         self.c.norms, self.c.a, self.c.v, self.c.sums = &norms[0], &a[0, 0], &v[0], &means[0]
         if len(some):  # of two classes, a fold may have no row
             self.order = Order(seed, np.empty(len(some), np.int64), PEGASOS_PERMUTATION, 0)
             self.c.inside, self.c.order = &inside[0], &self.order.c
             self.c.permutation = &self.order.permutation[0]
 
-    def run(self, double lam, int64_t last_epoch, Watch watch not None):
-        """Go on at `lam`, at most that of the call before, to the end of an epoch of this number.
+    def run(self, const double[::1] lams not None, int64_t last_epoch, Watch watch not None):
+        """Go on at each problem's λ, at most that of the call before, to the end of an epoch.
 
-        A run that was stopped goes on when it is called again.
+        The epochs of all calls are counted. A run that was stopped goes on when it is called again.
         """
         cdef int status
-        require(0 < lam and lam - lam == 0, "lam must be finite and > 0")
+        require_positive(lams, self.c.n_problems, "lams")
         require(0 <= last_epoch < LARGEST // self.rows.c.n_rows,
                 "last_epoch must be in [0, 2**62/n_rows)")
-        if lam != self.lam:
-            with nogil:
-                pegasos_bundle_change_lam(&self.rows.c, &self.c, &self.masses[0], self.lam, lam)
-        self.lam, self.c.last_epoch = lam, last_epoch
+        with nogil:
+            pegasos_bundle_change_lam(&self.rows.c, &self.c, &self.masses[0], &self.lams[0],
+                                      &lams[0])
+        self.lams[:] = lams
+        self.c.last_epoch = last_epoch
         if self.order is None:
             return
         with nogil:

@@ -339,7 +339,7 @@ class Training:
             )  # fmt: skip
             for number, place in enumerate(order, 1):
                 began, of_folds = time.perf_counter(), []
-                path.run(float(lams[place]), number * epochs, _core.Watch(tell))
+                path.run(np.full(len(fold), lams[place]), number * epochs, _core.Watch(tell))
                 coef, factor, intercept = path.model()
                 for k in np.unique(fold):
                     of_fold, here = folds.numbers[k], np.flatnonzero(fold == k)
