@@ -18,6 +18,7 @@ from pegasos import (
     PegasosRegressor,
     PegasosRegressorCV,
 )
+from pegasos.estimators import _grid
 from pegasos.problems._losses import TARGET_LOSSES
 
 SEARCHES = {PegasosRegressorCV: PegasosRegressor, KernelPegasosRegressorCV: KernelPegasosRegressor}
@@ -298,6 +299,43 @@ def test_machines_of_few_features_all_go_to_the_gap_of_fits(rng):
     y = X @ rng.normal(size=50) + 20 * rng.normal(size=200)  # small λ score worse
     found = PegasosRegressorCV(random_state=0, refit=False).fit(X, y)
     assert found.cv_results_["relative_gap"].max() <= 1e-3
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+@pytest.mark.parametrize("free", [False, True])
+def test_sparse_rows_make_epochs_and_the_best_go_on_to_the_gap_of_fits(
+    rng, outputs, free, monkeypatch
+):
+    monkeypatch.setattr(_grid, "_SECONDS_OF_REGRESSORS", 0)
+    X = sparse.random(400, 700, 0.03, format="csr", random_state=0)
+    y = X @ rng.normal(size=(700, outputs)) + 0.3 * rng.normal(size=(400, outputs))
+    y = y * [1, 50][:outputs] + 20 * free
+    make = {"epsilons": [0.3], "refit": False, "random_state": 0, "cv": 4}
+    make |= {"penalize_intercept": not free, "Cs": np.geomspace(1e-2, 100, 7)}
+    found = PegasosRegressorCV(**make).fit(X, y)
+    exact = PegasosRegressorCV(cv_effort=1e-5, max_iter=10**4, **make).fit(X, y)
+    epochs, gaps = (found.cv_results_[name] for name in ("n_epochs", "relative_gap"))
+    assert gaps[found.best_index_] <= 1e-3
+    assert np.isnan(gaps).any()
+    assert (epochs[np.isnan(gaps)] == 16).all()
+    chosen = exact.cv_results_["mean_test_score"][found.best_index_]
+    assert found.best_score_ == pytest.approx(chosen, abs=1e-3)
+    assert chosen == pytest.approx(exact.best_score_, abs=2e-3)
+    again = PegasosRegressorCV(**make, n_jobs=2).fit(X, y)
+    np.testing.assert_array_equal(again.scores_, found.scores_)
+
+
+@pytest.mark.parametrize("loss", TARGET_LOSSES)
+@pytest.mark.parametrize("free", [False, True])
+def test_many_epochs_over_sparse_rows_lead_to_certified_machines(rng, loss, free):
+    X = sparse.random(200, 300, 0.03, format="csr", random_state=0)
+    y = X @ rng.normal(size=(300, 2)) + 0.3 * rng.normal(size=(200, 2))
+    y = y * [1, 1e3] + 20 * free
+    make = {"loss": loss, "epsilons": [0.3], "refit": False, "random_state": 0, "cv": 3}
+    make |= {"penalize_intercept": not free, "Cs": [0.1, 1]}
+    found = PegasosRegressorCV(cv_effort=1000, **make).fit(X, y)
+    exact = PegasosRegressorCV(cv_effort=1e-7, max_iter=10**5, **make).fit(X, y)
+    np.testing.assert_allclose(found.scores_, exact.scores_, atol=1e-3)
 
 
 @pytest.mark.parametrize("loss", TARGET_LOSSES)

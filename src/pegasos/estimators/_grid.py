@@ -33,10 +33,11 @@ _SET_BYTES = 2**30
 # seconds, by the costs that solvers state. A path of λ begins each machine where one is nearly
 # solved: it takes a tenth of a cold start.
 GAP, _SECONDS, _WARM = 0.05, 1.0, 0.1
-# ... else it makes epochs: two at first, or as many as are likely to take so many seconds; then
-# twice as many, up to `MOST_EPOCHS`, of what may be best, until the best score stops rising. An
-# epoch costs so many passes over its rows.
+# ... else it makes epochs, see `_make_epochs`: so few at first, or as many as are likely to take so
+# many seconds, and so many at most. An epoch costs so many passes over its rows.
 LEAST_EPOCHS, MOST_EPOCHS, _AFFORDED, _PASSES = 2, 16, 0.1, 3
+# ... regressors the most, unless certifying all of them is likely to take so many seconds at most.
+_SECONDS_OF_REGRESSORS = 0.03
 # Kernel machines of several classes are dropped after the first fold if they score so many standard
 # errors less than the best one there.
 _SURELY = 4
@@ -214,67 +215,81 @@ class Training:
         effort, solver = self.search.cv_effort, self.search.solver
         is_automatic, is_counted = isinstance(effort, str), isinstance(effort, Integral)
         epochs = min(int(effort), self.max_iter) if is_counted else self.max_iter
-        # Bundles of dual ascent have labels.
-        sweeps = self.machines.is_linear and self.folds.values is None
-        # One fold alone cannot tell which λ deserve more epochs.
-        is_rough = is_automatic and sweeps and solver == "auto" and self.folds.are_all
         if getattr(self.search, "multi_class", None) == "crammer_singer":
             self._join(epochs, None if is_counted else GAP if is_automatic else float(effort))
         elif self.steps is not None:
             self._descend(None)
-        elif is_rough and not self._is_cheap():
-            self._double_epochs()
         elif is_automatic:
-            # The last digits cost little by Newton's method, and R² needs them.
-            is_exact = self.machines.is_linear and not sweeps and solver not in ("pegasos", "sdca")
-            is_exact = is_exact and self._is_newton_faster()
-            self._follow(_schedule.GAP if is_exact else GAP, self.grid)
-            # Not with class weights: rough machines may score better for not heeding them.
-            is_usual = sweeps and solver == "auto" and self.search.class_weight is None
-            if is_usual and self.n_problems > 2:
-                self._follow(None, self.early)
+            self._train_as_needed()
         elif not is_counted:
             self._follow(effort, self.grid)
-        elif sweeps and solver in ("auto", "sdca"):
+        elif self.machines.is_linear and solver in ("auto", "sdca"):
             self._sweep(np.arange(len(self.points)), epochs)
         else:
             self._descend(epochs)
 
-    def _is_newton_faster(self) -> bool:
-        rows = self.machines.rows
-        return bool(rows.seconds(_core.NEWTON) < rows.seconds(_core.ASCENT))
-
-    def _is_cheap(self) -> bool:
-        """Whether Newton's method is faster, and certifies all machines in little time."""
+    def _train_as_needed(self) -> None:
+        """Train as well as it takes to find the best λ: the search was asked for no effort."""
+        rows, solver = self.machines.rows, self.search.solver
+        is_linear, has_targets = self.machines.is_linear, self.folds.values is not None
         n_machines = self.n_folds * self.n_problems * len(self.points)
-        seconds = n_machines * _WARM * self.machines.rows.seconds(_core.NEWTON)
-        return self._is_newton_faster() and bool(seconds <= _SECONDS)
+        newton, ascent = (
+            n_machines * _WARM * rows.seconds(method) if is_linear else np.inf
+            for method in (_core.NEWTON, _core.ASCENT)
+        )
+        is_newton = newton < ascent
+        makes_epochs = not is_newton or newton > _SECONDS
+        if has_targets:  # smooth losses are soon certified, and dense rows may take many epochs
+            is_slow = is_linear and rows.is_sparse and self.search.loss == "epsilon_insensitive"
+            makes_epochs = is_slow and not is_newton and ascent > _SECONDS_OF_REGRESSORS
+        # One fold alone cannot tell which λ deserve more epochs.
+        if is_linear and makes_epochs and solver == "auto" and self.folds.are_all:
+            self._make_epochs()
+            return
+        # The last digits cost little by Newton's method, and R² needs them.
+        is_exact = has_targets and is_newton and solver not in ("pegasos", "sdca")
+        self._follow(_schedule.GAP if is_exact else GAP, self.grid)
+        # Not with class weights: rough machines may score better for not heeding them.
+        is_usual = is_linear and not has_targets and solver == "auto"
+        if is_usual and self.search.class_weight is None and self.n_problems > 2:
+            self._follow(None, self.early)
 
-    def _double_epochs(self) -> None:
-        """Make epochs for all λ, then twice as many for those that may be best, while this helps.
+    def _make_epochs(self) -> None:
+        """Make epochs for all λ, then train those that may be best with more effort.
 
-        A λ may be best if its mean score is within a standard error of the best one. It no longer
-        helps if twice as many epochs raise the best score by half a standard error at most.
+        Regressors make the most epochs. The best λ then goes on to the gap of fits, until the best
+        one has: few epochs can make a λ seem better than it is. Classifiers make twice as many
+        epochs for the λ within a standard error of the best score, while this raises the best score
+        by more than half a standard error.
         """
         where, grid, numbers = self.machines.where, self.grid, self.folds.numbers
-        self.machines = dataclasses.replace(self.machines.narrow(), where=where)
-        rows = self.machines.rows
+        wide = self.machines
+        self.machines = dataclasses.replace(wide.narrow(), where=where)
+        rows, has_targets = self.machines.rows, self.folds.values is not None
         n_bundles = -(-len(numbers) * self.n_problems // _pegasos.lanes(rows))
         each = _PASSES * n_bundles * len(self.points) * _rows.seconds_a_pass(rows)
         most = min(MOST_EPOCHS, self.max_iter)
-        epochs = int(np.clip(_AFFORDED / max(each, 1e-9), min(LEAST_EPOCHS, most), most))
+        least = most if has_targets else min(LEAST_EPOCHS, most)
+        epochs = int(np.clip(_AFFORDED / max(each, 1e-9), least, most))
         places, before = np.arange(len(self.points)), -np.inf
         while True:
             self._sweep(places, epochs)
             means, errors = grid.standing(where, numbers)
-            if not np.isfinite(means).all() or 2 * epochs > most:
-                return
+            if has_targets or not np.isfinite(means).all() or 2 * epochs > most:
+                break
             best = int(np.argmax(means))
             if means[best] - before <= errors[best] / 2:
-                return
+                break
             before, epochs = means[best], 2 * epochs
             places = np.flatnonzero(means >= means[best] - errors[best])
             grid.expect(len(places) * len(numbers))
+        self.machines = wide
+        for _ in self.points if has_targets else ():
+            best = int(np.argmax(grid.standing(where, numbers)[0]))
+            if not np.isnan(grid.gaps[where][best]):
+                break
+            grid.expect(len(numbers))
+            self._follow(_schedule.GAP, grid, np.array([best]))
 
     def _descend(self, epochs: int | None) -> None:
         """Pegasos for `epochs` or `steps`, as many machines in a set as there is room for."""
@@ -317,7 +332,7 @@ class Training:
         """Make epochs of dual ascent in bundles, from the largest λ of `places` to the smallest.
 
         A machine begins a λ where its last one ended, and is scored by the mean of w over half an
-        epoch.
+        epoch. Where a bundle has room for several machines of each fold, they take turns at the λ.
         """
         machines, folds, grid, lams = self.machines, self.folds, self.grid, self.lams
         rows, settings = machines.rows, self.points[int(np.argmin(lams))]
@@ -325,49 +340,65 @@ class Training:
         overflow = _validate.overflow(np.dtype(f"f{rows.value_bytes}"), settings.lam)
         if not np.isfinite(rows.squared_norms()).all():
             raise overflow
-        found: collections.deque[tuple[Any, float, list[Any]]] = collections.deque()
+        of_training = np.stack([point.lams_of(self.n_problems) for point in self.points])
+        found: collections.deque[tuple[float, list[Any]]] = collections.deque()
 
         def follow(
-            members: list[tuple[int, int]], order: np.ndarray, tell: Callable[[], None]
+            members: list[tuple[int, int, int]], order: np.ndarray, tell: Callable[[], None]
         ) -> None:
-            fold, column = np.array(members).T
-            labels, weights, _ = folds.problems(fold, column)
-            problem = Problem(labels, weights, settings)
+            fold, column, turn = np.array(members).T
+            labels, weights, values = folds.problems(fold, column)
+            problem = Problem(labels, weights, settings.some(column), values)
             path = _core.LamPath(
                 rows, problem.targets, problem.masses, seed=self.seed,
                 intercept_scaling=settings.constant_feature, free_intercept=settings.free_intercept,
             )  # fmt: skip
-            for number, place in enumerate(order, 1):
-                began, of_folds = time.perf_counter(), []
-                path.run(np.full(len(fold), lams[place]), number * epochs, _core.Watch(tell))
+            if values is not None and settings.free_intercept:
+                path.problems["intercept"] = problem.constants[0]  # small steps would not get there
+            n_turns = int(turn.max()) + 1
+            for number, first in enumerate(range(0, len(order), n_turns), 1):
+                began, of_machines = time.perf_counter(), []
+                is_left = first + turn < len(order)
+                place = order[np.where(is_left, first + turn, first)]
+                path.run(of_training[place, column], number * epochs, _core.Watch(tell))
                 coef, factor, intercept = path.model()
                 for k in np.unique(fold):
-                    of_fold, here = folds.numbers[k], np.flatnonzero(fold == k)
-                    scores = machines.scores([of_fold], coef, np.zeros(size))[0][:, here]
-                    scores = factor[here] * scores + intercept[here]
-                    if not np.isfinite(scores).all():
-                        raise overflow
-                    of_folds.append((of_fold, column[here], scores))
-                found.append(((*machines.where, place), time.perf_counter() - began, of_folds))
+                    of_fold = folds.numbers[k]
+                    scores = machines.scores([of_fold], coef, np.zeros(size))[0]
+                    for p in order[first : first + n_turns]:
+                        here = np.flatnonzero((fold == k) & (place == p) & is_left)
+                        of_place = factor[here] * scores[:, here] + intercept[here]
+                        if not np.isfinite(of_place).all():
+                            raise overflow
+                        of_machines.append((p, of_fold, column[here], of_place))
+                found.append((time.perf_counter() - began, of_machines))
 
         def take() -> None:  # in the thread that called: scorers of users' may not want others
             while found:
-                where, seconds, of_folds = found.popleft()
-                grid.epochs[where], grid.seconds[where] = epochs, grid.seconds[where] + seconds
-                for of_fold in of_folds:
+                seconds, of_machines = found.popleft()
+                for place, *of_fold in of_machines:
+                    where = (*machines.where, place)
+                    grid.epochs[where] = epochs
+                    grid.seconds[where] += seconds / len(of_machines)
                     grid.add(where, *of_fold)
 
-        # Machines of one fold are scored on the same rows, so they go together. A single bundle
-        # would leave a second thread without work: it goes over half of the λ at a time.
-        members = list(itertools.product(range(self.n_folds), range(self.n_problems)))
-        parts = [members[k : k + size] for k in range(0, len(members), size)]
+        # Machines of one fold are scored on the same rows, so they go together. Those of a bundle
+        # share targets, so each output has bundles of its own. A single bundle would leave a second
+        # thread without work: it goes over half of the λ at a time.
         order = places[np.argsort(-lams[places], kind="stable")]
-        paths = np.array_split(order, 2 if len(parts) == 1 < len(order) else 1)
+        columns, parts = np.arange(self.n_problems)[None], []
+        if folds.values is not None:
+            columns = columns.T
+        n_turns = min(max(1, size // (self.n_folds * columns.shape[1])), len(order))
+        for some in columns:
+            members = list(itertools.product(range(self.n_folds), some, range(n_turns)))
+            parts += [members[k : k + size] for k in range(0, len(members), size)]
+        paths = np.array_split(order, 2 if len(parts) == 1 and n_turns < len(order) else 1)
         jobs = [functools.partial(follow, *job) for job in itertools.product(parts, paths)]
         _core.share(jobs, self.n_threads, take)
         take()
 
-    def _follow(self, tol: float | None, grid: Grid) -> None:
+    def _follow(self, tol: float | None, grid: Grid, places: Any = slice(None)) -> None:
         """From the largest λ to the smallest, to a gap, each beginning where the last ended.
 
         Those that were dropped are left out. Without a gap, a few epochs, each beginning at 0.
@@ -383,7 +414,8 @@ class Training:
         most = LEAST_EPOCHS if tol is None else MOST_EPOCHS if is_rough else self.max_iter
         members = np.arange(self.n_folds * self.n_problems)
         fold, column = np.divmod(members, self.n_problems)
-        places = np.argsort(-self.lams)
+        places = np.arange(len(self.lams))[places]
+        places = places[np.argsort(-self.lams[places])]
         for place in places[~grid.dropped[machines.where][places]]:
             point, began, where = self.points[place], time.perf_counter(), (*machines.where, place)
             if schedule is None or tol is None:

@@ -753,12 +753,17 @@ class PegasosRegressorCV(_OfRegressors, _Linear, Targets, Search):
         As in `PegasosClassifierCV`, but None is R², its mean over outputs, of rows weighted by
         `sample_weight`.
     cv_effort : "auto", int or float, default="auto"
-        As in `PegasosClassifierCV`: a relative duality gap in (0, 1), or a number of epochs. For
-        epochs, all machines use Pegasos with an average. With "auto", machines are trained to a gap
-        of 0.05, in 16 epochs at most. Those whose mean score is then at most half a standard error
-        below the best one so far go on to a gap of 1e-3, as all linear machines do where Newton's
-        method is at work. With ``solver="pegasos"``, "auto" is 0.05. Rows of kernel machines may be
-        in single precision, as in `PegasosClassifierCV`.
+        As in `PegasosClassifierCV`: a relative duality gap in (0, 1), or a number of epochs. "auto"
+        depends on the machines:
+
+        - Linear machines with "epsilon_insensitive" over sparse rows of many features make 16
+          epochs. Whichever λ is best then goes on to a gap of 1e-3, until the best one has.
+        - Linear machines over few features, for Newton's method: a gap of 1e-3.
+        - Others: a gap of 0.05, in 16 epochs at most. Those whose mean score is then at most half a
+          standard error below the best one so far go on to a gap of 1e-3.
+        - With ``solver="pegasos"``: 0.05.
+
+        Rows may be in single precision, as in `PegasosClassifierCV`.
     refit, one_standard_error, n_steps, verbose
         As in `PegasosClassifierCV`.
     loss, solver, tol, max_iter, batch_size, sampling, project, average, fit_intercept
