@@ -383,8 +383,9 @@ class Training:
                     grid.add(where, *of_fold)
 
         # Machines of one fold are scored on the same rows, so they go together. Those of a bundle
-        # share targets, so each output has bundles of its own. A single bundle would leave a second
-        # thread without work: it goes over half of the λ at a time.
+        # share targets, so each output has bundles of its own, and the scores that it has alone. A
+        # single bundle would leave a second thread without work: it goes over half of the λ at a
+        # time.
         order = places[np.argsort(-lams[places], kind="stable")]
         columns, parts = np.arange(self.n_problems)[None], []
         if folds.values is not None:
@@ -393,7 +394,8 @@ class Training:
         for some in columns:
             members = list(itertools.product(range(self.n_folds), some, range(n_turns)))
             parts += [members[k : k + size] for k in range(0, len(members), size)]
-        paths = np.array_split(order, 2 if len(parts) == 1 and n_turns < len(order) else 1)
+        is_one = len(parts) == len(columns)
+        paths = np.array_split(order, 2 if is_one and n_turns < len(order) else 1)
         jobs = [functools.partial(follow, *job) for job in itertools.product(parts, paths)]
         _core.share(jobs, self.n_threads, take)
         take()
