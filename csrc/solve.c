@@ -29,8 +29,9 @@
  * that row. */
 enum { BUDGET = 128, PASSES_OF_VISITS = 2 };
 /* Dual ascent may give up after PATIENCE epochs, if it gets nowhere and Newton's method is likely
- * to take at most MOST_COSTLIER times as long. */
-enum { PATIENCE = 5, MOST_COSTLIER = 4 };
+ * to take at most MOST_COSTLIER times as long; or MOST_COSTLIER_OF_CORNERS times where the loss has
+ * a corner, as Newton's method then makes 50 to 150 iterations in place of ten. */
+enum { PATIENCE = 5, MOST_COSTLIER = 4, MOST_COSTLIER_OF_CORNERS = 2 };
 /* BLAS is used above this number of features: below, plain loops are as fast. */
 enum { FEW_FEATURES = 50 };
 /* Rough speeds of one core, to compare solvers with: seconds for a number of dense and of sparse
@@ -107,7 +108,9 @@ static void begin_budget(fit *f)
     s->budget = BUDGET;
     s->budget_end = passes_made(s) + BUDGET;
     s->gap_before = INFINITY;
-    if (may_change_solver(f) && s->solver == PEGASOS_ASCENT && newton_is_cheaper(f, MOST_COSTLIER))
+    const double factor =
+        loss_is_smooth(loss_of(s->loss)) ? MOST_COSTLIER : MOST_COSTLIER_OF_CORNERS;
+    if (may_change_solver(f) && s->solver == PEGASOS_ASCENT && newton_is_cheaper(f, factor))
         s->ascent.patience = PATIENCE * s->n_inside;
 }
 
@@ -180,11 +183,14 @@ static int run_solver(fit *f)
 }
 
 /* PEGASOS_AUTO, at the end of a budget: the solver at work goes on if the gap has halved, or else
- * the other one takes over, with twice the budget; false: stopped. */
+ * the other one takes over, with twice the budget; false: stopped. In the second half of the epochs,
+ * which are short where few rows are active, dual ascent leaves the rest to Newton's method. */
 static bool change_if_slow(fit *f)
 {
     state *s = f->s;
-    const bool has_given_up = s->solver == PEGASOS_ASCENT && s->ascent.has_stopped;
+    const bool is_late =
+        s->n_epochs > f->options->max_epochs / 2 && newton_is_cheaper(f, MOST_COSTLIER);
+    const bool has_given_up = s->solver == PEGASOS_ASCENT && (s->ascent.has_stopped || is_late);
     const bool has_halved = !has_given_up && s->relative_gap <= s->gap_before / 2;
     if (!has_halved) {
         if (!change_to(f, s->solver == PEGASOS_ASCENT ? PEGASOS_NEWTON : PEGASOS_ASCENT))

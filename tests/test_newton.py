@@ -9,7 +9,7 @@ import pytest
 from losses import LOSSES
 from rows import convert, make_rows
 from sklearn.base import clone
-from sklearn.datasets import load_wine
+from sklearn.datasets import load_wine, make_classification
 from sklearn.exceptions import ConvergenceWarning
 
 from pegasos import KernelPegasosClassifier, PegasosClassifier, _core, _threads, kernels
@@ -300,3 +300,18 @@ def test_kernel_machines_go_on_by_newton_plan_after_plan(rng):
     for n_epochs in (3, 6, 9, 12):
         assert clf.fit(X, y).n_iter_ >= n_epochs
         assert list(clf.solver_epochs_)[:2] == ["pegasos", "newton"]
+
+
+def test_auto_gives_dual_ascent_up_early_where_newtons_method_is_quick():
+    """It is on smooth losses. On the hinge it makes many steps, and has the last epochs."""
+    X, y = make_classification(900, 450, n_informative=45, random_state=0)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    clf = PegasosClassifier(C=0.3, loss="squared_hinge", random_state=0).fit(X, y)
+    assert clf.solver_epochs_["sdca"] < 10 < clf.solver_epochs_["newton"]
+    clf.set_params(loss="hinge").fit(X, y)
+    assert "newton" not in clf.solver_epochs_
+    few = clone(clf).set_params(max_iter=250).fit(X, y)
+    assert few.solver_epochs_["sdca"] > 100 and few.solver_epochs_["newton"] > 0
+    assert few.duality_gap_[0] <= 1e-3 * few.objective_[0]
+    with pytest.warns(ConvergenceWarning, match="max_iter=250"):
+        clone(few).set_params(solver="sdca").fit(X, y)
