@@ -311,7 +311,8 @@ def test_auto_gives_dual_ascent_up_early_where_newtons_method_is_quick():
     clf.set_params(loss="hinge").fit(X, y)
     assert "newton" not in clf.solver_epochs_
     few = clone(clf).set_params(max_iter=250).fit(X, y)
-    assert few.solver_epochs_["sdca"] > 100 and few.solver_epochs_["newton"] > 0
+    assert few.solver_epochs_["sdca"] > 100
+    assert few.solver_epochs_["newton"] > 0
     assert few.duality_gap_[0] <= 1e-3 * few.objective_[0]
     with pytest.warns(ConvergenceWarning, match="max_iter=250"):
         clone(few).set_params(solver="sdca").fit(X, y)
