@@ -510,7 +510,12 @@ def test_one_feature_is_counted_as_one(tmp_path, capsys):
         ('"33,498.46"', "is not a number.*write 33498.46"),
         ("$ 12.50", "is not a number.*write 12.50"),
         ("7 %", "is not a number.*write 7"),
+        ("1'000", "is not a number.*write 1000"),
         ('"0,5"', "is not a number.*decimals have a point"),
+        ('"7,5 %"', "is not a number.*decimals have a point"),  # 75 was to be written
+        ('"33.498,46"', "is not a number.*decimals have a point"),
+        ('"1,234"', "is not a number.*decimals have a point, and thousands no comma"),
+        ("1 2", "is not a number.*encode categories first"),
         ("Lima", "is not a number.*encode categories first"),
     ],
 )

@@ -590,10 +590,7 @@ class _Csv(_Text):
                 hint = "fill missing values in, or leave the row out"
                 raise ValueError(f"{columns.told(j)} is {field or 'empty'}", hint)
             if not _is_number(field):
-                plain = re.sub(r"[\s,'$€£%]", "", field)
-                hint = f"write {plain}" if _is_number(plain) else columns.advice(j)
-                if re.fullmatch(r"[-+]?\d+,\d+", field):
-                    hint = "decimals have a point, not a comma"
+                hint = _written_plainly(field) or columns.advice(j)
                 raise ValueError(f"{columns.told(j)} is not a number", hint)
         if columns.label is not None and not fields[columns.label].strip():
             raise ValueError("the label is empty")
@@ -689,6 +686,18 @@ def _fields(line: str, delimiter: str) -> list[str]:
         return next(csv.reader([line.strip(" \r\n")], delimiter=delimiter), [])
     except csv.Error as error:
         raise ValueError(f"not a line of CSV: {error}") from None
+
+
+def _written_plainly(text: str) -> str | None:
+    """What to write in place of numbers such as "33,498.46", "$ 12.50" and "7 %"; None: no number.
+
+    Where a comma may be of decimals or of thousands, as in "1,234", no number is told.
+    """
+    plain = re.sub(r"\s*[$€£%]\s*", "", text)
+    if re.fullmatch(r"[-+]?\d[\d.\s']*,\d+", plain):
+        return "decimals have a point, and thousands no comma"
+    plain = re.sub(r"(?<=\d)[\s,'](?=\d{3}(?!\d))", "", plain)
+    return f"write {plain}" if _is_number(plain) else None
 
 
 def _is_number(text: str) -> bool:
