@@ -224,6 +224,26 @@ def test_a_cache_leaves_a_folder_of_other_files_alone(tmp_path, rng):
         Blocks(X, cache=tmp_path / "new")
 
 
+@pytest.mark.parametrize("name", ["rows", "index.json"])
+def test_a_conversion_that_is_stopped_as_it_ends_leaves_a_cache_or_none(
+    tmp_path, rng, name, monkeypatch
+):
+    """Rows without an index were refused as other files, and an index without rows was a cache."""
+    X, y, _ = make(rng)
+    replace = os.replace
+
+    def and_stop(source, target):
+        replace(source, target)
+        if os.path.basename(target) == name:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", and_stop)
+    with pytest.raises(KeyboardInterrupt):
+        Blocks((X, y), cache=tmp_path, memory=MEMORY)
+    monkeypatch.undo()
+    assert len(Blocks((X, y), cache=tmp_path, memory=MEMORY).targets()[0]) == len(X)
+
+
 def test_a_cache_is_made_once_and_refused_where_it_is_of_other_rows(tmp_path, rng):
     X, y, _ = make(rng)
     calls = itertools.count()

@@ -582,11 +582,13 @@ class _Conversion:
             finally:
                 out.close(is_last=True)
             rows = os.path.join(self.folder, "rows")
-            os.replace(path, rows)
             try:
+                os.replace(path, rows)
                 self._write_index(made_from, norms / max(self.mass, 1e-300), of_scale)
             except BaseException:
-                os.remove(rows)  # which would be a stranger's
+                if not os.path.exists(os.path.join(self.folder, "index.json")):  # it is no cache
+                    with contextlib.suppress(FileNotFoundError):
+                        os.remove(rows)
                 raise
         finally:
             shutil.rmtree(work, ignore_errors=True)
