@@ -26,6 +26,7 @@ class Progress:
         is_terminal = stream is not None and ("ipykernel" in sys.modules or stream.isatty())
         self._is_live = self.enabled and is_terminal
         self._began = self._shown = 0.0
+        self._width = 0
         self._position: Position = lambda: (0, 0, "")
 
     def __enter__(self) -> Self:
@@ -60,6 +61,8 @@ class Progress:
         line += f"  {note}" * bool(note) + f"  {self._shown - self._began:.1f} s"
         # Where no one reads any more, training goes on.
         with contextlib.suppress(OSError, ValueError):
-            # A line that is written over a longer one hides it.
-            sys.stderr.write(f"\r{line:<79}" + "\n" * last if self._is_live else f"{line}\n")
+            # A line that is written over a longer one hides it; a wide one would be broken.
+            over = f"\r{line:<{self._width}}" + "\n" * last
+            sys.stderr.write(over if self._is_live else f"{line}\n")
             sys.stderr.flush()
+        self._width = len(line)
