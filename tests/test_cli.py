@@ -974,6 +974,13 @@ def test_the_effort_of_a_search_may_be_chosen(tmp_path, data, effort, capsys):
     assert scores == search.cv_results_["mean_test_score"].tolist()
 
 
+def test_a_folder_of_other_files_as_a_cache_is_told_by_the_option(tmp_path, data, capsys):
+    file = str(write(tmp_path / "a.csv", *data))
+    train = ["train", file, "-o", str(tmp_path / "m.npz"), "--memory", "1G"]
+    assert cli.main([*train, "--cache", str(tmp_path)]) == 2
+    assert "error: --cache must be a new folder" in capsys.readouterr().err
+
+
 def test_too_little_memory_for_a_search_is_told_with_what_helps(tmp_path, rng, capsys):
     X = rng.normal(size=(400, 300))
     file = str(write_numbers(tmp_path / "a.npz", X, (X[:, 0] > 0).astype(int)))

@@ -557,8 +557,8 @@ class _Conversion:
         there, work = os.listdir(self.folder), os.path.join(self.folder, "converting")
         if there and "converting" not in there:
             raise ValueError(
-                f"cache must be a new folder, an empty one or a cache, but {self.folder} has other "
-                f"files, such as {min(there)}"
+                f"{_validate.parameter('cache')} must be a new folder, an empty one or a cache, "
+                f"but {self.folder} has other files, such as {min(there)}"
             )
         shutil.rmtree(work, ignore_errors=True)  # of one that was killed
         os.mkdir(work)
