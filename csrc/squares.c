@@ -8,10 +8,14 @@
  *
  * Outputs over the same rows share the matrix. Their targets z are further columns of x, so that
  * one pass finds the right sides, too. They also share the pass that finds their gaps: at w, the
- * dual variables a_i = c_i u_i have
+ * multiples r of the dual variables a_i = c_i u_i have
  *
  *     P = lam/2 |w|^2 + 1/(2m) sum_i c_i u_i^2,
- *     D = 1/m sum_i (z_i a_i - c_i u_i^2/2) - 1/(2 lam m^2) |sum_i a_i x_i|^2.
+ *     D(r a) = r A - r^2 B,    A = 1/m sum_i z_i a_i,
+ *                              B = 1/(2m) sum_i c_i u_i^2 + 1/(2 lam m^2) |sum_i a_i x_i|^2.
+ *
+ * At the optimum, D is highest at r = 1. Where rounding has spoiled w, D(a) may be far below 0: the
+ * best r is taken, as certificates do (pegasos_best_dual).
  *
  * Newton's method goes on from there, and mends what rounding has left. A free intercept asks for
  * sum_i a_i = 0, which rounding spoils: of such fits, Newton's method finds the gap.
@@ -174,9 +178,10 @@ static bool see(const squares *x, pegasos_watch *watch)
         const double constant = x->feature * sums[TOTAL];
         const double squared = squared_norm_of(sums + NUMBERS, d) + constant * constant;
         const double primal = fit_primal(f, f->coef, s->intercept, losses);
-        const double linear = sums[PRODUCT_SUM] - losses;
-        const double dual = linear / mass - squared / (2 * lam * mass * mass);
-        if (!isfinite(primal) || !isfinite(dual))
+        const double first = sums[PRODUCT_SUM] / mass; /* A, and B */
+        const double second = losses / mass + squared / (2 * lam * mass * mass);
+        const double dual = first > 0 ? first * (first / (4 * second)) : 0;
+        if (!isfinite(primal) || !isfinite(first) || !isfinite(second) || !isfinite(dual))
             continue;
         pegasos_fit_set_newton(f, s->intercept);
         s->primal = primal;

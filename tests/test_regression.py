@@ -251,6 +251,23 @@ def test_constant_targets_are_found_at_once(rng, far):
     assert reg.intercept_ == pytest.approx([3.3])
 
 
+@pytest.mark.parametrize("scale", [1e7, 1e8])
+def test_gaps_of_spoiled_squares_are_below_the_objective(rng, scale):
+    """Dual variables of 0 prove that much, whatever rounding has left of others."""
+    X = rng.normal(size=(192, 10))
+    X[:, 0] *= scale  # the matrix of the equations is singular but for rounding
+    Y = X[:, :1] + rng.normal(size=(192, 3))
+    for max_iter in (2, 3, 1000):
+        reg = PegasosRegressor(
+            loss="squared_error", C=1000, fit_intercept=False, max_iter=max_iter, tol=1e-6
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            reg.fit(X, Y)
+        assert (reg.dual_objective_ >= 0).all(), max_iter
+        assert (reg.duality_gap_ <= reg.objective_).all(), max_iter
+
+
 @pytest.mark.parametrize("layout", ["dense", "csr32"])
 def test_one_pass_proves_the_gaps_of_squares(data, monkeypatch, layout):
     X, y, c = data
