@@ -34,8 +34,8 @@
  *
  * Shrinking. After a sweep over all rows come sweeps without those that it found at their best with
  * p at a corner, one class. All come back once the rows that are left have a small part of the gap,
- * or after MOST_SWEEPS sweeps. What a sweep over all rows sums up says whether a gap check pays. Epochs
- * count visits: as many as there are rows are one.
+ * or after MOST_SWEEPS sweeps. What a sweep over all rows sums up says whether a gap check pays.
+ * Epochs count visits: as many as there are rows are one.
  *
  * Pegasos. A row's sub-gradient is x for the class that attains the maximum, the worst one, and -x
  * for its own. Steps are those of pegasos.c, W = q v n/(m lam t), and a_ik sums up what has been

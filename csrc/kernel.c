@@ -562,10 +562,10 @@ static bool begin_with_sample(run *r)
 
 /*
  * Chooses the rows of the next round, and how far that goes. A step moves slopes by as much as it
- * moves scores. So a row is left out that a bound stops, and whose slope is further from releasing it
- * than scores have moved in the last round; or than the largest violation, where that is less. If
- * more rows are left than the round has room for, those with the largest violations are taken; but
- * all rows of the fit if there is room for all columns, which then need not be copied.
+ * moves scores. So a row is left out that a bound stops, and whose slope is further from releasing
+ * it than scores have moved in the last round; or than the largest violation, where that is less.
+ * If more rows are left than the round has room for, those with the largest violations are taken;
+ * but all rows of the fit if there is room for all columns, which then need not be copied.
  */
 static void choose_rows(const run *r)
 {

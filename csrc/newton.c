@@ -38,9 +38,9 @@
 #include "symmetric.h"
 
 enum { LANES = SYMMETRIC_LANES };
-/* A pass takes pieces of at most MOST_ROWS rows, of about PIECE numbers. Pieces that become products
- * of Newton's matrix have BLAS_ROWS rows with BLAS and PLAIN_ROWS with plain loops. Those of a line
- * search have SEARCH_ROWS rows, of each of which it reads SEARCH_COST numbers. */
+/* A pass takes pieces of at most MOST_ROWS rows, of about PIECE numbers. Pieces that become
+ * products of Newton's matrix have BLAS_ROWS rows with BLAS and PLAIN_ROWS with plain loops. Those
+ * of a line search have SEARCH_ROWS rows, of each of which it reads SEARCH_COST numbers. */
 enum { MOST_ROWS = 256, BLAS_ROWS = 128, PLAIN_ROWS = 32, SEARCH_ROWS = 1 << 14, SEARCH_COST = 4 };
 static const double PIECE = 1e6;
 /* Rows are divided into at most MOST_BLOCKS blocks; those of the band, for which each block has a
@@ -59,7 +59,8 @@ static const double RIDGE = 1e-10;
  * right side has ACCURACY of its norm. */
 enum { PRODUCTS = 250 };
 static const double ACCURACY = 0.01;
-/* A line search ends after SEARCHES points beyond its start, or where the slope is FLAT of that at its start. */
+/* A line search ends after SEARCHES points beyond its start, or where the slope is FLAT of that at
+ * its start. */
 enum { SEARCHES = 30 };
 static const double FLAT = 0.01;
 
@@ -415,8 +416,8 @@ static bool balance(const run *r, iteration *s)
  *
  *     P_delta = penalty + 1/m sum_i (a_i u_i - c_i l*(a_i/c_i)) - S
  *
- * and the dual value D(a) - S. It is solved well enough once its gap is at most P - P_delta: what is
- * left of P - D comes from the smoothing then.
+ * and the dual value D(a) - S. It is solved well enough once its gap is at most P - P_delta: what
+ * is left of P - D comes from the smoothing then.
  */
 static bool evaluate(const run *r, iteration *s)
 {

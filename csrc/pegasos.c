@@ -20,8 +20,8 @@
  * The slope of a smooth loss grows with the error: a step of 1/(lam t) at small t would leap far
  * beyond the optimum, and the next one further back. So its rates begin later: eta_t = 1/(lam (t +
  * t0)), t0 = `delay`, which is 0 for losses with corners. With l'' <= L, the loss on a row has the
- * curvature L c n/m |x|^2, so that steps of eta_t <= 1/(L c n/m |x|^2) never leap: t0 >= L n/m max c
- * |x|^2/lam. The caller, who knows the rows, sets it.
+ * curvature L c n/m |x|^2, so that steps of eta_t <= 1/(L c n/m |x|^2) never leap: t0 >= L n/m
+ * max c |x|^2/lam. The caller, who knows the rows, sets it.
  *
  * The lazy scale. Shrinking w costs O(d) if done in place. But with T = t + t0,
  * 1 - eta_t lam = (T - 1)/T, and these factors telescope: with w_t = v_t / (lam (T - 1)) put
