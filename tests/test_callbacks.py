@@ -141,17 +141,22 @@ def test_progress_inside_a_search(data, capsys):
     assert search.best_params_["lam"] in (0.1, 0.01)
 
 
-def test_a_callback_that_fails_leaves_the_estimator_as_it_was(data):
+@pytest.mark.parametrize("task", ["epoch", "fit"])
+def test_a_callback_that_fails_leaves_the_estimator_as_it_was(data, task):
     X, y = data
 
     class Failing(Recorder):
         def on_fit_task_end(self, estimator, context):
-            raise RuntimeError("no disk")
+            if context.task_name == task:
+                raise RuntimeError("no disk")
 
-    clf = PegasosClassifier(random_state=0).set_callbacks(Failing())
+    failing = Failing()
+    clf = PegasosClassifier(random_state=0).set_callbacks(failing)
+    before = set(vars(clf))
     with pytest.raises(RuntimeError, match="no disk"):
         clf.fit(X, y)
-    assert not hasattr(clf, "coef_")
+    assert set(vars(clf)) == before
+    assert failing.torn_down
 
 
 def test_a_fit_within_a_fit_is_refused_and_ends_no_callbacks(data):

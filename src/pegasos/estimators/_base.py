@@ -253,8 +253,9 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
             with one_at_a_time(self, "fit"):
                 _parameters.check(self)
                 schedule, data = self._prepare(X, y, sample_weight)
-                so_far, before = functools.partial(self._so_far, schedule, data), kept.copy()
+                so_far = functools.partial(self._so_far, schedule, data)
                 with self._watch(data.X, None if data.is_elsewhere else data.y) as watch:
+                    before = kept.copy()  # with what scikit-learn keeps to let callbacks end
                     try:
                         with _core.Keeping(kept, _OPTIONAL, so_far) as take:
                             trained = self._train(schedule, data, watch, **self._plan())
