@@ -22,7 +22,7 @@ from pegasos.problems import _rows, _validate
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _pegasos
 from pegasos.solvers._kernel_ascent import KernelAscent
-from pegasos.solvers._linear import Linear
+from pegasos.solvers._linear import Linear, Part
 from pegasos.solvers._schedule import Schedule
 
 INTERCEPTS = {
@@ -784,3 +784,24 @@ def test_pairs_of_rows_with_other_features_make_the_epochs_that_are_asked_for(rn
     )  # fmt: skip
     n_iters = [clf.fit(rows, y).n_iter_ for rows in (X, X, X[:, ::-1])]
     assert n_iters == [5, 10, 5]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_ctrl_c_where_rows_have_other_features_takes_no_epochs_from_the_next_fit(rng, monkeypatch):
+    X, y = many_classes(rng, "csr32", np.float64)
+    clf = pegasos.PegasosClassifier(
+        lam=0.1, solver="sdca", tol=None, max_iter=5, multi_class="ovo", warm_start=True,
+        random_state=0,
+    )  # fmt: skip
+    through = clone(clf).fit(X, y).fit(X, y)
+    clf.fit(X, y)
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Part, "begin", stop)
+        with pytest.raises(KeyboardInterrupt):
+            clf.fit(X[:, ::-1], y)
+    clf.fit(X, y)
+    np.testing.assert_array_equal(clf.coef_, through.coef_)

@@ -334,12 +334,12 @@ class Linear:
         if part.fits is None or not is_same:
             new = dataclasses.replace(part, columns=columns)
             if part.fits is not None:
-                self.base[part.problems] = 0
                 coef = np.zeros((1, self.shape[1]))
                 coef[:, slice(None) if part.columns is None else part.columns] = part.fits.coef
                 new.start = part.fits.a, coef, part.fits.standings()["intercept"]
             new.begin(self.shape)
-            vars(part).update(vars(new))
+            # Memory that is new counts epochs anew; Ctrl-C leaves both or neither.
+            _core.change(vars(part), vars(new), written=((self.base, part.problems, 0),))
         return (rows,)
 
     def widen(self) -> bool:
