@@ -922,3 +922,17 @@ def test_a_damaged_state_is_refused(data, name):
     reg._state[name] = reg._state[name][:0]
     with pytest.raises(ValueError, match="was damaged, and cannot go on"):
         reg.fit(X, y)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_dual_objectives_of_the_squared_error_are_never_below_0(rng):
+    """0 is one. With a small lambda, rounding leaves dual variables that are far from optimal."""
+    X = 1e3 * rng.normal(size=(100, 5))
+    y = X @ rng.normal(size=5) + 1e-9 * rng.normal(size=100)
+    reg = pegasos.PegasosRegressor(
+        loss="squared_error", lam=1e-12, tol=1e-8, max_iter=20, fit_intercept=False
+    )
+    reg.fit(X, y)
+    assert (reg.dual_objective_ >= 0).all()
+    assert (reg.duality_gap_ <= reg.objective_).all()

@@ -195,7 +195,8 @@ class Linear:
         primal, gap = table["objective"].copy(), table["relative_gap"].copy()
         if not self.has_dual:
             return _certificate.Certificate(primal, np.full_like(primal, np.nan), gap, nu)
-        return _certificate.Certificate(primal, primal * (1 - gap), nu=nu)
+        # At least 0, as that of `certify`.
+        return _certificate.Certificate(primal, np.fmax(primal * (1 - gap), 0), nu=nu)
 
     def model(self) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients and intercepts."""
