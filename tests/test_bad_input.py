@@ -987,6 +987,8 @@ FILES = {
     "pandas.csv": (b"0,1,2,label\n5,4,1,a\n3,2,0,b\n", r"line 1: 0,1,2,\.\.\. may be a row"),
     "gap.csv": (b"1,,0\n3,1,1\n", r"line 1: column 2 is empty in"),
     "nolabel.csv": (b"1,2,0\n3,1,\n", r"line 2: the label is empty"),
+    "quote.csv": (b'1,2,a\n3,1,"b\n5,1,a\n', r"line 2: a quote is not closed in this line in '3,1,"),
+    "open.csv": (b'1,2,a\n3,"1,b\n5,1,a\n', r"line 2: a quote is not closed"),
     "noise.csv": (bytes(range(256)) * 20, r"noise\.csv|not a line of CSV"),
     "bad.csv.gz": (b"not gzip at all", r"bad\.csv\.gz is truncated or corrupt"),
     "beyond.csv": (b"1e400,2,0\n3,1,1\n", r"row 1, feature 1 is inf"),

@@ -581,7 +581,10 @@ class _Csv(_Text):
         columns = self.columns
         if not line.strip(b"\r\n"):
             return
-        fields = _fields(line.decode("utf-8", "replace"), self.delimiter)
+        text = line.decode("utf-8", "replace")
+        fields = _fields(text, self.delimiter)
+        if _is_open(text, self.delimiter):
+            raise ValueError("a quote is not closed in this line")
         if len(fields) != columns.n:
             raise ValueError(f"{len(fields)} columns where the first line has {columns.n}")
         for j in columns.features:
@@ -603,6 +606,8 @@ class _Csv(_Text):
         def number_of(label: str) -> int:
             if not label.strip():
                 raise ValueError("the label is empty")
+            if "\n" in label:  # of rows, as a rule, that would be lost
+                raise ValueError("a label has a line break: a quote is not closed")
             return labels.setdefault(label.strip(), len(labels))
 
         unread = set(range(columns.n)).difference(columns.features)
@@ -698,6 +703,13 @@ def _written_plainly(text: str) -> str | None:
         return "decimals have a point, and thousands no comma"
     plain = re.sub(r"(?<=\d)[\s,'](?=\d{3}(?!\d))", "", plain)
     return f"write {plain}" if _is_number(plain) else None
+
+
+def _is_open(line: str, delimiter: str) -> bool:
+    """Whether a quote of a line of CSV goes on in the next one."""
+    before = next(csv.reader([line.strip("\r\n")], delimiter=delimiter), [])
+    both = next(csv.reader([line.strip("\r\n") + "\n", "next"], delimiter=delimiter), [])
+    return both != before
 
 
 def _is_number(text: str) -> bool:
