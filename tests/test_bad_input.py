@@ -970,6 +970,7 @@ FILES = {
     "nan.svm": (b"1 1:2\n-1 2:nan\n", r"row 2, feature 2 is nan"),
     "one.svm": (b"1 1:2\n1 1:3\n", r"at least two classes, got one class: \[1\]"),
     "huge.svm": (b"1e400 1:2\n-1 1:3\n", r"labels must be finite|line 1"),
+    "table.svm": (b"first name,b\n1,2\n", r"line 1: 'name,b' is not index:value.*say --format csv"),
     "noise.svm": (bytes(range(256)) * 20, r"noise\.svm"),
     "zeros.svm": (bytes(1000), r"zeros\.svm"),
     "noise.svm.bz2": (b"nonsense", r"noise\.svm\.bz2 is truncated or corrupt"),
