@@ -982,6 +982,7 @@ FILES = {
     "long.csv": (b"1,2,0\n3,1,4,1\n", r"line 2: 4 columns where the first line has 3"),
     "single.csv": (b"1\n2\n", r"a label and at least one feature"),
     "other.csv": (b"a b y\n1 2 0\n3 1 1\n", r"only one column.* ',';.*--separator ' ' \("),
+    "pipe.csv": (b"first name|y\n1|0\n3|1\n", r"only one column.*--separator '\|' \("),
     "empty.csv": (b"", r"empty\.csv is empty, or its first line is"),
     "header.csv": (b"a,b,label\n", r"header\.csv"),
     "numbers.csv": (b"0,1,2\n5,4,1\n3,2,0\n", r"line 1: 0,1,2,\.\.\. may be a row.*--header yes"),

@@ -643,7 +643,8 @@ def _first_line(path: _archive.Path, separator: str | None) -> tuple[list[str], 
 
 def _check_separator(name: str, line: str, separator: str) -> None:
     """Raise if a line, which is one field, seems to have another separator."""
-    other = max(",;\t ", key=line.count)
+    other = max(",;\t|", key=line.count)
+    other = other if other in line else " "  # which names of columns may have, too
     if other == separator or other not in line:
         return
     on_line = "tab" if other == "\t" else shlex.quote(other)
