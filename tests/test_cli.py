@@ -1023,3 +1023,13 @@ def test_a_best_c_at_the_edge_of_the_grid_is_told(tmp_path, capsys):
         told = "the largest C of the grid is best: larger ones (--Cs) may score higher\n"
         assert (told in report) == is_told
         assert "smaller ones" not in report
+
+
+def test_output_without_a_letter_of_the_labels(tmp_path, monkeypatch, capsys):
+    path, model = tmp_path / "rows.csv", str(tmp_path / "model.npz")
+    path.write_text("a,b,y\n1,2,é\n3,1,e\n", encoding="utf-8")
+    assert cli.main(["train", str(path), "--quiet", "-o", model]) == 0
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), "ascii"))
+    assert cli.main(["predict", model, str(path)]) == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert re.search(r"standard output is in ascii, .*'é': set PYTHONIOENCODING=utf-8$", said)

@@ -896,6 +896,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             name, what = getattr(error, "filename", None), str(error)
             if isinstance(error, OSError) and name is not None:
                 what = f"{name or repr(name)}: {error.strerror}"
+            elif isinstance(error, UnicodeEncodeError) and error.encoding.lower() != "utf-8":
+                letter = error.object[error.start]
+                what = (
+                    f"{_OUTPUT} is in {error.encoding}, which has no {letter!r}: "
+                    "set PYTHONIOENCODING=utf-8"
+                )
             elif isinstance(error, MemoryError):
                 what = f"out of memory: {what}"
             has_left = isinstance(error, BrokenPipeError) and name in (None, _OUTPUT)
