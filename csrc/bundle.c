@@ -156,7 +156,6 @@ void pegasos_dual_sweep(const pegasos_rows *rows, int64_t n_problems, pegasos_du
 {
     assert(are_there(rows, 0, 0) && are_in_range(draws, count, 0, rows->n_rows));
     assert(1 <= n_problems && n_problems <= BUNDLE_BYTES / rows->value_bytes);
-    assert(!targets->values);
     DISPATCH(sweep, rows, n_problems, problems, targets, norms, a, v, sums, before, count, draws);
 }
 
@@ -231,10 +230,10 @@ int64_t pegasos_bundle_run(const pegasos_rows *rows, const pegasos_bundle *bundl
 /* ---- Another lambda -------------------------------------------------------------------------- */
 
 /*
- * With q = before/lam of a problem, w(a) becomes q w. Of the points r a, that of the best dual value is taken,
- * where 1/q <= r <= 1: at r = 1/q, w stays as it is, as it does for small lam once no row is at its
- * bound; at r = 1, a does. D(r a) = r A - r^2 B, with A = sum_i (z_i a_i - dead |a_i|)/m and B =
- * lam/2 |q w|^2 + sum_i h_i a_i^2/(2m), is highest at A/(2 B).
+ * With q = before/lam of a problem, w(a) becomes q w. Of the points r a, that of the best dual value
+ * is taken, where 1/q <= r <= 1: at r = 1/q, w stays as it is, as it does for small lam once no row
+ * is at its bound; at r = 1, a does. D(r a) = r A - r^2 B, with A = sum_i (z_i a_i - dead |a_i|)/m
+ * and B = lam/2 |q w|^2 + sum_i h_i a_i^2/(2m), is highest at A/(2 B).
  */
 void pegasos_bundle_change_lam(const pegasos_rows *rows, const pegasos_bundle *b,
                                const double *masses, const double *before, const double *lams)

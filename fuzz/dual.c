@@ -57,9 +57,11 @@ static double begin_at(loss_form loss, double c, int64_t place)
     return loss_clip(loss, c * (loss.least < 0 ? 4 * part - 2 : part), c);
 }
 
-static void sweep(input *in, const pegasos_rows *rows, const double *bounds, const double *norms,
-                  double feature, pegasos_loss loss)
+/* A bundle of problems with the values and weights of `targets`. */
+static void sweep(input *in, const pegasos_rows *rows, const pegasos_targets *targets,
+                  const double *norms, double feature)
 {
+    const double *const bounds = targets->weights;
     const int64_t n = rows->n_rows, d = rows->n_features, bytes = rows->value_bytes;
     const int64_t B = PEGASOS_BUNDLE_BYTES / bytes, K = take_in(in, 1, B);
     const int64_t count = take_in(in, 0, 40), before = take_in(in, 0, 30);
@@ -77,16 +79,17 @@ static void sweep(input *in, const pegasos_rows *rows, const double *bounds, con
         problems[k].intercept_scaling = feature;
         problems[k].intercept = take_number(in);
         for (int64_t i = 0; i < n; i++)
-            labels[i * B + k] = (int8_t)take_in(in, -1, 1);
+            labels[i * B + k] = (int8_t)take_in(in, targets->values ? 0 : -1, 1);
     }
     for (int64_t i = 0; i < n; i++)
         single[i * B] = labels[i * B + one];
     for (int64_t j = 0; j < count; j++)
         draws[j] = take_in(in, 0, n - 1);
     pegasos_dual alone = problems[one];
-    const pegasos_targets all = {.n = n, .labels = labels, .weights = bounds, .loss = loss};
-    const pegasos_targets own = {.n = n, .labels = single, .weights = bounds, .loss = loss};
-    const loss_form form = loss_of(loss);
+    pegasos_targets all = *targets, own = *targets;
+    all.labels = labels;
+    own.labels = single;
+    const loss_form form = loss_of(targets->loss);
     pegasos_dual_sweep(rows, K, problems, &all, norms, a, v, mean ? sums : NULL, before, count,
                        draws);
     pegasos_dual_sweep(rows, 1, &alone, &own, norms, a1, v1, mean ? sums1 : NULL, before, cut,
@@ -104,7 +107,9 @@ static void sweep(input *in, const pegasos_rows *rows, const double *bounds, con
         MUST(same(a1[i * B], a[i * B + one]));
         for (int64_t k = 0; k < B; k++) {
             const double c = bounds ? bounds[i] : 1, at = a[i * B + k];
-            MUST(labels[i * B + k] != 0 ? 0 <= at && at <= loss_most(form, c) : at == 0);
+            MUST((in->extreme && isnan(at))
+                 || (labels[i * B + k] != 0 ? loss_least(form, c) <= at && at <= loss_most(form, c)
+                                            : at == 0));
         }
     }
     double squared = p->constant_weight * p->constant_weight;
@@ -140,8 +145,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         MUST(scratch[j] == 0);
     for (int64_t i = 0; i < n; i++)
         MUST(norms[i] >= 0);
-    if (rows.index_bytes > 0 && take_bool(&in) && loss_has_labels(loss.kind)) {
-        sweep(&in, &rows, targets.weights, norms, feature, loss);
+    if (rows.index_bytes > 0 && take_bool(&in)) {
+        sweep(&in, &rows, &targets, norms, feature);
         release(&in);
         return 0;
     }
