@@ -325,6 +325,25 @@ def test_sparse_rows_make_epochs_and_the_best_go_on_to_the_gap_of_fits(
     np.testing.assert_array_equal(again.scores_, found.scores_)
 
 
+@pytest.mark.parametrize("seed", [2, 8, 12])
+def test_a_smaller_lam_that_few_epochs_make_seem_worse_goes_on_too(seed, monkeypatch):
+    monkeypatch.setattr(_grid, "_SECONDS_OF_REGRESSORS", 0)
+    monkeypatch.setattr(_grid, "MOST_EPOCHS", 2)
+    rng, n, d = np.random.default_rng(seed), 1200, 300
+    often = 1 / np.arange(1, d + 1)
+    words = rng.choice(d, size=10 * n, p=often / often.sum())
+    X = sparse.csr_matrix((np.full(10 * n, 0.25), words, np.arange(0, 10 * n + 1, 10)), (n, d))
+    X.sum_duplicates()
+    y = X @ rng.normal(size=d)
+    y = y / y.std() + 0.3 * rng.normal(size=n)
+    make = {"epsilons": [0.1], "refit": False, "random_state": 0, "cv": 4}
+    make |= {"Cs": np.geomspace(1e-2, 1e2, 9)}
+    found = PegasosRegressorCV(**make).fit(X, y)
+    exact = PegasosRegressorCV(cv_effort=1e-3, max_iter=10**4, **make).fit(X, y)
+    assert np.isnan(found.cv_results_["relative_gap"]).any()
+    assert found.best_score_ == pytest.approx(exact.best_score_, abs=2e-3)
+
+
 @pytest.mark.parametrize("loss", TARGET_LOSSES)
 @pytest.mark.parametrize("free", [False, True])
 def test_many_epochs_over_sparse_rows_lead_to_certified_machines(rng, loss, free):

@@ -258,9 +258,11 @@ class Training:
         """Make epochs for all λ, then train those that may be best with more effort.
 
         Regressors make the most epochs. The best λ then goes on to the gap of fits, until the best
-        one has: few epochs can make a λ seem better than it is. Classifiers make twice as many
-        epochs for the λ within a standard error of the best score, while this raises the best score
-        by more than half a standard error.
+        one has: few epochs can make a λ seem better than it is. If its score has risen by more than
+        half a standard error, smaller λ may seem worse than they are: the next one goes on, too,
+        while this raises the best score by so much. Classifiers make twice as many epochs for the λ
+        within a standard error of the best score, while this raises the best score by more than
+        half a standard error.
         """
         where, grid, numbers = self.machines.where, self.grid, self.folds.numbers
         wide = self.machines
@@ -284,12 +286,21 @@ class Training:
             places = np.flatnonzero(means >= means[best] - errors[best])
             grid.expect(len(places) * len(numbers))
         self.machines = wide
+        order, gains, before = np.argsort(-self.lams).tolist(), np.zeros(len(self.points)), -np.inf
         for _ in self.points if has_targets else ():
-            best = int(np.argmax(grid.standing(where, numbers)[0]))
+            means, errors = grid.standing(where, numbers)
+            best = place = int(np.argmax(np.nan_to_num(means, nan=-np.inf)))
             if not np.isnan(grid.gaps[where][best]):
-                break
+                smaller = order[order.index(best) + 1 :]
+                with np.errstate(invalid="ignore"):  # scores may be infinite
+                    has_risen = min(gains[best], means[best] - before) > errors[best] / 2
+                if not (has_risen and smaller and np.isnan(grid.gaps[where][smaller[0]])):
+                    break
+                place, before = smaller[0], means[best]
             grid.expect(len(numbers))
-            self._follow(_schedule.GAP, grid, np.array([best]))
+            self._follow(_schedule.GAP, grid, np.array([place]))
+            with np.errstate(invalid="ignore"):
+                gains[place] = grid.standing(where, numbers)[0][place] - means[place]
 
     def _descend(self, epochs: int | None) -> None:
         """Pegasos for `epochs` or `steps`, as many machines in a set as there is room for."""

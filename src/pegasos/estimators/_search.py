@@ -757,7 +757,8 @@ class PegasosRegressorCV(_OfRegressors, _Linear, Targets, Search):
         depends on the machines:
 
         - Linear machines with "epsilon_insensitive" over sparse rows of many features make 16
-          epochs. Whichever λ is best then goes on to a gap of 1e-3, until the best one has.
+          epochs. Whichever λ is best then goes on to a gap of 1e-3, until the best one has. If that
+          raises its score much, the next smaller λ goes on, too.
         - Linear machines over few features, for Newton's method: a gap of 1e-3.
         - Others: a gap of 0.05, in 16 epochs at most. Those whose mean score is then at most half a
           standard error below the best one so far go on to a gap of 1e-3.
