@@ -252,14 +252,14 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
             (pegasos.run, sparse, targets, 0, draws, _core.Watch(), True), (pegasos.model,),
             (_core.decision_function, rows, coef, intercept), (sparse.combine, coef),
             (sparse.squared_norms, 2),
-            *((functools.partial(solve, solver=solver), rows, targets, 0, ones, fits, draws[:2])
+            *((functools.partial(solve, solver=solver), rows, targets, ones, fits, draws[:2])
             for solver in (_core.ASCENT, _core.NEWTON)),
             (functools.partial(fits.are_valid, loss=0, **problem), 8), (fits.standings,),
             (_core.Fits, 2, 6, 6), (fits.begin_at, weights, coef, intercept),
             (_core.kernel_values, points, points, x.copy(), _core.Watch()),
             (lambda: (thin := _core.Points(sparse, kind=_core.LINEAR, is_thin=True),
             _core.kernel_values(thin, thin, x.copy(), _core.Watch())),),
-            (functools.partial(solve, solver=_core.NEWTON, n_threads=3), rows, targets, 0, ones,
+            (functools.partial(solve, solver=_core.NEWTON, n_threads=3), rows, targets, ones,
             fits, draws[:2]),
             (_core.share, [functools.partial(done.__setitem__, k) for k in range(4)], 3),
         ]
