@@ -425,9 +425,9 @@ class _Libsvm(_Text):
         numbers: list[int] = []
         for field in fields[1:]:
             if b":" not in field:
-                hint = ["if this is CSV, say --format csv"] if b"," in line or b";" in line else []
+                hints = ["if this is CSV, say --format csv"] if b"," in line or b";" in line else []
                 what = f"{field.decode('utf-8', 'replace')!r} is not index:value"
-                raise ValueError(what, *hint)
+                raise ValueError(what, *hints)
             index = field.partition(b":")[0]
             numbers += [int(index)] if index.isdigit() else []
         for before, now in itertools.pairwise(numbers):
