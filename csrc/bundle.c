@@ -230,8 +230,8 @@ int64_t pegasos_bundle_run(const pegasos_rows *rows, const pegasos_bundle *bundl
 /* ---- Another lambda -------------------------------------------------------------------------- */
 
 /*
- * With q = before/lam of a problem, w(a) becomes q w. Of the points r a, that of the best dual value
- * is taken, where 1/q <= r <= 1: at r = 1/q, w stays as it is, as it does for small lam once no row
+ * With q = before/lam of a problem, w(a) becomes q w. Of the points r a with 1/q <= r <= 1, that of
+ * the best dual value is taken: at r = 1/q, w stays as it is, as it does for small lam once no row
  * is at its bound; at r = 1, a does. D(r a) = r A - r^2 B, with A = sum_i (z_i a_i - dead |a_i|)/m
  * and B = lam/2 |q w|^2 + sum_i h_i a_i^2/(2m), is highest at A/(2 B).
  */

@@ -10,8 +10,9 @@
  * at the optimum of the squared error (squares.c).
  *
  * PEGASOS_AUTO takes the solver that is likely to be cheaper, and gives it a budget of passes. A
- * solver's first budget only measures the gap, unless dual ascent gives up (`has_stopped`). After
- * each later budget the gap must have halved, or the other solver takes over with twice the budget.
+ * solver's first budget only measures the gap, unless dual ascent gives up (`has_stopped`), or has
+ * made half of the epochs. After each later budget the gap must have halved, or the other solver
+ * takes over with twice the budget.
  *
  *     begin -> [epoch of Pegasos] -> solver --(gap)--> end
  *                                      ^  |
@@ -183,8 +184,9 @@ static int run_solver(fit *f)
 }
 
 /* PEGASOS_AUTO, at the end of a budget: the solver at work goes on if the gap has halved, or else
- * the other one takes over, with twice the budget; false: stopped. In the second half of the epochs,
- * which are short where few rows are active, dual ascent leaves the rest to Newton's method. */
+ * the other one takes over, with twice the budget; false: stopped. Epochs are short where few rows
+ * are active, and may be used up before the gap is reached. So once half of them are made, dual
+ * ascent leaves the rest to Newton's method, if that is not much costlier. */
 static bool change_if_slow(fit *f)
 {
     state *s = f->s;
