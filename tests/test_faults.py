@@ -261,6 +261,8 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
             _core.kernel_values(thin, thin, x.copy(), _core.Watch())),),
             (functools.partial(solve, solver=_core.NEWTON, n_threads=3), rows, targets, ones,
             fits, draws[:2]),
+            (functools.partial(solve, solver=_core.ASCENT, n_jobs=2), rows, targets, ones, fits,
+            draws[:2]),
             (_core.share, [functools.partial(done.__setitem__, k) for k in range(4)], 3),
         ]
 
@@ -288,7 +290,8 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
                     failed += error is not None
             return failed
 
-        # Python and NumPy keep some blocks for another call; one that is lost is lost each time.
+        # Python and NumPy keep some blocks for another call, and threads that end for a moment; one
+        # that is lost is lost each time.
         failed, blocks = np.zeros(len(calls), int), np.zeros((len(calls), 4), int)
         for k, call in enumerate(calls):
             sweep(call)
@@ -296,7 +299,7 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
                 failed[k] = sweep(call)
                 gc.collect()
                 blocks[k, j] = sys.getallocatedblocks()
-        print(failed.sum(), np.diff(blocks).min(axis=1).sum())
+        print(failed.sum(), int(np.median(np.diff(blocks), axis=1).sum()))
     """)
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=600

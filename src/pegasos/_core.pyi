@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from typing_extensions import disjoint_base
 
 _T = TypeVar("_T")
+_Job = TypeVar("_Job", bound=Callable[[Callable[[], None]], object])
 _Bytes: TypeAlias = NDArray[np.uint8]
 _Doubles: TypeAlias = NDArray[np.float64]
 _Floats: TypeAlias = NDArray[np.floating]
@@ -192,9 +193,7 @@ class OneThread:
 
 class OverError(Exception): ...
 
-def share(
-    jobs: Iterable[Callable[[Callable[[], None]], object]], n_threads: int, tell: _Tell = ...
-) -> None: ...
+def share(jobs: list[_Job], n_threads: int, tell: _Tell = ...) -> None: ...
 
 STANDING: Final[np.dtype[np.void]]
 

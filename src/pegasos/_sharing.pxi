@@ -146,7 +146,8 @@ cdef class Pool:
         if self.c.helpers == NULL:
             raise MemoryError(f"there is no room for {n_helpers} threads")
         self.c.n_helpers = n_helpers
-        self.c.lock, self.c.is_done = new_lock(False), new_lock(True)
+        self.c.lock = new_lock(False)
+        self.c.is_done = new_lock(True)
         for k in range(n_helpers):
             self.c.helpers[k].wake = new_lock(True)
         self.threads.run, self.threads.context = do_tasks, &self.c
@@ -268,7 +269,7 @@ cdef class Sharing(Pool):
             self.keep(error)
 
 
-def share(jobs not None, int64_t n_threads, tell=None):
+def share(list jobs not None, int64_t n_threads, tell=None):
     """Do jobs, several at a time.
 
     Each is given a function to call now and then, and ends at once with what that raises. The
@@ -276,9 +277,7 @@ def share(jobs not None, int64_t n_threads, tell=None):
     stops all jobs, and so does Ctrl-C. No thread is at work when this returns or raises.
     """
     cdef Sharing sharing
-    cdef int64_t n_jobs
-    jobs = list(jobs)
-    n_jobs = len(jobs)
+    cdef int64_t n_jobs = len(jobs)
     sharing = Sharing(min(n_threads, n_jobs))
     sharing.jobs, sharing.tell, sharing.context = jobs, tell, contextvars.copy_context()
     sharing.caller = PyThread_get_thread_ident()
