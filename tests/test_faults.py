@@ -216,7 +216,7 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
     """
     pytest.importorskip("_testcapi", reason="CPython's test module is not installed")
     script = textwrap.dedent("""
-        import contextvars, functools, gc, sys
+        import contextvars, functools, gc, sys, time
         import _testcapi
         import numpy as np
         from pegasos import _core
@@ -290,13 +290,14 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
                     failed += error is not None
             return failed
 
-        # Python and NumPy keep some blocks for another call, and threads that end for a moment; one
-        # that is lost is lost each time.
+        # Python and NumPy keep some blocks for another call, and threads for the moment in which they
+        # end; one that is lost is lost each time.
         failed, blocks = np.zeros(len(calls), int), np.zeros((len(calls), 4), int)
         for k, call in enumerate(calls):
             sweep(call)
             for j in range(4):
                 failed[k] = sweep(call)
+                time.sleep(0.02)
                 gc.collect()
                 blocks[k, j] = sys.getallocatedblocks()
         print(failed.sum(), int(np.median(np.diff(blocks), axis=1).sum()))

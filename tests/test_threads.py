@@ -120,6 +120,18 @@ def test_blas_has_one_thread_whichever_thread_asks_for_it_and_whichever_ends_las
     assert all(number == 1 for numbers in seen for number in numbers)
 
 
+@pytest.mark.parametrize("make", [pegasos.PegasosClassifier, pegasos.KernelPegasosClassifier])
+@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
+def test_threads_of_jobs_leave_no_dummies(make, multi_class):
+    """Python lists threads that ask `threading` who they are for ever, as daemons."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 60)), np.arange(200) % 5
+    before = set(threading.enumerate())
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        make(lam=1e-3, solver="newton", multi_class=multi_class, n_jobs=2).fit(X, y)
+    assert set(threading.enumerate()) <= before
+
+
 def test_a_block_that_a_tracer_keeps_from_its_end_ends_when_it_is_forgotten():
     """A tracer can raise between the last line of a `with` block and its end; signals cannot."""
 

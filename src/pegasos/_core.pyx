@@ -2025,7 +2025,8 @@ def solve(Rows rows not None, Targets targets not None, const double[::1] norms 
     """
     cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, n_problems = fits.c.shape[0], k
     cdef pegasos_problem problem = problem_of(targets.c.loss, intercept_scaling, free_intercept)
-    cdef bint is_finite = True
+    cdef bint is_finite = True, is_by_blas = solver != PEGASOS_ASCENT and pegasos_gains_by_blas(d)
+    cdef Closing alone = None
     require_problem(&problem, targets, n, d, rows.c.value_bytes, fits, max_epochs, lams, norms)
     require(not together or targets.c.loss.kind == PEGASOS_SQUARED_ERROR,
             "only problems of the squared error begin together")
@@ -2035,6 +2036,8 @@ def solve(Rows rows not None, Targets targets not None, const double[::1] norms 
                 "problems that begin together must have the same lam and max_epochs")
     problem.rows = &rows.c
     problem.weights = targets.c.weights
+    if is_by_blas:
+        alone = one_thread_of_blas()  # here: `threading` would keep dummies of threads of jobs
 
     def solve_some(int64_t begin, int64_t end, tell, bint is_beginning=False,
                    int64_t n_shares=n_threads // n_jobs):
@@ -2046,13 +2049,12 @@ def solve(Rows rows not None, Targets targets not None, const double[::1] norms 
         cdef int64_t k
         cdef int status = PEGASOS_DONE
         cdef Pool pool = None
-        cdef Closing alone = None
         cdef Room room
         if not is_finite:
             return
         options.seed = seed
-        if solver != PEGASOS_ASCENT and pegasos_gains_by_blas(d):
-            options.blas, alone = blas(), one_thread_of_blas()
+        if is_by_blas:
+            options.blas = blas()
         room = Room(max(pegasos_room(&rows.c) if begin < end else 0,
                         pegasos_squares_room(&rows.c, n_problems) if is_beginning else 0))
         if n_shares > 1:
@@ -2074,8 +2076,6 @@ def solve(Rows rows not None, Targets targets not None, const double[::1] norms 
                     break
         if pool is not None:
             pool.close()
-        if alone is not None:
-            alone.end()
         if own.answer(status) == PEGASOS_OVERFLOW:
             is_finite = False
 
@@ -2086,6 +2086,8 @@ def solve(Rows rows not None, Targets targets not None, const double[::1] norms 
             solve_some(0, 0, watch.tell, True, n_threads)
         share([functools.partial(solve_some, k, k + 1) for k in range(n_problems)], n_jobs,
               watch.tell)
+    if alone is not None:
+        alone.end()
     return fits.standings() if is_finite else None
 
 
@@ -2105,6 +2107,7 @@ def kernel_solve(Columns columns not None, factor not None, Targets targets not 
     cdef int64_t n = columns.c.n_rows, k
     cdef pegasos_problem problem = problem_of(targets.c.loss, intercept_scaling, free_intercept)
     cdef bint is_finite = True
+    cdef Closing alone = None
     require_problem(&problem, targets, n, 0, columns.c.value_bytes, fits, max_epochs, lams, norms)
     require(rank >= 0, "rank must not be negative")
     require(columns.c.place != NULL, "there must be places")
@@ -2153,10 +2156,12 @@ def kernel_solve(Columns columns not None, factor not None, Targets targets not 
     if n_jobs == 1:
         solve_some(0, fits.c.shape[0], watch.tell)
     else:
+        alone = one_thread_of_blas()  # here, as in `solve`
         if columns.z is not None:
             columns.keep(np.zeros(1, np.int64), watch, n_threads * n_jobs)
         share([functools.partial(solve_some, k, k + 1) for k in range(fits.c.shape[0])],
               n_jobs, watch.tell)
+        alone.end()
     return fits.standings() if is_finite else None
 
 

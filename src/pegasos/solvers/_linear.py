@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from pegasos import _core
+from pegasos import _core, _threads
 from pegasos.problems import _certificate, _rows, _validate
 from pegasos.problems._problem import Problem
 from pegasos.problems._settings import Settings
@@ -401,7 +401,8 @@ class Linear:
         self._found = None
         if self._whole is None:
             jobs = [functools.partial(solve_part, part) for part in self.parts]
-            _core.share(jobs, n_jobs, on_progress)
+            with _threads.blas.one_thread():  # here, as in `_core.solve`
+                _core.share(jobs, n_jobs, on_progress)
             self._found = table
             return
         self._found = solve(
