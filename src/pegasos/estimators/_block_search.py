@@ -118,8 +118,7 @@ class BlockFolds:
             own = np.empty((len(self.folds[k].test), self.n_problems))
             for j, scores in enumerate(kept.each(which)):
                 own[:, j] = scores[k :: self.n_folds]
-            if not np.isfinite(own).all():
-                raise _validate.overflow(np.dtype(np.float64), lams[place])
+            _validate.no_overflow(lams[place], own)
             grid.add((*where, place), k, range(self.n_problems), own)
         grid.gaps[where] = certificate.proved_gap.reshape(len(lams), -1).max(axis=1)
         grid.epochs[where] = schedule.n_iter

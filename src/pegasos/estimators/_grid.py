@@ -330,7 +330,8 @@ class Training:
                     for k in np.unique(fold):
                         inside, number = np.flatnonzero(fold == k), folds.numbers[k]
                         (scores,) = machines.scores([number], coef[inside], intercept[inside])
-                        _refuse_overflow(scores, pegasos.weights.dtype, least.lam)
+                        # Scorers may not like numbers that are not finite.
+                        _validate.no_overflow(least.lam, scores, dtype=pegasos.weights.dtype)
                         for p in np.unique(place[inside]):
                             where, here = (*machines.where, p, *of_steps), place[inside] == p
                             grid.epochs[where] = epochs or 0
@@ -348,9 +349,10 @@ class Training:
         machines, folds, grid, lams = self.machines, self.folds, self.grid, self.lams
         rows, settings = machines.rows, self.points[int(np.argmin(lams))]
         size = _pegasos.lanes(rows)
-        overflow = _validate.overflow(np.dtype(f"f{rows.value_bytes}"), settings.lam)
-        if not np.isfinite(rows.squared_norms()).all():
-            raise overflow
+        finite = functools.partial(
+            _validate.no_overflow, settings.lam, dtype=np.dtype(f"f{rows.value_bytes}")
+        )
+        finite(rows.squared_norms())
         of_training = np.stack([point.lams_of(self.n_problems) for point in self.points])
         found: collections.deque[tuple[float, list[Any]]] = collections.deque()
 
@@ -379,8 +381,7 @@ class Training:
                     for p in order[first : first + n_turns]:
                         here = np.flatnonzero((fold == k) & (place == p) & is_left)
                         of_place = factor[here] * scores[:, here] + intercept[here]
-                        if not np.isfinite(of_place).all():
-                            raise overflow
+                        finite(of_place)
                         of_machines.append((p, of_fold, column[here], of_place))
                 found.append((time.perf_counter() - began, of_machines))
 
@@ -458,7 +459,7 @@ class Training:
             of_folds = zip(folds.numbers, np.split(known, self.n_folds), strict=True)
             scores = [of[:, machines.tests[number]].T for number, of in of_folds]
         for number, of_fold in zip(folds.numbers, scores, strict=True):
-            _refuse_overflow(of_fold, np.dtype(np.float64), self.points[where[-1]].lam)
+            _validate.no_overflow(self.points[where[-1]].lam, of_fold)
             grid.add(where, number, range(self.n_problems), of_fold)
         return certificate
 
@@ -477,7 +478,7 @@ class Training:
                 )
                 joint = joint.ended()
                 (scores,) = machines.scores([number], *joint.model())
-                _refuse_overflow(scores, joint.dtype, point.lam)
+                _validate.no_overflow(point.lam, scores, dtype=joint.dtype)
                 self.grid.add(where, number, range(len(labels)), scores)
                 self._note(self.grid, where, began, certificate, joint.n_iter)
 
@@ -487,9 +488,3 @@ class Training:
         grid.gaps[where] = np.fmax(grid.gaps[where], certificate.relative_gap.max())
         grid.epochs[where] = max(grid.epochs[where], n_epochs)
         grid.seconds[where] += time.perf_counter() - began
-
-
-def _refuse_overflow(scores: np.ndarray, dtype: Any, lam: float) -> None:
-    """Raise a ValueError if scores of test rows, which scorers may not like, are not finite."""
-    if not np.isfinite(scores).all():
-        raise _validate.overflow(dtype, lam)

@@ -132,7 +132,7 @@ def certify(
         interleaved=interleaved,
     )  # fmt: skip
     if primal is None:
-        primal = _primal(problem, squared_norm, intercept, losses, np.dtype(np.float64))
+        primal = _primal(problem, squared_norm, intercept, losses)
     # a = 0 is a dual point as well, with the value 0: a bound where others overflow. (Not of one
     # class, where 0 is a bound as well: see `pegasos_loss`.)
     return Certificate(primal, np.fmax(best, 0), nu=settings.loss.nu)
@@ -154,18 +154,13 @@ def inner(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def _primal(
-    problem: Problem,
-    squared_norm: np.ndarray,
-    intercept: np.ndarray,
-    losses: np.ndarray,
-    dtype: Any,
+    problem: Problem, squared_norm: np.ndarray, intercept: np.ndarray, losses: np.ndarray
 ) -> np.ndarray:
     """P(w) from |w|^2 without the intercept and the sums of losses."""
     settings = problem.settings
     if settings.constant_feature:
         squared_norm = squared_norm + (intercept / settings.constant_feature) ** 2
-    if not np.isfinite(squared_norm + losses).all():
-        raise _validate.overflow(dtype, settings.lam)
+    _validate.no_overflow(settings.lam, squared_norm + losses)
     of_losses = losses / problem.masses
     if settings.loss.nu:
         of_losses = of_losses + settings.loss.nu * intercept

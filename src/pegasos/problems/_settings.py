@@ -97,8 +97,7 @@ class Settings:
         with np.errstate(over="ignore", under="ignore"):
             coef = coef * units[:, None]
             intercept = (intercept - (self.loss.nu > 0)) * units
-        if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
-            raise _validate.overflow(np.dtype(np.float64), self.lam)
+        _validate.no_overflow(self.lam, coef, intercept)
         return coef, intercept
 
     def told_objectives(self, objectives: np.ndarray) -> np.ndarray:

@@ -592,6 +592,12 @@ def overflow(dtype: Any, lam: Any) -> ValueError:
     )
 
 
+def no_overflow(lam: Any, *arrays: Any, dtype: Any = "float64") -> None:
+    """Raise unless numbers that finite rows led to are finite."""
+    if not all(np.isfinite(array).all() for array in arrays):
+        raise overflow(dtype, lam)
+
+
 def too_small(lam: float, least: float, loss: str) -> ValueError:
     """The error to raise when a lam up to `least` would need steps that are too short to count."""
     least *= 1.001  # so that the number is enough after it is rounded to four digits

@@ -145,8 +145,7 @@ class Joint:
                 "multi_class='crammer_singer'"
             )
         norms, settings = rows.squared_norms(), self.settings
-        if not np.isfinite(norms).all():
-            raise _validate.overflow(np.dtype(np.float64), settings.lam)
+        _validate.no_overflow(settings.lam, norms)
         is_free = settings.free_intercept
         self._problem = _core.Joint(
             rows, self.codes, self.weights, self.cost, norms, lam=settings.lam,
@@ -240,8 +239,7 @@ class Joint:
         K, d = len(self.cost), self.n_features
         numbers = self._checked()[_core.JOINT_STATE.itemsize :].view(np.float64)
         coef, intercept = numbers[: K * d].reshape(K, d).copy(), numbers[K * d : K * (d + 1)].copy()
-        if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
-            raise _validate.overflow(np.dtype(np.float64), self.settings.lam)
+        _validate.no_overflow(self.settings.lam, coef, intercept)
         return (coef, intercept) if K > 2 else (np.diff(coef, axis=0), np.diff(intercept))
 
     @property

@@ -202,8 +202,7 @@ class Linear:
         """Coefficients and intercepts."""
         coef, intercept = self.coef, np.array(self.intercept)
         coef = coef if coef.flags.owndata else coef.copy()
-        if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
-            raise _validate.overflow(np.dtype(np.float64), self.settings.lam)
+        _validate.no_overflow(self.settings.lam, coef, intercept)
         return coef, intercept
 
     def scores_of_model(self) -> np.ndarray | None:

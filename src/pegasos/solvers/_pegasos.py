@@ -482,8 +482,7 @@ class Pegasos:
                 share = n_earlier / np.maximum(n_earlier + self.problems["n_averaged"], 1)
                 coef += share[:, None] * (self.earlier[:, :-2] - coef)
                 intercept += share * (self.earlier[:, -2] - intercept)
-        if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
-            raise _validate.overflow(self.weights.dtype, self.settings.lam)
+        _validate.no_overflow(self.settings.lam, coef, intercept, dtype=self.weights.dtype)
         return coef, intercept
 
     def alpha_counts(self) -> np.ndarray | None:
