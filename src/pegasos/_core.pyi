@@ -22,6 +22,8 @@ PROBLEM: Final[np.dtype[np.void]]
 
 def aligned_zeros(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]: ...
 
+class TooLargeError(ArithmeticError): ...
+
 @disjoint_base
 class Watch:
     def __init__(
@@ -95,14 +97,12 @@ def certify(
 ) -> tuple[Any, Any, Any]: ...  # fmt: skip
 
 DUAL_STATE: Final[np.dtype[np.void]]
-DONE: Final[int]
-OVERFLOW: Final[int]
 
 def free_feature(mean_norm: float, nu: float = ...) -> float: ...
 def load_run(
     rows: Rows, targets: Targets, k: int, norms: _Doubles, active: _Ints, a: _Doubles, w: _Doubles,
     problem: _Table, n_epochs: int, watch: Watch,
-) -> int: ...  # fmt: skip
+) -> None: ...  # fmt: skip
 
 @disjoint_base
 class LamPath:
@@ -224,7 +224,7 @@ def solve(
     rows: Rows, targets: Targets, norms: _Doubles, fits: Fits, max_epochs: _Ints, *,
     lams: _Doubles, intercept_scaling: float, free_intercept: bool, tol: float, seed: int,
     solver: int, together: bool = ..., watch: Watch, n_threads: int = ..., n_jobs: int = ...,
-) -> _Table | None: ...  # fmt: skip
+) -> _Table: ...  # fmt: skip
 
 NEWTON_MOST: Final[int]
 ROUNDING: Final[float]
@@ -234,7 +234,7 @@ def kernel_solve(
     fits: Fits, max_epochs: _Ints, *, lams: _Doubles, intercept_scaling: float,
     free_intercept: bool, tol: float, seed: int, solver: int, is_positive: bool, is_narrow: bool,
     rank: float, watch: Watch, n_threads: int, n_jobs: int = ...,
-) -> _Table | None: ...  # fmt: skip
+) -> _Table: ...  # fmt: skip
 
 JOINT_STATE: Final[np.dtype[np.void]]
 
@@ -252,4 +252,4 @@ class Joint:
         self, memory: _Bytes, *, tol: float = ..., last_epoch: int = ..., last_step: int = ...,
         newton_after: int = ..., batch_size: int = ..., sampling: int = ..., project: bool = ...,
         averages: bool = ..., average_from: int = ..., seed: int, watch: Watch,
-    ) -> int: ...  # fmt: skip
+    ) -> None: ...  # fmt: skip

@@ -462,6 +462,10 @@ cdef int poll(void *context, const pegasos_progress *progress) noexcept nogil:
         return (<Watch> context).ask()
 
 
+class TooLargeError(ArithmeticError):
+    """Numbers of a fit overflow."""
+
+
 cdef class Watch:
     """What a run of the core asks now and then whether to go on.
 
@@ -491,12 +495,14 @@ cdef class Watch:
             self.error = error
         return 1
 
-    cdef object answer(self, int64_t status):
-        """A status for the caller; a run that was stopped raises what stopped it."""
+    cdef int answer(self, int64_t status) except -1:
+        """Raise what stopped a run, or that its numbers overflow."""
         error, self.error = self.error, None
         if status == PEGASOS_STOPPED:
             raise error
-        return status
+        if status == PEGASOS_OVERFLOW:
+            raise TooLargeError
+        return 0
 
 
 cdef const void *numbers_of(view, int n_axes, str formats, str name) except? NULL:
@@ -1196,8 +1202,6 @@ def certify(Rows rows not None, Targets targets not None, const double[:, ::1] c
 cdef pegasos_dual _blank_dual
 #: Layout of a dual problem.
 DUAL_STATE = np.asarray(<pegasos_dual[:1]> &_blank_dual).dtype
-#: What runs return.
-DONE, OVERFLOW = PEGASOS_DONE, PEGASOS_OVERFLOW
 
 
 def free_feature(double mean_norm, double nu=0):
@@ -1221,7 +1225,7 @@ def load_run(Rows rows not None, Targets targets not None, int64_t k,
     with nogil:
         status = pegasos_load_run(&rows.c, &problem[0], &own, &norms[0], &active[0], &a[0], &w[0],
                                   n_epochs, &watch.c)
-    return watch.answer(status)
+    watch.answer(status)
 
 
 cdef class LamPath:
@@ -1554,8 +1558,8 @@ cdef class Work:
         if self.pool is not None:  # not yet ended where there is no room for more
             self.pool.close()
 
-    cdef object end(self, int status):
-        """Let the threads end; raises what stopped this."""
+    cdef int end(self, int status) except -1:
+        """Let the threads end; raises what stopped this, as `Watch.answer` does."""
         if self.pool is not None:
             self.pool.close()
         if self.alone is not None:
@@ -2019,13 +2023,13 @@ def solve(Rows rows not None, Targets targets not None, const double[::1] norms 
           int64_t n_threads=1, int64_t n_jobs=1):
     """Solve problems, one after the other, or `n_jobs` side by side; returns `fits.standings()`.
 
-    None: numbers overflow. There is one of `fits` for each. See ``pegasos_solve_one``. Problems of
-    the squared error may begin `together`, see ``pegasos_solve_squares``. `n_threads` share the
-    passes of Newton's method, with each of the jobs as many, which changes no bit.
+    There is one of `fits` for each. See ``pegasos_solve_one``. Problems of the squared error may
+    begin `together`, see ``pegasos_solve_squares``. `n_threads` share the passes of Newton's
+    method, with each of the jobs as many, which changes no bit.
     """
     cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, n_problems = fits.c.shape[0], k
     cdef pegasos_problem problem = problem_of(targets.c.loss, intercept_scaling, free_intercept)
-    cdef bint is_finite = True, is_by_blas = solver != PEGASOS_ASCENT and pegasos_gains_by_blas(d)
+    cdef bint is_by_blas = solver != PEGASOS_ASCENT and pegasos_gains_by_blas(d)
     cdef Closing alone = None
     require_problem(&problem, targets, n, d, rows.c.value_bytes, fits, max_epochs, lams, norms)
     require(not together or targets.c.loss.kind == PEGASOS_SQUARED_ERROR,
@@ -2041,7 +2045,6 @@ def solve(Rows rows not None, Targets targets not None, const double[::1] norms 
 
     def solve_some(int64_t begin, int64_t end, tell, bint is_beginning=False,
                    int64_t n_shares=n_threads // n_jobs):
-        nonlocal is_finite
         cdef Watch own = Watch(tell, every=watch.c.every, by_epochs=watch.c.by_epochs)
         cdef pegasos_problem of_one = problem
         cdef pegasos_options options = options_of(tol, solver, own)
@@ -2050,8 +2053,6 @@ def solve(Rows rows not None, Targets targets not None, const double[::1] norms 
         cdef int status = PEGASOS_DONE
         cdef Pool pool = None
         cdef Room room
-        if not is_finite:
-            return
         options.seed = seed
         if is_by_blas:
             options.blas = blas()
@@ -2076,8 +2077,7 @@ def solve(Rows rows not None, Targets targets not None, const double[::1] norms 
                     break
         if pool is not None:
             pool.close()
-        if own.answer(status) == PEGASOS_OVERFLOW:
-            is_finite = False
+        own.answer(status)
 
     if n_jobs == 1:
         solve_some(0, n_problems, watch.tell, together)
@@ -2088,7 +2088,7 @@ def solve(Rows rows not None, Targets targets not None, const double[::1] norms 
               watch.tell)
     if alone is not None:
         alone.end()
-    return fits.standings() if is_finite else None
+    return fits.standings()
 
 
 def kernel_solve(Columns columns not None, factor not None, Targets targets not None,
@@ -2106,7 +2106,6 @@ def kernel_solve(Columns columns not None, factor not None, Targets targets not 
     """
     cdef int64_t n = columns.c.n_rows, k
     cdef pegasos_problem problem = problem_of(targets.c.loss, intercept_scaling, free_intercept)
-    cdef bint is_finite = True
     cdef Closing alone = None
     require_problem(&problem, targets, n, 0, columns.c.value_bytes, fits, max_epochs, lams, norms)
     require(rank >= 0, "rank must not be negative")
@@ -2116,7 +2115,6 @@ def kernel_solve(Columns columns not None, factor not None, Targets targets not 
     problem.weights = targets.c.weights
 
     def solve_some(int64_t begin, int64_t end, tell):
-        nonlocal is_finite
         cdef Watch own = Watch(tell, every=watch.c.every, by_epochs=watch.c.by_epochs)
         cdef Work work = Work.of(columns.x, columns.z, own, n_threads, columns)
         cdef Factor asked = Factor()
@@ -2149,9 +2147,7 @@ def kernel_solve(Columns columns not None, factor not None, Targets targets not 
                     break
         if asked.alone is not None:
             asked.alone.end()
-        # Not `is_finite &= ...`, which reads it before other threads may set it.
-        if work.end(status) == PEGASOS_OVERFLOW:
-            is_finite = False
+        work.end(status)
 
     if n_jobs == 1:
         solve_some(0, fits.c.shape[0], watch.tell)
@@ -2162,7 +2158,7 @@ def kernel_solve(Columns columns not None, factor not None, Targets targets not 
         share([functools.partial(solve_some, k, k + 1) for k in range(fits.c.shape[0])],
               n_jobs, watch.tell)
         alone.end()
-    return fits.standings() if is_finite else None
+    return fits.standings()
 
 
 # ---- One problem over all classes --------------------------------------------------------------
@@ -2270,7 +2266,7 @@ cdef class Joint:
             int64_t last_step=0, int64_t newton_after=0, int64_t batch_size=1, int64_t sampling=0,
             bint project=False, bint averages=False, int64_t average_from=0, uint64_t seed,
             Watch watch not None):
-        """Begin a fit, or go on with it; returns a status. See ``pegasos_joint_run``.
+        """Begin a fit, or go on with it; see ``pegasos_joint_run``.
 
         `memory` has `n_bytes`, all zeros before the fit begins. With `last_step`, Pegasos.
         """
@@ -2309,4 +2305,4 @@ cdef class Joint:
             status = pegasos_joint_run(&self.c, &options, &memory[0], room.at, &watch.c)
         if alone is not None:
             alone.end()
-        return watch.answer(status)
+        watch.answer(status)

@@ -185,11 +185,12 @@ class Joint:
             options |= {"project": settings.project, "average_from": int(self.base[2])}
         else:
             options["newton_after"] = self.newton_after
-        status = self._problem.run(
-            memory, averages=bool(settings.average), seed=self.seed, watch=watch, **options
-        )
-        if status == _core.OVERFLOW:
-            raise _validate.overflow(np.dtype(np.float64), settings.lam)
+        try:
+            self._problem.run(
+                memory, averages=bool(settings.average), seed=self.seed, watch=watch, **options
+            )
+        except _core.TooLargeError:
+            raise _validate.overflow("float64", settings.lam) from None
 
     def ended(self) -> Self:
         """This one once its plan is over, so that the next `train` does more."""

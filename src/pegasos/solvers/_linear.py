@@ -387,30 +387,28 @@ class Linear:
 
         def solve_part(part: Part, tell: Callable[[], None]) -> None:
             some, rows = part.problems, self._of(part, options["n_threads"])
-            found = solve(
+            table[some] = solve(
                 *rows, problem.some(some, part.inside).targets, norms[part.inside], part.fits,
                 last(some), lams=problem.lams[some],
                 watch=_core.Watch(tell, by_epochs=by_epochs),
             )  # fmt: skip
-            if found is None:
-                raise _validate.overflow(np.dtype(np.float64), self.settings.lam)
-            table[some] = found
             tell()  # which most problems are too short to call
 
         self._found = None
-        if self._whole is None:
-            jobs = [functools.partial(solve_part, part) for part in self.parts]
-            with _threads.blas.one_thread():  # here, as in `_core.solve`
-                _core.share(jobs, n_jobs, on_progress)
-            self._found = table
-            return
-        self._found = solve(
-            *self._of(self.parts[0], n_threads), problem.targets, norms, self._whole,
-            last(slice(None)), lams=problem.lams, n_jobs=n_jobs,
-            watch=_core.Watch(on_progress, by_epochs=by_epochs),
-        )  # fmt: skip
-        if self._found is None:
-            raise _validate.overflow(np.dtype(np.float64), self.settings.lam)
+        try:
+            if self._whole is None:
+                jobs = [functools.partial(solve_part, part) for part in self.parts]
+                with _threads.blas.one_thread():  # here, as in `_core.solve`
+                    _core.share(jobs, n_jobs, on_progress)
+            else:
+                table = solve(
+                    *self._of(self.parts[0], n_threads), problem.targets, norms, self._whole,
+                    last(slice(None)), lams=problem.lams, n_jobs=n_jobs,
+                    watch=_core.Watch(on_progress, by_epochs=by_epochs),
+                )  # fmt: skip
+        except _core.TooLargeError:
+            raise _validate.overflow("float64", self.settings.lam) from None
+        self._found = table
 
     def _options(self, method: str, n_threads: int) -> tuple[int, dict[str, Any]]:
         """How many problems are solved side by side, and what else the core is to be told."""
