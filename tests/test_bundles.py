@@ -221,7 +221,11 @@ def test_a_bundle_has_the_same_bits_wherever_it_is_stopped(rng, layout, dtype, f
 
 def fit_of(estimator):
     """The solver at work in an estimator that a warm start would go on with."""
-    return Schedule.restore(Linear, estimator._settings(estimator.lam_), estimator._state).solver
+    of_weights = estimator._state["weights"]
+    new = Schedule(
+        Linear, estimator._settings(estimator.lam_), *of_weights.shape, of_weights.dtype, 0
+    )
+    return new.restore(estimator._state).solver
 
 
 def test_problems_of_a_bundle_have_each_their_lam(rng, layout, dtype):

@@ -342,7 +342,8 @@ def test_an_intercept_that_is_not_fitted_stays_zero(rng, solver, n_iter, name):
     if name == "problems":
         clf._state["problems"]["constant_weight"] = 3
     else:
-        finisher = Schedule.restore(_linear.Linear, clf._settings(clf.lam_), clf._state).solver
+        new = Schedule(_linear.Linear, clf._settings(clf.lam_), 1, 4, X.dtype, 0)
+        finisher = new.restore(clf._state).solver
         fits = finisher.parts[0].fits
         fits.begin_at(finisher.a.copy(), finisher.coef.copy(), -np.ones(1))
         clf._state["solver.memory"] = fits.memory
@@ -392,6 +393,7 @@ WARM = {
     "kernel": (KernelPegasosClassifier, {"n_steps": 17, "batch_size": 3}),
     "kernel sdca": (KernelPegasosClassifier, {"solver": "sdca", "tol": None, "max_iter": 3}),
 }
+JOINT = PegasosClassifier, {"multi_class": "crammer_singer", "tol": None, "max_iter": 3}
 
 
 def damaged(state):
@@ -451,11 +453,25 @@ def test_a_damaged_pickle_is_refused(name):
     clf.fit(X, y)  # the state itself is as good as before
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_damaged_pickle_of_joint_classes_is_refused():
+    clf, X, y = warm(JOINT[0], **JOINT[1])
+    assert clf._state["weights"].shape == (0,)
+    for array, what, state in damaged(clf._state):
+        if array == "weights" and what in ("shorter", "narrower"):
+            continue  # they are as they were
+        other = pickle.loads(pickle.dumps(clf))
+        other._state = state
+        print(array, what)
+        with pytest.raises(ValueError, match=r"state|damaged|X must be|memory is not"):
+            other.fit(X, y)
+    clf.fit(X, y)
+
+
 @pytest.fixture(params=["pegasos", "sdca", "kernel sdca", "joint"])
 def of_another_version(request):
     """What unpickles from a version that told no layout, and from one with another; and its rows."""
-    joint = PegasosClassifier, {"multi_class": "crammer_singer", "tol": None, "max_iter": 3}
-    kind, options = WARM.get(request.param, joint)
+    kind, options = WARM.get(request.param, JOINT)
     clf, X, y = warm(kind, **options)
     kept = clf.__getstate__()
     unpickled = []

@@ -436,19 +436,19 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
 
     def _restored(self, settings: Settings, data: Data, dtype: Any) -> Schedule:
         """The schedule that the last call left."""
-        kind = self._kind
+        new = self._begin(settings, data, dtype, 0)
         try:
-            if "problems" not in self._state:
+            if "squared_norm" in self._state:  # see `Schedule.remains`
                 coef: Any = self.__dict__.get("coef_")
                 model = np.atleast_2d(coef), self.intercept_
-                _state.check_remains(self._state, *model, (len(data.columns), data.X.shape[1]))
-                return Schedule.of_remains(kind, settings, self._state, *settings.kept(*model))
-            _state.check(self._state, self._begin(settings, data, dtype, 0))
+                _state.check_remains(self._state, *model, new.shape)
+                return new.restore_remains(self._state, *settings.kept(*model))
+            _state.check(self._state, new)
         except ValueError as error:
             raise ValueError(
                 f"this {type(self).__name__} was damaged, and cannot go on: {error}"
             ) from None
-        return Schedule.restore(kind, settings, self._state)
+        return new.restore(self._state)
 
     def _n_threads(self) -> int:
         return joblib.effective_n_jobs(self.n_jobs)

@@ -467,8 +467,3 @@ class PegasosClassifier(Classifier, LinearMachine, Labels, Penalized):
             return super()._begin(settings, data, dtype, seed)
         cost = _validate.cost(self.cost, np.arange(max(len(data.columns), 2)))
         return Joint(settings, cost, data.X.shape[1], dtype, seed)
-
-    def _restored(self, settings: Any, data: Data, dtype: Any) -> Any:
-        if self.multi_class != "crammer_singer":
-            return super()._restored(settings, data, dtype)
-        return self._begin(settings, data, dtype, self._seed()).restore(self._state)

@@ -7,7 +7,7 @@ problems is `KernelAscent`.
 import copy
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -448,7 +448,7 @@ class Schedule:
     def remains(self) -> dict[str, np.ndarray]:
         """What Pegasos needs to go on with other rows: nothing that grows with the present ones.
 
-        If another solver was at work, this is what it takes beside the model, for `of_remains`.
+        If another solver was at work, this is what `restore_remains` takes beside the model.
         """
         solver, pegasos = self.finisher, self._pegasos
         if solver is None:
@@ -459,41 +459,27 @@ class Schedule:
             self, solver.n_inside, norm, self.shape[1], self.dtype, seed=self.seed, stream=stream
         )
 
-    @classmethod
-    def of_remains(
-        cls,
-        kind: type[Linear],
-        settings: Settings,
-        state: dict[str, np.ndarray],
-        coef: np.ndarray,
-        intercept: np.ndarray,
-    ) -> "Schedule":
-        """Pegasos goes on from a model; see `return_to_pegasos`."""
-        seed, _, stream, n_epochs = (int(number) for number in state["numbers"])
-        (n_problems, n_features), dtype = coef.shape, state["weights"].dtype
-        schedule = cls(kind, settings, n_problems, n_features, dtype, seed)
-        norm = float(state["squared_norm"][0])
-        schedule.pegasos.go_on_from(coef, intercept, n_epochs, state["n_inside"], norm)
-        schedule.pegasos.stream = stream
-        schedule._ran = _ran(state["solver_epochs"])
-        return schedule
+    def restore_remains(
+        self, remains: dict[str, np.ndarray], coef: np.ndarray, intercept: np.ndarray
+    ) -> Self:
+        """Let Pegasos of a new schedule go on from a model; see `return_to_pegasos`."""
+        self.seed, _, stream, n_epochs = (int(number) for number in remains["numbers"])
+        norm = float(remains["squared_norm"][0])
+        self.pegasos.go_on_from(coef, intercept, n_epochs, remains["n_inside"], norm)
+        self.pegasos.stream = stream
+        self._ran = _ran(remains["solver_epochs"])
+        return self
 
-    @classmethod
-    def restore(
-        cls, kind: type[Linear], settings: Settings, state: dict[str, np.ndarray]
-    ) -> "Schedule":
-        """The schedule of a `state`; one that others could have changed is checked before."""
-        pegasos = kind.pegasos.restore(settings, state)
-        weights = pegasos.weights
-        (n_problems, n_features), dtype = weights.shape, weights.dtype
-        schedule = cls(kind, settings, n_problems, n_features, dtype, pegasos.seed)
-        schedule._pegasos, schedule.problem = pegasos, pegasos.problem
-        schedule.epochs_begun = int(state["epochs_begun"][0])
-        schedule._ran = _ran(state["solver_epochs"])
+    def restore(self, state: dict[str, np.ndarray]) -> Self:
+        """Let a new schedule stand where a `state` was saved; see `pegasos.solvers._state`."""
+        self._pegasos = self.kind.pegasos.restore(self.settings, state)
+        self.problem, self.seed = self._pegasos.problem, self._pegasos.seed
+        self.epochs_begun = int(state["epochs_begun"][0])
+        self._ran = _ran(state["solver_epochs"])
         arrays = {k.removeprefix("solver."): v for k, v in state.items() if k.startswith("solver.")}
         if arrays:
-            schedule.finisher = kind.restore(settings, arrays, pegasos.seed)
-        return schedule
+            self.finisher = self.kind.restore(self.settings, arrays, self.seed)
+        return self
 
 
 def remains(

@@ -50,18 +50,27 @@ def check(state: dict[str, np.ndarray], blank: Schedule | Joint) -> None:
 
     Of a joint problem, the core checks its memory whenever training goes on.
     """
-    expected, n_rows = blank.state(), rows_of(state)[0]
+    n_rows = rows_of(state)[0]
     if isinstance(blank, Joint):
-        expected["memory"] = np.broadcast_to(np.uint8(0), (blank.kept(n_rows),))
+        expected = blank.remains()
+        if "memory" in state:
+            expected["memory"] = np.broadcast_to(np.uint8(0), (blank.kept(n_rows),))
+            expected["base"] = blank.base
         for name in set(expected) | set(state):
             if name not in expected:
                 raise ValueError(f"state.{name} is of another fit")
             same_kind(name, state.get(name), expected[name])
+        if "memory" not in state:
+            return
+        # Where no fit has begun, the core takes all of it to be 0.
+        memory = state["memory"].copy()
+        if blank.standing_of(memory)["n_rows"] != n_rows and memory.any():
+            raise ValueError("state.memory is not that of a fit to as many rows")
         if (state["base"] < 0).any() or (state["base"] >= _LARGEST).any():
             raise ValueError(f"state.base must be in [0, 2**62), got {state['base']}")
         return
     # One number stands for as many as there are rows: a false n_rows must not ask for memory.
-    pegasos = blank.pegasos
+    expected, pegasos = blank.state(), blank.pegasos
     per_row = np.broadcast_to(0.0, (len(pegasos.problems), n_rows))
     n_problems, n_features = pegasos.weights.shape
     expected |= {
