@@ -315,11 +315,10 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
 
     def _check_same(self, data: Data) -> None:
         """Raise unless `data` have the problems of the model, which training goes on from."""
-        raise NotImplementedError
 
     def _about(self, data: Data) -> dict[str, Any]:
         """Attributes of a fitted estimator beside those that all have."""
-        raise NotImplementedError
+        return {}
 
     def _ended_with(self, schedule: Schedule) -> dict[str, Any]:
         """Attributes that there are at the end of a fit only."""
@@ -399,9 +398,16 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
             return float(self.lam)
         return lam_of(1.0 if self.C is None else self.C, data.mass)
 
-    def _lam_to_go_on(self) -> float:
-        """λ of training that goes on: that of the model, even if rows have other weights now."""
-        return self._fitted["lam"] if self.lam is None else self.lam
+    def _settings_of(self, data: Data, *, continuing: bool) -> Settings:
+        """The settings of a fit that begins, or goes on, which must then be as they were.
+
+        λ of one that goes on is that of the model, even if rows have other weights now.
+        """
+        if not continuing:
+            return self._settings_for(self._lam_of(data), data)
+        settings = self._settings_for(self._fitted["lam"] if self.lam is None else self.lam, data)
+        self._check_unchanged(settings, data)
+        return settings
 
     def _settings(self, lam: float, **others: Any) -> Settings:
         own = {name: getattr(self, name) for name in CHOSEN}

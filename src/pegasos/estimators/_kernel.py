@@ -164,11 +164,9 @@ class KernelMachine(PegasosEstimator):
         X, columns = data.X, data.columns
         weights = _validate.sample_weight(sample_weight, X.shape[0])
         data.kernel = self._make_kernel(X, weights, continuing)
+        settings = self._settings_of(data, continuing=continuing)
         if not continuing:
-            settings = self._settings_for(self._lam_of(data), data)
             return self._begin(settings, data, X.dtype, self._seed())
-        settings = self._settings_for(self._lam_to_go_on(), data)
-        self._check_unchanged(settings, data)
         n_rows, _ = _state.rows_of(self._state)
         if n_rows != columns.shape[1]:
             raise ValueError(

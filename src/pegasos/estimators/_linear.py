@@ -105,11 +105,7 @@ class LinearMachine(PegasosEstimator):
         _parameters.check_blocks(self)
         continuing = self.warm_start and "blocks" in getattr(self, "_state", ())
         data, targets, masses, n_inside = self._read_blocks(blocks, continuing=continuing)
-        settings = self._settings_for(
-            self._lam_to_go_on() if continuing else self._lam_of(data), data
-        )
-        if continuing:
-            self._check_unchanged(settings, data)
+        settings = self._settings_of(data, continuing=continuing)
         seed = 0 if continuing else self._seed()
         of_rows = blocks, targets, masses, n_inside, seed
         schedule = _blocks.schedule(self.solver, settings, *of_rows)
@@ -122,7 +118,7 @@ class LinearMachine(PegasosEstimator):
         rows, dtype = _validate.rows(data.X, checked=True)
         data.rows = rows
         if not continuing:
-            settings = self._settings_for(self._lam_of(data), data)
+            settings = self._settings_of(data, continuing=False)
             return self._begin(settings, data, dtype, self._seed())
         schedule = self._resume(data, dtype)
         if schedule.n_rows != rows.shape[0]:
@@ -166,8 +162,7 @@ class LinearMachine(PegasosEstimator):
         return self
 
     def _resume(self, data: Data, dtype: Any = None) -> Schedule:
-        settings = self._settings_for(self._lam_to_go_on(), data)
-        self._check_unchanged(settings, data)
+        settings = self._settings_of(data, continuing=True)
         if "blocks" in self._state:
             raise ValueError("the last fit was of Blocks: go on with these, or fit a clone")
         _, before = _state.rows_of(self._state)

@@ -126,12 +126,6 @@ class OneClass(CommonMixin, OutlierMixin, PegasosEstimator):
             units=self._fitted["units"] if continuing else None,
         )
 
-    def _check_same(self, data: Data) -> None:
-        pass  # there is one problem, whatever the rows
-
-    def _about(self, data: Data) -> dict[str, Any]:
-        return {}
-
     def _warn(self, schedule: Schedule, data: Data, certificate: Any) -> None:
         if self.n_steps is None:
             _warnings.of_no_direction(schedule, certificate)
