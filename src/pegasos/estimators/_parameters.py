@@ -17,7 +17,7 @@ from pegasos.kernels import KERNELS, MOST_DEGREE
 from pegasos.problems import _validate
 from pegasos.problems._losses import LOSSES, TARGET_LOSSES
 from pegasos.problems._validate import boolean, choice, integer, parameter, real, value_of
-from pegasos.solvers._schedule import solver_names
+from pegasos.solvers._schedule import SOLVERS
 
 # P of one class, as training has it, is between nu/2 and nu, and known to 16 digits of 1.
 _LEAST_NU = 1e-6
@@ -295,7 +295,7 @@ PARAMETERS: dict[str, Check] = {
     "assume_psd": boolean,
     "cache_size": partial(real, at_least=0),
     "scores": partial(choice, allowed=("auto", "push", "pull")),
-    "solver": partial(choice, allowed=solver_names()),
+    "solver": partial(choice, allowed=("auto", *SOLVERS)),
     "tol": partial(real, above=0, besides=("auto", None)),
     "max_iter": integer,
     "n_steps": _numbers_of_steps,

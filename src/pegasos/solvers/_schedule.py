@@ -44,11 +44,6 @@ def next_check(epochs: int, max_iter: int) -> int:
     return max(min(epochs + max(epochs, _EPOCHS_BEFORE_CHECK), max_iter), epochs)
 
 
-def solver_names() -> list[str]:
-    """What `solver=` may be."""
-    return ["auto", *SOLVERS]
-
-
 class Schedule:
     """Problems over the same rows, the solver that is at work on them, and what is left to do.
 
