@@ -391,6 +391,8 @@ class BlockSchedule(Passes):
         targets, _, _, a = self._of_rows(room, twice=is_twice)
         arrays: tuple[Any, ...] = self.w, self.dual, self.problems, self.sums
         w, dual, problems = (array[which].copy() for array in arrays[:3])
+        longer = self._growth
+        self._lengthen(w, dual, longer)
         before = _parts_of(targets, a)
         n_epochs = _EPOCHS if self._n_in_room == 1 else _EPOCHS_WITH_KEPT
         norms = np.ascontiguousarray(room.norms)
@@ -408,12 +410,14 @@ class BlockSchedule(Passes):
         parts, inside = _parts_of(targets, a) - before, ~is_twice
         intercept = self._intercept_of(dual)
         near = self._near(room, rows, targets, a, w, intercept)
+        self._lengthen(w, dual, 1 / longer)
+        dual["scale"] = self.dual["scale"][which]
         if self.settings.free_intercept:
             # Part of the way: a load answers for all rows, and would answer too much.
             share = 1 if is_last else 1 / len(loads)
             dual["intercept"] += share * (intercept - dual["intercept"])
         problems["part"] += parts
-        sums = np.column_stack([w, intercept])
+        sums = np.column_stack([longer * w, intercept])
         sums /= len(loads)
         if self.n_loads > 0:
             sums += self.sums[which]
@@ -433,6 +437,26 @@ class BlockSchedule(Passes):
         self._dual_variables.let_go()
         room.keep(rows, near)
         self._room = room
+
+    @property
+    def _growth(self) -> float:
+        """How many times as long as w(a) the w of a load is: see `growth` in csrc/step.h.
+
+        Until the first pass has seen all rows, w(a) is too short, if many rows decide it.
+        """
+        of_one_row = self.about.mean_squared_norm / (self.problems["lam"] * self.masses).min()
+        is_longer = self.n_passes == 0 and of_one_row <= 1
+        return min(2.0, self.loads.n_loads / (self.n_loads + 1)) if is_longer else 1.0
+
+    def _lengthen(self, w: np.ndarray, dual: Any, factor: float) -> None:
+        """Multiply w(a) of the active problems, but not what nu adds to its constant weight."""
+        if factor == 1:
+            return
+        own = dual["intercept_scaling"] * self.settings.loss.nu / self._settings.lams_of(len(w))
+        w *= factor
+        dual["scale"] *= factor
+        dual["constant_weight"] = factor * (dual["constant_weight"] + own) - own
+        dual["squared_norm"] = (w * w).sum(axis=1) + dual["constant_weight"] ** 2
 
     def _of_rows(
         self, part: Part, first: int = 0, twice: np.ndarray | None = None
