@@ -119,6 +119,18 @@ CLONES_WIDE static double slope_in_intercept(const pegasos_targets *t, const dou
     return slope;
 }
 
+/* Of the squared error, the slope is a line: one step from 0 leads to its root, a second one mends
+ * what the first has rounded. */
+static double best_of_squares(const pegasos_targets *t, const double *scores, double penalty)
+{
+    double b = 0, curvature;
+    for (int k = 0; k < 2; k++) {
+        const double slope = slope_in_intercept(t, scores, b, &curvature) + penalty * b;
+        b -= slope == 0 ? 0 : slope / (curvature + penalty); /* it is 0 without rows */
+    }
+    return isfinite(b) ? b : NAN;
+}
+
 /*
  * The b at which sum_i c_i l(u_i) + penalty/2 b^2 is least, for any loss: Newton's method on the
  * slope, which grows with b, kept between what is known to lie left and right of the root. Where
@@ -128,6 +140,8 @@ static double best_by_slopes(const pegasos_targets *t, const double *scores, dou
 {
     const loss_form l = loss_of(t->loss);
     const double far = loss_is_quadratic(l) ? 0 : LOSS_FAR;
+    if (l.kind == PEGASOS_SQUARED_ERROR)
+        return best_of_squares(t, scores, penalty);
     double low = penalty > 0 ? 0 : INFINITY, high = penalty > 0 ? 0 : -INFINITY;
     for (int64_t i = 0; i < t->n; i++) { /* u_i = 0 where b = y_i z_i - f_i */
         const double at = t->labels[i] * value_at(t, i) - (scores ? scores[i] : 0);

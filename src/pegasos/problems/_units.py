@@ -30,17 +30,17 @@ def of(values: np.ndarray, weights: np.ndarray | None) -> tuple[float, ...]:
 
     If an output has only one value, its unit is near that value; if that is 0, it is 1.
     """
-    share = np.ones(values.shape[1])
     if weights is not None:
         inside = weights > 0
-        values, share = values[:, inside], weights[inside] / weights.max()
-    largest = np.abs(values).max(axis=1)
+        values, weights = values[:, inside], weights[inside] / weights.max()
+    low, high = values.min(axis=1), values.max(axis=1)
+    largest = np.maximum(high, -low)
     size = np.frexp(largest)[1]
     scaled = np.ldexp(values, -size[:, None])
-    mean = (scaled * share).sum(axis=1) / share.sum()
-    variance = ((scaled - mean[:, None]) ** 2 * share).sum(axis=1) / share.sum()
+    mean = np.average(scaled, axis=1, weights=weights)
+    variance = np.average((scaled - mean[:, None]) ** 2, axis=1, weights=weights)
     spread = np.maximum(np.sqrt(variance), _LEAST_SPREAD)
-    spread[scaled.min(axis=1) == scaled.max(axis=1)] = 0.5
+    spread[low == high] = 0.5
     exponent = np.where(largest == 0, 0, size + np.frexp(spread)[1])
     exponent = np.clip(exponent, -_MOST_EXPONENT, _MOST_EXPONENT)
     return tuple(np.ldexp(1.0, exponent).tolist())
