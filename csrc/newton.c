@@ -952,5 +952,6 @@ int pegasos_newton_run(fit *f, int64_t last_epoch)
         if (is_to_stop_after_epoch(&f->watch, &progress))
             return PEGASOS_STOPPED;
     }
-    return !r.is_free || fit_intercept(&r) ? PEGASOS_DONE : PEGASOS_STOPPED;
+    const bool is_fitted = !r.is_free || s->pending == PEGASOS_PROVED; /* with its intercept */
+    return is_fitted || fit_intercept(&r) ? PEGASOS_DONE : PEGASOS_STOPPED;
 }

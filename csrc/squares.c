@@ -17,8 +17,11 @@
  * At the optimum, D is highest at r = 1. Where rounding has spoiled w, D(a) may be far below 0: the
  * best r is taken, as certificates do (pegasos_best_dual).
  *
- * Newton's method goes on from there, and mends what rounding has left. A free intercept asks for
- * sum_i a_i = 0, which rounding spoils: of such fits, Newton's method finds the gap.
+ * A free intercept asks for sum_i a_i = 0, which rounding spoils. So a_i - c_i t is taken in place of
+ * a_i, with t = 1/m sum_i a_i: it changes sums by t times those of c_i z_i and of c_i x_i, which the
+ * matrix has, and sum_i a_i^2/c_i by m t^2.
+ *
+ * Newton's method goes on from there, and mends what rounding has left.
  *
  * All of this is a transaction: fits that were stopped in it begin again, with the same bits.
  */
@@ -65,7 +68,7 @@ static int64_t own_room(int64_t n_rows, int64_t d, int64_t n_problems)
 {
     const int64_t stride = stride_of(d, n_problems);
     return PEGASOS_BUNDLE_BYTES + n_problems * (int64_t)sizeof(fit)
-           + 8 * (2 * stride + blocks_of(n_rows, d) * (stride * stride + numbers_of_block(stride)));
+           + 8 * (3 * stride + blocks_of(n_rows, d) * (stride * stride + numbers_of_block(stride)));
 }
 
 int64_t pegasos_squares_room(const pegasos_rows *rows, int64_t n_problems)
@@ -82,6 +85,7 @@ typedef struct squares {
     int64_t n_problems, n_blocks;
     symmetric m;
     double *of_blocks, feature; /* see numbers_of_block */
+    double *means;              /* of features and, after the constant one, of targets */
 } squares;
 
 /* Adds sqrt(c_i/m) (x_i, feature, z_i of each problem), times itself. */
@@ -115,14 +119,6 @@ static bool multiply(const squares *x, pegasos_watch *watch)
         return false;
     symmetric_add_up(&x->m, x->n_blocks);
     return true;
-}
-
-/* Notes that Newton's method has made passes, and what is pending. */
-static void note_passes(state *s, int64_t n_passes, int64_t pending)
-{
-    s->first = s->solver = PEGASOS_NEWTON;
-    s->n_epochs = n_passes;
-    s->pending = pending;
 }
 
 /* Writes scores and dual variables of all outputs, whose w lie interleaved in place of the matrix,
@@ -175,11 +171,15 @@ static bool see(const squares *x, pegasos_watch *watch)
         fit *const f = &x->f[l];
         state *const s = f->s;
         const double lam = s->lam, mass = s->mass, losses = sums[SQUARE_SUM] / 2;
-        const double constant = x->feature * sums[TOTAL];
-        const double squared = squared_norm_of(sums + NUMBERS, d) + constant * constant;
         const double primal = fit_primal(f, f->coef, s->intercept, losses);
-        const double first = sums[PRODUCT_SUM] / mass; /* A, and B */
-        const double second = losses / mass + squared / (2 * lam * mass * mass);
+        const bool is_free = f->problem->free_intercept;
+        const double t = is_free ? sums[TOTAL] / mass : 0;
+        const double constant = is_free ? 0 : x->feature * sums[TOTAL];
+        for (int64_t j = 0; j < d; j++)
+            sums[NUMBERS + j] -= t * mass * x->means[j];
+        const double squared = squared_norm_of(sums + NUMBERS, d) + constant * constant;
+        const double first = sums[PRODUCT_SUM] / mass - t * x->means[d + 1 + l]; /* A, and B */
+        const double second = losses / mass - t * t / 2 + squared / (2 * lam * mass * mass);
         const double dual = first > 0 ? first * (first / (4 * second)) : 0;
         if (!isfinite(primal) || !isfinite(first) || !isfinite(second) || !isfinite(dual))
             continue;
@@ -187,7 +187,9 @@ static bool see(const squares *x, pegasos_watch *watch)
         s->primal = primal;
         s->newton.dual_objective = dual;
         s->relative_gap = relative_gap_of(primal, dual);
-        note_passes(s, 2, PEGASOS_PROVED);
+        s->first = s->solver = PEGASOS_NEWTON;
+        s->n_epochs = 2;
+        s->pending = PEGASOS_PROVED;
     }
     now = progress_of_state(x->f->s);
     return !is_to_stop_after_epoch(watch, &now);
@@ -238,10 +240,11 @@ static int solve_some(fit *f, int64_t n_problems, double *room)
     const int64_t d = f->rows->n_features, stride = stride_of(d, n_problems);
     const bool is_free = f->problem->free_intercept;
     const double lam = f->problem->lam;
-    double *const x = room, *const other = x + stride;
+    double *const x = room, *const other = x + stride, *const means = other + stride;
     squares all = {.f = f, .n_problems = n_problems, .n_blocks = blocks_of(f->rows->n_rows, d)};
-    all.m = (symmetric){other + stride, d + 1 + n_problems, stride, 8, f->options->blas};
+    all.m = (symmetric){means + stride, d + 1 + n_problems, stride, 8, f->options->blas};
     all.of_blocks = (double *)all.m.numbers + all.n_blocks * stride * stride;
+    all.means = means;
     all.feature = is_free ? 1 : f->problem->intercept_scaling;
     pegasos_fit_begin(f);
     f->s->pending = PEGASOS_BEGIN;
@@ -253,6 +256,8 @@ static int solve_some(fit *f, int64_t n_problems, double *room)
         all.m.bytes = 4;
     if (!multiply(&all, &f->watch))
         return PEGASOS_STOPPED;
+    for (int64_t j = 0; j < all.m.size; j++)
+        means[j] = get(all.m.numbers, all.m.bytes, j > d ? j * stride + d : d * stride + j);
     all.m.size = d + 1;
     symmetric_add_diagonal(&all.m, lam, is_free ? 0 : lam);
     const pegasos_progress now = {0, INFINITY, INFINITY};
@@ -269,11 +274,7 @@ static int solve_some(fit *f, int64_t n_problems, double *room)
         memcpy(f[l].coef, x, (size_t)d * sizeof(double));
         f[l].s->intercept = all.feature * x[d];
     }
-    if (!is_free)
-        return see(&all, &f->watch) ? PEGASOS_DONE : PEGASOS_STOPPED;
-    for (int64_t l = 0; l < n_problems; l++)
-        note_passes(f[l].s, 1, PEGASOS_BEGIN_AGAIN);
-    return PEGASOS_DONE;
+    return see(&all, &f->watch) ? PEGASOS_DONE : PEGASOS_STOPPED;
 }
 
 int pegasos_solve_squares(int64_t n_problems, const pegasos_problem *problem,
