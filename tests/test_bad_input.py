@@ -1132,6 +1132,30 @@ def test_good_labels_of_odd_types_are_accepted():
         assert set(model.predict(GOOD)) <= set(np.asarray(labels).tolist())
 
 
+@pytest.mark.parametrize("type", ["bool", "int64", "float64"])
+@pytest.mark.parametrize("kind", [pegasos.PegasosClassifier, pegasos.KernelPegasosClassifierCV])
+def test_labels_stored_as_objects_are_told_their_type(kind, type):
+    y = pd.Series([0, 1] * 10).astype(type)
+    with pytest.raises(ValueError, match=rf"object, .* of type {type}\. Use y.astype\('{type}'\)"):
+        kind().fit(np.eye(20), y.astype(object))
+    assert kind().fit(np.eye(20), y).classes_.dtype == type
+
+
+@pytest.mark.parametrize("type", [object, "string", "Int64", "boolean", "category", list])
+@pytest.mark.parametrize(
+    "kind", [pegasos.PegasosClassifier, pegasos.PegasosClassifierCV, pegasos.PegasosRegressor]
+)
+def test_labels_that_pandas_calls_missing_are_told_by_row(kind, type):
+    y = pd.Series(["1", "0"] * 10, dtype="string")
+    y = y.astype(int) if type in ("Int64", "boolean") else y
+    y = y.astype(object if type is list else type)
+    y[7] = pd.NA
+    with pytest.raises(
+        ValueError, match=r"y\[7\] is <?[nN][aA].*: leave out rows whose y is missing"
+    ):
+        kind().fit(np.eye(20), list(y) if type is list else y)
+
+
 def test_labels_among_objects_are_saved_as_what_they_are(tmp_path):
     model = paper.fit(GOOD, np.array(LABELS, dtype=object), 0.1)
     model.save(tmp_path / "m.npz")

@@ -358,6 +358,9 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
             return X, options["y"]
         try:
             valid = _validate.converted(functools.partial(validate_data, self), X, **options)
+        except TypeError:  # of an NA of pandas in y
+            _validate.no_missing(options.get("y"))
+            raise
         except ValueError:
             # Of two things that are wrong, scikit-learn wants NaN told first.
             if isinstance(X, np.ndarray) and X.dtype.kind == "f" and X.ndim == 2:

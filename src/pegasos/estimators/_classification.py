@@ -232,6 +232,7 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
         # takes a tenth of the time.
         are_many = not is_multilabel and 2 * len(classes) > len(y)
         if y.dtype.kind not in "biu" or are_many:
+            _validate.no_boxes(y)
             check_classification_targets(y)
         weights = self._row_weights(sample_weight, codes, classes)
         of_problems = codes, len(classes), scheme, weights

@@ -397,18 +397,35 @@ def no_lists(y: Any) -> None:
 
 
 def no_missing(y: Any) -> None:
-    """Raise for a NaN or an infinity in `y`, of any type, and name its row."""
+    """Raise for a missing value or an infinity in `y`, of any type, and name its row."""
+    if y is None:
+        return
     try:
         values = np.asarray(y, dtype=object)
     except ValueError:  # lists of several lengths
         return
     for where, value in np.ndenumerate(values):
-        if isinstance(value, float | np.floating) and not np.isfinite(value):
+        is_number = isinstance(value, float | np.floating)
+        # The type of pandas.NA; pandas may not be installed.
+        if type(value).__name__ == "NAType" or (is_number and not np.isfinite(value)):
             at = ", ".join(map(str, where))
             raise ValueError(
                 f"y must be finite (no NaN or infinity), but y[{at}] is {value}: leave out rows "
                 "whose y is missing"
             )
+
+
+def no_boxes(y: np.ndarray) -> None:
+    """Raise for booleans or numbers that are stored as objects, and say what they are to become.
+
+    scikit-learn, its metrics too, knows them for no labels; its checks ask for these three words.
+    """
+    if y.dtype == object and all(isinstance(label, (numbers.Real, np.bool_)) for label in y):
+        own = np.array(y.tolist()).dtype
+        raise ValueError(
+            f"Unknown label type: y has dtype object, and its labels are of type {own}. "
+            f"Use y.astype({own.name!r})"
+        )
 
 
 def text_in(name: Any) -> ValueError:
