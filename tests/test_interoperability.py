@@ -20,7 +20,7 @@ from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_iris, make_moons
 from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics import accuracy_score, make_scorer
-from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut, cross_validate
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -119,6 +119,25 @@ def test_metadata_routing_brings_sample_weights_to_every_fold(iris, machine):
         for fitted in found["estimator"]:
             assert 2 not in fitted.predict(X)
     assert found["test_score"].min() > 0.95  # it would be 2/3 at most without weights
+
+
+@pytest.mark.parametrize("kind", [PegasosClassifierCV, GridSearchCV])
+def test_metadata_routing_brings_groups_to_the_splitter_of_a_search(iris, kind):
+    X, y = iris
+    cv = LeaveOneGroupOut()
+    search = kind(PegasosClassifier(), {"C": [1]}, cv=cv) if kind is GridSearchCV else kind(cv=cv)
+    with sklearn.config_context(enable_metadata_routing=True):
+        found = cross_validate(
+            search, X, y, cv=3, params={"groups": np.arange(150) % 4}, return_estimator=True,
+            error_score="raise",
+        )  # fmt: skip
+        assert [fitted.n_splits_ for fitted in found["estimator"]] == [4, 4, 4]
+        # What users have requested stands.
+        search.set_fit_request(groups="family") if kind is PegasosClassifierCV else None
+        cross_validate(
+            search, X, y, cv=3, error_score="raise",
+            params={"groups" if kind is GridSearchCV else "family": np.arange(150) % 4},
+        )  # fmt: skip
 
 
 # ---- Data frames ---------------------------------------------------------------------------------

@@ -206,7 +206,7 @@ def test_the_answer_does_not_depend_on_the_number_of_threads(data):
         (
             {"cv": [([], [0])]},
             ValueError,
-            "fold 0 has 1 rows to test on and leaves 0 rows of weight",
+            "fold 0 has 1 row to test on and leaves 0 rows of weight",
         ),
         ({"Cs": [1], "lams": [1]}, ValueError, "Cs or lams must be None"),
     ],

@@ -14,6 +14,7 @@ from sklearn.metrics import get_scorer
 from sklearn.model_selection import check_cv
 
 from pegasos.estimators._base import Data
+from pegasos.io._model import _counted
 from pegasos.problems import _validate
 
 
@@ -34,10 +35,10 @@ def read(
     Where rows have classes, an int means stratified folds. `balance` says, given how often each row
     is in a fold, by what the weights of classes are multiplied there; None: by nothing.
     """
-    codes, n_rows, wanted = data.codes, len(data.y), (1, "rows of weight")
+    codes, n_rows, wanted = data.codes, len(data.y), (1, "row of weight", "rows of weight")
     has_classes = codes is not None and codes.ndim == 1  # and not several labels for each row
     if has_classes:
-        wanted = (2, "classes")
+        wanted = (2, "class", "classes")
     if not isinstance(cv, Iterable) or hasattr(cv, "split"):
         if cv is None or isinstance(cv, Integral):
             _check_number(5 if cv is None else int(cv), codes if has_classes else None, n_rows)
@@ -63,11 +64,12 @@ def read(
         learns = times > 0
         weighed = learns if data.weights is None else learns & (data.weights > 0)
         counted = np.bincount(data.codes[weighed]) if has_classes else weighed
-        n_left = np.count_nonzero(counted)
+        n_left = int(np.count_nonzero(counted))
         if n_left < wanted[0] or not len(test):
             raise ValueError(
-                f"cv: fold {k} has {len(test)} rows to test on and leaves {n_left} {wanted[1]} to "
-                f"learn from; at least 1 and {wanted[0]} are needed"
+                f"cv: fold {k} has {_counted(len(test), 'row')} to test on and leaves "
+                f"{_counted(n_left, *wanted[1:])} to learn from; at least 1 row and "
+                f"{_counted(*wanted)} are needed"
             )
         # A row that is k times in a fold has k times its weight.
         factors, ratios = [times] if times.max() > 1 else [], balance(times)

@@ -16,6 +16,7 @@ from scipy import sparse
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import get_scorer, r2_score
+from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.validation import check_is_fitted
 
 from pegasos import _core, _told, kernels
@@ -194,6 +195,17 @@ class _Search(BaseEstimator):
             y, sample_weight = X.targets()
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         return get_scorer(self.scoring)(best, X, y, **weights)
+
+    def get_metadata_routing(self) -> Any:
+        """What scikit-learn's routing of metadata may hand to `fit` and `score`.
+
+        As in `GridSearchCV`, `groups` need no request where `cv` is a splitter that asks for them.
+        """
+        requests = super().get_metadata_routing()
+        asked = get_routing_for_object(self.cv).split.requests.get("groups")
+        if asked is not None and requests.fit.requests["groups"] is None:
+            requests.fit.add_request(param="groups", alias=asked)
+        return requests
 
     def to_model(self) -> LinearModel | KernelModel:
         """The best estimator as a model, which can be saved without pickle."""
