@@ -1,5 +1,6 @@
 """What a fit warns of: why it stopped above `tol`, and that its model tells nothing apart."""
 
+import re
 import warnings
 
 import numpy as np
@@ -130,6 +131,27 @@ def test_small_features_are_told_where_one_class_is_predicted(rng):
     with pytest.warns(UserWarning, match=r"help: features scaled.* norms of about 0\.0003"):
         linear(0.1).fit(1e-4 * X, y)
     assert linear(0.1).fit(X / 3, y).score(X / 3, y) > 0.8
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_c_that_is_far_too_small_is_told(rng):
+    """Another loss was advised."""
+    X = rng.normal(size=(300, 4))
+    y = (X[:, 0] > 0.3).astype(int)
+    with pytest.warns(UserWarning, match=r"What may help: a lam below 4 \(a larger C\)$"):
+        PegasosClassifier(C=1e-300, random_state=0).fit(
+            2 * X / np.linalg.norm(X, axis=1)[:, None], y
+        )
+
+
+@pytest.mark.filterwarnings("default")
+def test_features_that_are_far_too_large_are_told():
+    """Another loss was advised as well."""
+    X, y = make_classification(60, 5, random_state=0)
+    with pytest.warns(UserWarning, match="scale") as told:
+        PegasosClassifier(random_state=0).fit(1e39 * X, y)
+    words = str(told[1].message)
+    assert re.search(r"help: features scaled to norms .* of about 2\.\de\+39\)$", words), words
 
 
 def test_rows_without_weight_do_not_count(rng):

@@ -10,7 +10,6 @@ import numpy as np
 from pegasos import _core, _told
 from pegasos.problems import _columns
 from pegasos.problems._certificate import Certificate
-from pegasos.problems._settings import Settings
 from pegasos.problems._validate import parameter, wording
 from pegasos.solvers._schedule import GAP, Schedule
 
@@ -18,6 +17,8 @@ from pegasos.solvers._schedule import GAP, Schedule
 _ASKED = 16
 # Rows of smaller norms need large weights, which λ keeps small.
 _SMALL = 0.1
+# Fits whose relative gap is above this did not come near the optimum.
+_FAR = 0.1
 # Classes have unequal weight if one has so many times that of another.
 _UNEQUAL = 2
 
@@ -108,12 +109,16 @@ def _size(rows: Any) -> float:
     return float(np.sqrt(rows.squared_norms(1000).mean())) if is_linear else 1.0
 
 
+def _is_large(rows: Any, size: float) -> bool:
+    """Whether a norm is far above 1; those of standardised dense rows are not."""
+    is_dense = isinstance(rows, _core.Rows) and not rows.is_sparse
+    return size > 10 * (np.sqrt(rows.shape[1]) if is_dense else 1.0)
+
+
 def _advice_on_scale(rows: Any) -> str:
-    """What is said if rows are far from norms of 1; standardised dense ones are not."""
-    size, usual = _size(rows), 1.0
-    if isinstance(rows, _core.Rows) and not rows.is_sparse:
-        usual = float(np.sqrt(rows.shape[1]))
-    if _SMALL <= size <= 10 * usual:
+    """What is said if rows are far from norms of 1."""
+    size = _size(rows)
+    if size >= _SMALL and not _is_large(rows, size):
         return ""
     return f" The rows of X have norms of about {size:.2g}: scale the features, to norms of about 1"
 
@@ -186,18 +191,23 @@ def of_one_class(
     differs = bool((scores[inside] != scores[inside][0]).any())
     if differs and is_for_scores:
         return
-    helps, size = [], _size(rows)
-    if size < _SMALL:
+    helps, size, lam = [], _size(rows), schedule.settings.lam
+    is_far = certificate is not None and not (certificate.relative_gap <= _FAR).all()
+    is_large = is_far and _is_large(rows, size)
+    if size < _SMALL or is_large:
         helps.append(f"features scaled to norms of about 1 (rows have norms of about {size:.2g})")
-    if balancing and of_classes.max() > _UNEQUAL * of_classes.min():
-        helps.append(balancing)
-    if len(classes) > 2 and multi_class == "ovr":
-        helps.append(parameter("multi_class", "ovo"))
-    if not (schedule.settings.loss.curvature or multi_class == "crammer_singer"):
-        helps.append(parameter("loss", "squared_hinge"))
+    # |w| is at most about the norm of rows over λ: such a λ keeps scores below 1.
+    is_weak = not differs and lam > size * size
+    if not (is_weak or is_large):
+        if balancing and of_classes.max() > _UNEQUAL * of_classes.min():
+            helps.append(balancing)
+        if len(classes) > 2 and multi_class == "ovr":
+            helps.append(parameter("multi_class", "ovo"))
+        if not (schedule.settings.loss.curvature or multi_class == "crammer_singer"):
+            helps.append(parameter("loss", "squared_hinge"))
     # Hinge losses whose best w is 0 mostly have w = 0 with a larger C as well.
-    if not helps or (differs and schedule.settings.lam * of_classes.sum() > size**2):
-        helps.append(_less_regularised(schedule.settings))
+    if is_weak or not helps or (differs and lam * of_classes.sum() > size * size):
+        helps.append(_less_regularised(min(lam, size * size) if is_weak else lam))
     so = "though their scores differ and may rank rows" if differs else "so this model is of no use"
     _told.warn(
         f"all training rows are predicted to be of class {classes[few[0]]}, {so}. What may help: "
@@ -225,7 +235,7 @@ def of_constant(
     k = int(np.argmax(mean_loss - least))
     if not mean_loss[k] > (1 + GAP) * least[k]:
         return
-    helps = [_less_regularised(settings)]
+    helps = [_less_regularised(settings.lam)]
     if not settings.fit_intercept:
         helps.insert(0, parameter("fit_intercept", True))
     elif settings.penalize_intercept:
@@ -253,8 +263,8 @@ def of_no_direction(schedule: Schedule, certificate: Certificate) -> None:
     )
 
 
-def _less_regularised(settings: Settings) -> str:
-    return f"a {parameter('lam')} below {settings.lam:.2g} (a larger {parameter('C')})"
+def _less_regularised(lam: float) -> str:
+    return f"a {parameter('lam')} below {lam:.2g} (a larger {parameter('C')})"
 
 
 def _tells_apart(
