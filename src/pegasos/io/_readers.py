@@ -43,6 +43,8 @@ FORMATS = ("libsvm", *dict.fromkeys(_ENDINGS.values()))
 
 _NUMBER = r"[+-]?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][+-]?\d+)?"
 
+_LAST_FEATURE = 2**31 - 1  # of scikit-learn's reader of LIBSVM text
+
 _MAX_LINE = 2**27  # more than any row; a file without line ends is not read as one
 
 # Of a file that is read whole, pieces take so many bytes; a row of text takes so many for each of
@@ -417,25 +419,35 @@ class _Libsvm(_Text):
             raise ValueError("the label is missing")
         if len(fields) > 1 and b":" in fields[1] and b"," in fields[0]:
             raise ValueError(
-                "there are several labels: LIBSVM text is read with one for each row. In Python, "
-                "fit X with a y of zeros and ones in columns"
+                "there are several labels",
+                "LIBSVM text is read with one for each row. In Python, fit X with a y of zeros and "
+                "ones in columns",
             )
         if b"," in fields[0] or b";" in fields[0]:
             raise ValueError("a label must come first (of CSV, say --format csv)")
+        label, *pairs = (field.decode("utf-8", "replace") for field in fields)
         numbers: list[int] = []
-        for field in fields[1:]:
-            if b":" not in field:
+        for pair in pairs:
+            index, colon, value = pair.partition(":")
+            if not colon:
                 hints = ["if this is CSV, say --format csv"] if b"," in line or b";" in line else []
-                what = f"{field.decode('utf-8', 'replace')!r} is not index:value"
-                raise ValueError(what, *hints)
-            index = field.partition(b":")[0]
-            numbers += [int(index)] if index.isdigit() else []
+                raise ValueError(f"{pair!r} is not index:value", *hints)
+            if index == "qid":
+                continue
+            if not (index.isdecimal() and int(index) <= _LAST_FEATURE):
+                allowed = f"features have numbers from 0 to {_LAST_FEATURE}"
+                raise ValueError(f"the index of {pair!r} is no number of a feature", allowed)
+            if not _is_number(value):
+                raise ValueError(f"the value of {pair!r} is not a number")
+            numbers.append(int(index))
+        if not _is_number(label):
+            raise ValueError(f"the label {label!r} is not a number", "name classes by numbers")
         for before, now in itertools.pairwise(numbers):
             if now <= before:
                 what = "is there twice" if now == before else f"comes after feature {before}"
                 hint = "sort the features of each row, and name each once"
                 raise ValueError(f"feature {now} {what}", hint)
-        load_svmlight_file(io.BytesIO(line), zero_based=True)
+        load_svmlight_file(io.BytesIO(line), zero_based=True)  # whatever else it refuses
 
 
 def _from_zero(
