@@ -922,6 +922,9 @@ def test_what_one_class_cannot_have_is_told(tmp_path, rng, capsys):
     ("option", "words"),
     [
         ("--lable", "--lable x; did you mean --label?"),
+        ("--threads", "--threads x; did you mean --jobs?"),
+        ("--delimiter=;", "did you mean --separator?"),
+        ("--label-column", "did you mean --label?"),
         ("--zzz", "unrecognized arguments: --zzz x\n"),
     ],
 )
@@ -931,6 +934,14 @@ def test_an_option_that_is_not_known_is_told_with_the_nearest(option, words, cap
     said = capsys.readouterr().err
     assert said.startswith("usage: pegasos train")
     assert words in said
+
+
+def test_a_line_for_people_is_one_write(monkeypatch):
+    """Lines of standard output came between its text and its end."""
+    written = []
+    monkeypatch.setattr(sys, "stderr", SimpleNamespace(write=written.append, flush=lambda: None))
+    cli._say("of", 150, "rows")
+    assert written == ["of 150 rows\n"]
 
 
 def test_a_column_of_identifiers_is_no_label(tmp_path, rng, capsys):

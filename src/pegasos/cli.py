@@ -71,6 +71,14 @@ _OUTPUT = "standard output"
 _FORMATS = ("libsvm", "csv", "npy", "npz", "parquet")
 _ZERO_BASED = {"auto": None, "yes": True, "no": False}
 
+#: Options by names that other programs give them.
+_ELSEWHERE = {
+    **dict.fromkeys(("--n-jobs", "--thread", "--threads", "--workers"), "--jobs"),
+    "--delimiter": "--separator",
+    **dict.fromkeys(("--label-column", "--target"), "--label"),
+    "--epochs": "--max-iter", "--folds": "--cv", "--random-state": "--seed", "--tolerance": "--tol",
+}  # fmt: skip
+
 _CLASSES, _TARGETS = "--task classification", "--task regression"
 #: Options that only some machines have, and what they go with. Where an option names a parameter
 #: of estimators, an estimator is given it if it was given, and has its default otherwise.
@@ -863,7 +871,9 @@ def _is_pipe(stream: TextIO) -> bool:
 def _say(*words: object) -> None:
     """Print to standard error, if anybody reads it."""
     try:
-        print(*words, file=sys.stderr, flush=True)
+        # One write, which lines of standard output do not cut into.
+        sys.stderr.write(" ".join(map(str, words)) + "\n")
+        sys.stderr.flush()
     except OSError:
         _let_go(sys.stderr)
 
@@ -883,8 +893,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args, unknown = _parser().parse_known_args(arguments)
     if unknown:
         options = re.findall(r"--[\w-]+", args.parser.format_help())
-        near = difflib.get_close_matches(unknown[0], options, 1)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        near = difflib.get_close_matches(unknown[0], options, 1, cutoff=0.7)
+        known = _ELSEWHERE.get(unknown[0].partition("=")[0], near[0] if near else None)
+        hint = f"; did you mean {known}?" if known in options else ""
         args.parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
     if sys.stderr is None:  # closed
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 as long as the process lives
