@@ -525,6 +525,27 @@ def test_fields_as_people_write_them_are_told_what_to_write(tmp_path, field, tol
     assert re.search(rf"line 3: column 2 \('size'\) {told}", capsys.readouterr().err)
 
 
+@pytest.mark.parametrize("options", [[], ["--label", "y"]])
+def test_commas_at_ends_of_lines_are_told(tmp_path, options, capsys):
+    """It was advised to fill in values of a column without a name."""
+    (tmp_path / "a.csv").write_text("a,b,y,\n1,2,p,\n3,1,q,\n")
+    train = ["train", str(tmp_path / "a.csv"), "-q", "-o", str(tmp_path / "m.npz"), *options]
+    assert cli.main(train) == 2
+    told = r"line 2: column 4 has no name and no value in '1,2,p,': leave it out: --drop 3 "
+    assert re.search(told, capsys.readouterr().err)
+    assert cli.main([*train, "--drop", "3"]) == 0
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("label", ["NA", "nan", "?"])
+def test_a_label_that_looks_missing_is_a_class_and_is_told(tmp_path, label, capsys):
+    (tmp_path / "a.csv").write_text(f"a,y\n1,p\n3,q\n2,{label}\n")
+    train = ["train", str(tmp_path / "a.csv"), "-q", "-o", str(tmp_path / "m.npz")]
+    assert cli.main(train) == 0
+    assert f"warning: {train[1]}: the label {label!r} is taken for the" in capsys.readouterr().err
+    assert label in pegasos.load(train[4]).classes
+
+
 def test_a_table_of_names_alone_is_told(tmp_path, capsys):
     (tmp_path / "a.csv").write_text("a,b,c\n")
     assert cli.main(["train", str(tmp_path / "a.csv"), "-o", str(tmp_path / "m.npz")]) == 2

@@ -21,6 +21,7 @@ import shlex
 import shutil
 import sys
 import tempfile
+import warnings
 import zlib
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
@@ -190,6 +191,13 @@ def read(
                 X, zero_based = _from_zero(file, X, n_features, zero_based)
             elif format == "csv" and not (targets or labels_optional or y is None):
                 _check_labels(table.columns, y, X[:, 0])
+                words = set(y.tolist()) if y.dtype.kind == "U" else set()
+                if missing := sorted(words & {*_MISSING, "NaN", "nan"}):
+                    warnings.warn(
+                        f"{name}: the label {missing[0]!r} is taken for the name of a class: leave "
+                        "out rows whose label is missing",
+                        stacklevel=2,
+                    )
     if y is None and not labels_optional:
         raise ValueError(
             f"{name} has no labels"
@@ -601,6 +609,11 @@ class _Csv(_Text):
             raise ValueError("a quote is not closed in this line")
         if len(fields) != columns.n:
             raise ValueError(f"{len(fields)} columns where the first line has {columns.n}")
+        last = columns.n - 1
+        is_used = last in (columns.label, *columns.features)
+        if is_used and columns.names and not columns.names[last] and not fields[last].strip():
+            out = f"leave it out: --drop {last} (in Python, drop=[{last}])"
+            raise ValueError(f"column {last + 1} has no name and no value", out)
         for j in columns.features:
             field = fields[j].strip()
             if field in _MISSING:
