@@ -106,7 +106,7 @@ class _Search(BaseEstimator):
             Weight of each row in training and in scores; a number stands for all rows. None of
             Blocks, which have them.
         groups : array-like of shape (n_samples,), default=None
-            For splitters that need them.
+            For splitters that need them. Metadata routing brings them without a request.
 
         Returns
         -------
