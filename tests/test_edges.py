@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import pegasos
 from pegasos import KernelPegasosClassifier, PegasosClassifier, PegasosClassifierCV
+from pegasos.problems import _validate
 from pegasos.problems._settings import Settings
 from pegasos.solvers._pegasos import Pegasos
 
@@ -302,3 +303,14 @@ def test_pegasos_goes_on_quietly_from_a_model_whose_norm_overflows(dtype):
     session.go_on_from(coef, np.full(2, 1e170), 1, np.array([5, 5]), 1.0)
     assert (session.problems["n_steps"] == 20).all()  # lam t is |x|^2 and that of the intercept
     assert np.isinf(session.problems["squared_norm"]).all()
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u8", ">i4", "?", "f2", "f4", "f8"])
+@pytest.mark.parametrize("values", [(0, 1), (3, 5), (1, 1), (0, 1, 2)])
+def test_numbers_as_labels_are_told_apart_as_numpy_does(rng, dtype, values):
+    y = rng.permuted(np.repeat(values, 20)).astype(dtype)
+    classes, codes = _validate.labels(y, len(y))
+    expected = np.unique(y)
+    np.testing.assert_array_equal(classes, expected)
+    assert classes.dtype == expected.dtype
+    np.testing.assert_array_equal(expected[codes], y)

@@ -648,6 +648,12 @@ def labels(y: Any, n_samples: int, name: str = "y") -> tuple[np.ndarray, np.ndar
                 raise ValueError(f"{name} must not contain NaN, but {name}[{i}] is one")
     if y.dtype.kind not in "fiubUSO":
         raise TypeError(f"{name} must hold labels (numbers or strings), got dtype {y.dtype}")
+    if y.dtype.kind in "fiub" and len(y):
+        # Two numbers, as most labels are, need no sorting, which takes a tenth of a small fit.
+        ends = np.array([y.min(), y.max()], y.dtype)
+        is_last = y == ends[1]
+        if ends[0] != ends[1] and (is_last | (y == ends[0])).all():
+            return ends, is_last.astype(np.intp)
     try:
         classes = np.unique(y)  # whose inverse would sort once more, along with numbers
         codes = np.searchsorted(classes, y)
