@@ -344,13 +344,17 @@ static void see_some(const block_pass *pass, int64_t block, int64_t first, int64
     memcpy(scores, r->f->scores + first, (size_t)count * sizeof(double));
     look_at_rows(r, &x, scores, r->u + first, r->a + first, r->weights + first, r->ratios + first,
                  r->bends + first, sums);
-    for (int64_t i = first; i < first + count; i++) {
-        if (r->bends[i] == 0)
-            continue;
-        band[(*n_band)++] = i;
+    int64_t n = *n_band;
+    for (int64_t i = first; i < first + count; i++) { /* no branch: none could be foreseen */
+        band[n] = i;
+        n += r->bends[i] != 0;
+    }
+    for (int64_t k = *n_band; k < n; k++) {
+        const int64_t i = band[k];
         sums[TRACE] += r->bends[i] * (r->f->norms[i] + square);
         sums[BENDS] += r->bends[i];
     }
+    *n_band = n;
     add_piece(r, &x, sums + NUMBERS);
 }
 
@@ -450,7 +454,9 @@ static void keep(const run *r, const iteration *s)
 {
     state *const best = r->f->s;
     if (s->dual > best->newton.dual_objective) {
-        for (int64_t i = 0; i < r->n; i++)
+        if (!r->is_free)
+            memcpy(r->f->a, r->a, (size_t)r->n * sizeof(double));
+        for (int64_t i = 0; i < r->n && r->is_free; i++)
             r->f->a[i] = feasible_at(r, s, i);
         best->newton.dual_objective = s->dual;
     }
@@ -879,21 +885,21 @@ bool pegasos_newton_scale(fit *f, double *primal)
               .first = slope_of_constant(&r) * f->point[r.d],
               .second = r.lam * norm};
     r.n_blocks = 1;
-    for (int64_t i = 0; i < r.n; i++) {
+    for (int64_t i = 0; i < r.n; i++)
         r.u[i] = value_at(r.targets, i);
+    for (int64_t i = 0; i < r.n; i++)
         r.moves[i] = r.targets->labels[i] * f->scores[i];
+    for (int64_t i = 0; i < r.n; i++)
         r.weights[i] = weight_at(r.targets, i) / r.mass;
-        r.ratios[i] = 0;
-    }
+    memset(r.ratios, 0, (size_t)r.n * sizeof(double));
     if (!find_least(&x))
         return false;
-    *primal = r.lam / 2 * x.t * x.t * norm + x.t * x.first;
     for (int64_t j = 0; j < r.size; j++)
         f->point[j] *= x.t;
-    for (int64_t i = 0; i < r.n; i++) {
+    for (int64_t i = 0; i < r.n; i++)
         f->scores[i] *= x.t;
-        *primal += r.weights[i] * loss_value(r.loss, error_at(r.targets, i, f->scores[i]));
-    }
+    const double losses = pegasos_loss_sum(r.targets, 0, r.n, f->scores, 1, 0);
+    *primal = r.lam / 2 * x.t * x.t * norm + x.t * x.first + losses / r.mass;
     return true;
 }
 
