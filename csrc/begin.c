@@ -357,6 +357,25 @@ static bool are_vectors(fit *f, bool *same)
     return true;
 }
 
+/* Finds the dual value that the dual variables of Newton's method have on these rows; false:
+ * stopped. It is what a certificate claims, and rows may be others though scores are not. */
+static bool find_dual(fit *f)
+{
+    state *const s = f->s;
+    double total = 0;
+    if (!fit_combine(f, f->a, f->sum))
+        return false;
+    for (int64_t i = 0; i < f->rows->n_rows; i++)
+        total += f->a[i] * f->targets.labels[i];
+    const double feature = f->problem->free_intercept ? 0 : s->newton.feature;
+    const double constant = feature * total / (f->problem->lam * s->mass);
+    const double squared = squared_norm_of(f->sum, f->rows->n_features) + constant * constant;
+    s->newton.dual_objective =
+        pegasos_best_dual(&f->targets, f->a, squared, s->mass, f->problem->lam, false);
+    s->relative_gap = relative_gap_of(s->primal, s->newton.dual_objective);
+    return true;
+}
+
 bool pegasos_fit_check_data(fit *f)
 {
     state *s = f->s;
@@ -364,6 +383,8 @@ bool pegasos_fit_check_data(fit *f)
     bool same = true;
     if (s->solver != PEGASOS_AUTO) {
         if (!are_vectors(f, &same) || !fit_score(f, f->coef, intercept, f->room))
+            return false;
+        if (s->solver == PEGASOS_NEWTON && isfinite(before) && !find_dual(f))
             return false;
         const double primal = fit_objective(f, f->coef, intercept, f->room);
         if (fabs(primal - before) > SAME * before)

@@ -316,3 +316,18 @@ def test_auto_gives_dual_ascent_up_early_where_newtons_method_is_quick():
     assert few.duality_gap_[0] <= 1e-3 * few.objective_[0]
     with pytest.warns(ConvergenceWarning, match="max_iter=250"):
         clone(few).set_params(solver="sdca").fit(X, y)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_a_fit_that_goes_on_proves_its_gap_on_rows_with_equal_scores(rng, intercept):
+    X, y = make_rows(rng, n=300, d=8)
+    options = {"lam": 0.01, "tol": 1e-4, "solver": "newton", "penalize_intercept": intercept}
+    clf = PegasosClassifier(warm_start=True, **options).fit(X, y)
+    w = clf.coef_[0]
+    across = rng.normal(size=8)
+    across -= (across @ w) / (w @ w) * w
+    others = X + np.outer(y, across)  # which tell the classes apart, but not by this model
+    clf.fit(others, y)
+    least = PegasosClassifier(**options).fit(others, y).objective_
+    assert clf.dual_objective_ <= least * (1 + 1e-12)
+    assert clf.duality_gap_ <= 1e-4 * clf.objective_
