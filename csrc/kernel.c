@@ -85,7 +85,6 @@ typedef struct scratch {
     double *room; /* 4 n */
     int64_t *list;
     int8_t *marks;
-    double *equations; /* of MOST_FREE rows */
 } scratch;
 
 typedef struct run {
@@ -113,10 +112,11 @@ static INLINE bool holds_all(const pegasos_columns *columns)
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-/* Arrays of 8-byte numbers in the scratch memory, in this order: the lists, zeros, pointers to
- * columns, five of doubles, room for four more, a list of rows. Marks, which are bytes, and values
- * of columns follow. Each begins at a multiple of ALIGNED bytes. */
-enum { ALIGNED = 64, ARRAYS = 6 + 1 + 1 + 5 + 4 + 1 };
+/* Arrays of 8-byte numbers in the scratch memory, in this order: the lists and five of doubles,
+ * where Newton's equations are before steps on pairs; zeros, pointers to columns, room for four
+ * more of doubles, a list of rows. Marks, which are bytes, and values of columns follow. Each begins
+ * at a multiple of ALIGNED bytes. */
+enum { ALIGNED = 64, OF_EQUATIONS = 6 + 5, ARRAYS = OF_EQUATIONS + 1 + 1 + 4 + 1 };
 
 static int64_t padded(int64_t n)
 {
@@ -152,8 +152,7 @@ static int64_t rows_of_round(int64_t n_rows, int64_t n_columns)
 int64_t pegasos_kernel_work(int64_t n_rows, int64_t value_bytes, int64_t n_columns)
 {
     const int64_t most = rows_of_round(n_rows, n_columns);
-    return ALIGNED + 8 * MOST_FREE * MOST_FREE + (ARRAYS * 8 + 1) * padded(n_rows)
-           + most * padded(most) * value_bytes;
+    return ALIGNED + (ARRAYS * 8 + 1) * padded(n_rows) + most * padded(most) * value_bytes;
 }
 
 static scratch scratch_in(void *work, int64_t n)
@@ -161,17 +160,16 @@ static scratch scratch_in(void *work, int64_t n)
     const int64_t size = padded(n);
     char *first = (char *)work;
     first += (ALIGNED - (int64_t)((uintptr_t)first % ALIGNED)) % ALIGNED;
-    double *const equations = (double *)first, *const arrays = equations + MOST_FREE * MOST_FREE;
-    memset(arrays + 6 * size, 0, (size_t)size * sizeof(double));
-    return (scratch){.equations = equations,
-                     .lists = arrays,
-                     .zeros = arrays + 6 * size,
-                     .column = (const void **)(arrays + 7 * size),
-                     .change = arrays + 8 * size,
-                     .pushed = arrays + 9 * size,
-                     .feasible = arrays + 10 * size,
-                     .gains = arrays + 11 * size,
-                     .fresh = arrays + 12 * size,
+    double *const arrays = (double *)first;
+    memset(arrays + 11 * size, 0, (size_t)size * sizeof(double));
+    return (scratch){.lists = arrays,
+                     .change = arrays + 6 * size,
+                     .pushed = arrays + 7 * size,
+                     .feasible = arrays + 8 * size,
+                     .gains = arrays + 9 * size,
+                     .fresh = arrays + 10 * size,
+                     .zeros = arrays + 11 * size,
+                     .column = (const void **)(arrays + 12 * size),
                      .room = arrays + 13 * size,
                      .list = (int64_t *)(arrays + 17 * size),
                      .marks = (int8_t *)(arrays + ARRAYS * size),
@@ -524,11 +522,12 @@ static bool is_free(const run *r, int64_t i)
            && (a != 0 || r->loss.dead == 0);
 }
 
-/* Whether a round begins with Newton's step. */
+/* Whether a round begins with Newton's step. Where the last one was slow, rounding is left, which
+ * that step would move for ever. */
 static bool is_for_newton(const run *r)
 {
     const pegasos_kernel *s = r->s;
-    return is_by_pairs(r) && s->relative_gap <= NEAR && s->tol >= 0
+    return is_by_pairs(r) && !s->is_slow && s->relative_gap <= NEAR && s->tol >= 0
            && s->tol < PART_OF_GAP * PART_OF_GAP * s->relative_gap;
 }
 
@@ -550,14 +549,18 @@ static double value_at_place(const run *r, int64_t column, int64_t k)
 }
 
 /* d = H^-1 g for these rows, where H is s K with the constant and the diagonal of the loss, and m D
- * rises by g^T d - d^T H d / 2; false: H is singular but for rounding. */
+ * rises by g^T d - d^T H d / 2; false: there is no room, or H is singular but for
+ * rounding. */
 static bool solve_free(const run *r, int64_t count, const int64_t *free, double *d)
 {
     const int64_t stride = (count + SYMMETRIC_LANES - 1) / SYMMETRIC_LANES * SYMMETRIC_LANES;
-    const symmetric h = {.numbers = r->w.equations, .size = count, .stride = stride, .bytes = 8};
+    double *const numbers = r->w.lists;
+    const symmetric h = {.numbers = numbers, .size = count, .stride = stride, .bytes = 8};
     pegasos_watch nobody = {.every = INFINITY};
+    if (count * stride > OF_EQUATIONS * padded(r->columns->n_rows))
+        return false;
     for (int64_t j = 0; j < count; j++) {
-        double *const row = r->w.equations + j * stride;
+        double *const row = numbers + j * stride;
         for (int64_t i = 0; i < j; i++)
             row[i] = r->scale * (value_at_place(r, free[j], free[i]) + r->constant);
         row[j] = curvature_of(r, r->rows[free[j]]);
