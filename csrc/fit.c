@@ -3,53 +3,55 @@
  * and get a solution. Where n_features is 0, memory is that of a kernel machine.
  */
 #include "fit.h"
+#include "memory.h"
 
 #include <string.h>
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-/* Kept arrays of n_rows numbers, kept arrays of n_features numbers, scratch arrays of n_rows
- * numbers. */
-enum { KEPT_OF_ROWS = 4, KEPT_OF_FEATURES = 4, ROOM_OF_ROWS = 5 };
+/* Lays out what a fit keeps; returns how many bytes it takes. */
+static int64_t lay_out_kept(fit *f, int64_t n, int64_t d, void *memory)
+{
+    layout kept = {memory, 8, 0};
+    f->s = take(&kept, (int64_t)sizeof(state));
+    f->a = take(&kept, 8 * n);
+    f->coef = take(&kept, 8 * d);
+    f->scores = take(&kept, 8 * n);
+    f->centre = take(&kept, 8 * n);
+    f->active = take(&kept, 8 * n);
+    f->w = take(&kept, 8 * d);
+    f->sums = take(&kept, 8 * (d + 1));
+    f->point = take(&kept, 8 * (d + 1));
+    return kept.bytes;
+}
+
+/* Lays out its scratch, but for the sample. */
+static int64_t lay_out_room(fit *f, int64_t n, int64_t d, void *room)
+{
+    layout all = {room, 8, 0};
+    f->room = take(&all, 8 * 5 * n);
+    f->sum = take(&all, 8 * d);
+    f->work = take(&all, pegasos_newton_work(n, d));
+    f->sample = take(&all, 0);
+    return all.bytes;
+}
 
 int64_t pegasos_kept(int64_t n_rows, int64_t n_features)
 {
-    if (n_features == 0)
-        return pegasos_kernel_kept(n_rows);
-    return (int64_t)sizeof(state) + 8 * (KEPT_OF_ROWS * n_rows + KEPT_OF_FEATURES * n_features + 2);
+    fit f;
+    return n_features == 0 ? pegasos_kernel_kept(n_rows)
+                           : lay_out_kept(&f, n_rows, n_features, NULL);
 }
 
 int64_t pegasos_fit_room(int64_t n_rows, int64_t n_features)
 {
-    const int64_t bytes =
-        8 * (ROOM_OF_ROWS * n_rows + n_features) + pegasos_newton_work(n_rows, n_features);
-    return (bytes + 7) / 8 * 8;
+    fit f;
+    return lay_out_room(&f, n_rows, n_features, NULL);
 }
 
 int64_t pegasos_room(const pegasos_rows *rows)
 {
     return pegasos_fit_room(rows->n_rows, rows->n_features) + pegasos_sample_room(rows);
-}
-
-/* Finds the arrays of a fit in its memory and in scratch, which may be NULL. */
-static void lay_out_fit(fit *f, void *memory, void *room)
-{
-    const int64_t n = f->rows->n_rows, d = f->rows->n_features;
-    f->s = memory;
-    f->a = (double *)(f->s + 1);
-    f->coef = f->a + n;
-    f->scores = f->coef + d;
-    f->centre = f->scores + n;
-    f->active = (int64_t *)(f->centre + n);
-    f->w = (double *)(f->active + n);
-    f->sums = f->w + d;
-    f->point = f->sums + d + 1;
-    if (!room)
-        return;
-    f->room = room;
-    f->sum = f->room + ROOM_OF_ROWS * n;
-    f->work = f->sum + d;
-    f->sample = (char *)room + pegasos_fit_room(n, d);
 }
 
 pegasos_watch pegasos_watch_of(const pegasos_options *options)
@@ -71,7 +73,8 @@ fit pegasos_fit_of(const pegasos_problem *problem, const pegasos_options *option
     f.norms = norms;
     f.watch = pegasos_watch_of(options);
     f.blas = pegasos_gains_by_blas(problem->rows->n_features) ? options->blas : NULL;
-    lay_out_fit(&f, memory, room);
+    lay_out_kept(&f, f.targets.n, problem->rows->n_features, memory);
+    lay_out_room(&f, f.targets.n, problem->rows->n_features, room);
     return f;
 }
 
@@ -118,9 +121,8 @@ void pegasos_found(int64_t n_rows, int64_t n_features, void *memory, pegasos_sol
         pegasos_kernel_found(n_rows, memory, solution);
         return;
     }
-    const pegasos_rows rows = {.n_rows = n_rows, .n_features = n_features};
-    fit f = {.rows = &rows};
-    lay_out_fit(&f, memory, NULL);
+    fit f;
+    lay_out_kept(&f, n_rows, n_features, memory);
     const state *const s = f.s;
     const bool has_begun = s->n_rows > 0;
     const double primal = has_begun ? s->primal : INFINITY;
@@ -163,9 +165,8 @@ void pegasos_set_point(int64_t n_rows, int64_t n_features, void *memory, const d
         pegasos_kernel_set_point(n_rows, memory, a);
         return;
     }
-    const pegasos_rows rows = {.n_rows = n_rows, .n_features = n_features};
-    fit f = {.rows = &rows};
-    lay_out_fit(&f, memory, NULL);
+    fit f;
+    lay_out_kept(&f, n_rows, n_features, memory);
     memcpy(f.a, a, (size_t)n_rows * sizeof(double));
     memcpy(f.coef, coef, (size_t)n_features * sizeof(double));
     f.s->intercept = intercept;

@@ -10,6 +10,7 @@
  * that they are outside, where the loss is 0.
  */
 #include "loss.h"
+#include "memory.h"
 #include "rows.h"
 #include "watch.h"
 
@@ -52,38 +53,30 @@ typedef struct making {
     void *values;
 } making;
 
-/* Takes this number of bytes at *end; `work` may be NULL. */
-static void *take(void *work, int64_t *end, int64_t bytes)
-{
-    void *const taken = work ? (char *)work + *end : NULL;
-    *end += (bytes + 7) / 8 * 8;
-    return taken;
-}
-
 /* Lays its parts out in `work`, and returns how many bytes they take. */
 static int64_t lay_out(making *c, const pegasos_kernel_models *m, const pegasos_kernel_evidence *e,
                        void *work)
 {
     const int64_t n = m->targets.n, k = m->n_problems, d = e->rows ? e->rows->n_features : 0;
-    int64_t end = 0;
+    layout all = {work, 8, 0};
     *c = (making){.m = m, .e = e, .n = n, .n_problems = k, .n_sets = 1};
-    c->a = take(work, &end, 8 * k * n);
-    c->none = take(work, &end, 16 * k);
-    c->points = take(work, &end, 16 * k * n);
-    c->scores = take(work, &end, 16 * k * n);
-    c->sums = take(work, &end, 2 * k * (int64_t)sizeof *c->sums);
+    c->a = take(&all, 8 * k * n);
+    c->none = take(&all, 16 * k);
+    c->points = take(&all, 16 * k * n);
+    c->scores = take(&all, 16 * k * n);
+    c->sums = take(&all, 2 * k * (int64_t)sizeof *c->sums);
     /* Of weights: those of all points and of one, and scores of some rows. */
-    c->some_coef = take(work, &end, e->rows ? 8 * (2 * k + 1) * d : 16 * k * n);
-    c->some_scores = take(work, &end, 16 * k * (e->rows ? ROWS : n));
+    c->some_coef = take(&all, e->rows ? 8 * (2 * k + 1) * d : 16 * k * n);
+    c->some_scores = take(&all, 16 * k * (e->rows ? ROWS : n));
     if (e->rows)
-        return end;
-    c->rows = take(work, &end, 8 * n);
-    c->numbers = take(work, &end, 8 * n);
-    c->sequence = take(work, &end, 8 * n);
-    c->is_wanted = take(work, &end, k * n);
-    c->mark = take(work, &end, n);
-    c->values = take(work, &end, pegasos_columns_block(n) * e->columns->value_bytes);
-    return end;
+        return all.bytes;
+    c->rows = take(&all, 8 * n);
+    c->numbers = take(&all, 8 * n);
+    c->sequence = take(&all, 8 * n);
+    c->is_wanted = take(&all, k * n);
+    c->mark = take(&all, n);
+    c->values = take(&all, pegasos_columns_block(n) * e->columns->value_bytes);
+    return all.bytes;
 }
 
 int64_t pegasos_kernel_certificate_work(const pegasos_kernel_models *models,

@@ -15,6 +15,7 @@
  * Other blocks work on copies, which they put back at their end. Where blocks begin depends on the
  * numbers of draws alone. So a block that was stopped is begun again, and ends with the same bits.
  */
+#include "memory.h"
 #include "rows.h"
 #include "select.h"
 #include "step.h"
@@ -75,55 +76,50 @@ typedef struct run {
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
+/* Arrays begin at lines of cache. */
+enum { ALIGNED = 64 };
+
 static int64_t longest_block(int64_t n)
 {
     const int64_t part = n / PARTS;
     return n <= FEW || part > LONGEST ? LONGEST : part < FEW ? FEW : part;
 }
 
-static void *take(char *work, int64_t *used, int64_t bytes)
-{
-    enum { ALIGNED = 64 };
-    void *const taken = work ? work + *used : NULL;
-    *used += (bytes + ALIGNED - 1) / ALIGNED * ALIGNED;
-    return taken;
-}
-
-/* Finds places for all arrays in `work`, if that is not NULL; returns how many bytes they take. */
-static int64_t lay_out(run *r, char *work)
+/* Lays out all arrays in `work`; returns how many bytes they take. */
+static int64_t lay_out(run *r, void *work)
 {
     const int64_t n = r->n, K = r->set->n_problems, batch = r->set->batch_size;
     const int64_t draws = longest_block(n), pending = K * (batch - 1);
     const int64_t most = r->is_whole || draws + pending > n ? n : draws + pending;
-    int64_t used = 0;
-    r->marks = take(work, &used, n);
-    r->local = take(work, &used, n * 8);
-    r->rows = take(work, &used, most * 8);
-    r->last = take(work, &used, most * 8);
-    r->list = take(work, &used, most * 8);
-    r->wanted = take(work, &used, most * 8);
-    r->key = take(work, &used, most * 8);
-    r->room = take(work, &used, draws * 8);
-    r->where = take(work, &used, draws * 8);
-    r->pushed = take(work, &used, K * n * 8);
+    layout all = {work, ALIGNED, 0};
+    r->marks = take(&all, n);
+    r->local = take(&all, n * 8);
+    r->rows = take(&all, most * 8);
+    r->last = take(&all, most * 8);
+    r->list = take(&all, most * 8);
+    r->wanted = take(&all, most * 8);
+    r->key = take(&all, most * 8);
+    r->room = take(&all, draws * 8);
+    r->where = take(&all, draws * 8);
+    r->pushed = take(&all, K * n * 8);
     if (r->is_whole)
-        return used;
-    r->unpushed_rows = take(work, &used, PUSHED_TOGETHER * 8);
-    r->place = take(work, &used, most * 8);
-    r->problems = take(work, &used, K * (int64_t)sizeof(pegasos_linear));
-    r->factor = take(work, &used, K * 8);
-    r->late_factor = take(work, &used, K * 8);
-    r->pending = take(work, &used, K * batch * 8);
-    r->slopes = r->set->slopes ? take(work, &used, K * batch * 8) : NULL;
-    r->v = take(work, &used, K * most * 8);
-    r->gained = take(work, &used, K * most * 8);
-    r->late = r->set->sums ? take(work, &used, K * most * 8) : NULL;
-    r->counts = r->set->counts ? take(work, &used, K * most * 8) : NULL;
+        return all.bytes;
+    r->unpushed_rows = take(&all, PUSHED_TOGETHER * 8);
+    r->place = take(&all, most * 8);
+    r->problems = take(&all, K * (int64_t)sizeof(pegasos_linear));
+    r->factor = take(&all, K * 8);
+    r->late_factor = take(&all, K * 8);
+    r->pending = take(&all, K * batch * 8);
+    r->slopes = r->set->slopes ? take(&all, K * batch * 8) : NULL;
+    r->v = take(&all, K * most * 8);
+    r->gained = take(&all, K * most * 8);
+    r->late = r->set->sums ? take(&all, K * most * 8) : NULL;
+    r->counts = r->set->counts ? take(&all, K * most * 8) : NULL;
     /* Where pending rows make blocks long, there is room for fewer columns than rows. */
     const int64_t columns = LONGEST * (int64_t)LONGEST / most;
     r->most_values = columns > most ? most : columns > PUSHED_TOGETHER ? columns : PUSHED_TOGETHER;
-    r->value_room = take(work, &used, r->most_values * most * r->bytes);
-    return used;
+    r->value_room = take(&all, r->most_values * most * r->bytes);
+    return all.bytes;
 }
 
 static run run_of(const pegasos_columns *columns, const pegasos_linear_set *set)

@@ -6,6 +6,7 @@
  * (kernel_columns.c).
  */
 #include "fit.h"
+#include "memory.h"
 
 #include <math.h>
 #include <string.h>
@@ -41,8 +42,6 @@ typedef struct values {
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-enum { ARRAYS_OF_ROWS = 4 };
-
 static int64_t least_of(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -54,38 +53,30 @@ static int64_t room_for_columns(const pegasos_kernel_matrix *kernel)
     return least_of(n, kernel->n_columns > least ? kernel->n_columns : least);
 }
 
-static int64_t numbers_of_columns(const pegasos_kernel_matrix *kernel)
+/* Lays a fit out in its memory; returns how many bytes it takes. */
+static int64_t lay_out(values *v, const pegasos_kernel_matrix *kernel, void *memory)
 {
     const int64_t n = kernel->n_rows;
-    return room_for_columns(kernel) < n ? 0 : n * n;
+    layout all = {memory, 8, 0};
+    v->n_columns = room_for_columns(kernel);
+    take(&all, pegasos_kernel_kept(n));
+    v->s = take(&all, (int64_t)sizeof(matrix_state));
+    v->norms = take(&all, 8 * n);
+    v->dual = take(&all, 8 * n);
+    v->place = take(&all, 8 * n);
+    v->all = take(&all, 8 * n);
+    v->columns = take(&all, v->n_columns < n ? 0 : 8 * n * n);
+    v->piece = take(&all, 8 * PIECE);
+    v->block = take(&all, 8 * pegasos_columns_block(n));
+    v->work = take(&all, pegasos_kernel_work(n, 8, v->n_columns));
+    v->labels = take(&all, n);
+    return all.bytes;
 }
 
 int64_t pegasos_kernel_memory(const pegasos_kernel_matrix *kernel)
 {
-    const int64_t n = kernel->n_rows, kept = numbers_of_columns(kernel);
-    return pegasos_kernel_kept(n) + (int64_t)sizeof(matrix_state)
-           + 8 * (ARRAYS_OF_ROWS * n + kept + PIECE + pegasos_columns_block(n))
-           + pegasos_kernel_work(n, 8, room_for_columns(kernel)) + n;
-}
-
-static values values_in(void *memory, const pegasos_problem *problem,
-                        const pegasos_options *options)
-{
-    const int64_t n = problem->kernel->n_rows;
-    values v = {.problem = problem, .kernel = problem->kernel, .ended = PEGASOS_STOPPED};
-    v.n_columns = room_for_columns(v.kernel);
-    v.watch = pegasos_watch_of(options);
-    v.s = (matrix_state *)((char *)memory + pegasos_kernel_kept(n));
-    v.norms = (double *)(v.s + 1);
-    v.dual = v.norms + n;
-    v.place = (int64_t *)(v.dual + n);
-    v.all = v.place + n;
-    v.columns = (double *)(v.all + n);
-    v.piece = v.columns + numbers_of_columns(v.kernel);
-    v.block = v.piece + PIECE;
-    v.work = v.block + pegasos_columns_block(n);
-    v.labels = (int8_t *)v.work + pegasos_kernel_work(n, 8, v.n_columns);
-    return v;
+    values v;
+    return lay_out(&v, kernel, NULL);
 }
 
 /* ---- Values ---------------------------------------------------------------------------------- */
@@ -167,8 +158,12 @@ static int solve(values *v, const pegasos_options *options, void *memory)
 int pegasos_kernel_solve(const pegasos_problem *problem, const pegasos_options *options,
                          void *memory, pegasos_solution *solution)
 {
-    values v = values_in(memory, problem, options);
+    values v = {.problem = problem,
+                .kernel = problem->kernel,
+                .watch = pegasos_watch_of(options),
+                .ended = PEGASOS_STOPPED};
     const int64_t n = problem->kernel->n_rows;
+    lay_out(&v, problem->kernel, memory);
     if (!options->resume) {
         memset(memory, 0, (size_t)pegasos_kernel_kept(n));
         memset(v.s, 0, sizeof *v.s);

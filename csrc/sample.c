@@ -10,6 +10,7 @@
  * The sample is a transaction: a fit that is stopped in it draws it again, with the same bits.
  */
 #include "fit.h"
+#include "memory.h"
 
 /* A sample has one of PART rows; there is none if these are fewer than ROWS_PER_FEATURE for each
  * feature: with 33 (one of 8 of 32,561 rows x 123), fits took 1.4 times as long as without a
@@ -28,40 +29,42 @@ static int64_t rows_of_sample(int64_t n_rows, int64_t n_features)
     return m / ROWS_PER_FEATURE > n_features ? m : 0;
 }
 
-static int64_t padded(int64_t bytes)
-{
-    return (bytes + 7) / 8 * 8;
-}
-
-/* Where the parts of a sample's memory begin: its rows, what belongs to them, and its fit's. */
-typedef struct places {
+/* A sample's memory: its rows, what belongs to them, and its fit's. */
+typedef struct parts {
     int64_t m, numbers; /* rows, and how many numbers they may have */
-    int64_t values, indices, offsets, targets, weights, norms, labels, memory, room, end;
-} places;
+    void *values, *indices;
+    int64_t *offsets;
+    double *targets, *weights, *norms;
+    int8_t *labels;
+    void *memory, *room;
+} parts;
 
-static places places_of(const pegasos_rows *rows)
+/* Lays them out, and returns how many bytes they take; 0: there is no sample. */
+static int64_t lay_out(parts *p, const pegasos_rows *rows, void *memory)
 {
     const int64_t d = rows->n_features, m = rows_of_sample(rows->n_rows, d);
     const double share = stored_numbers(rows) * (double)m / (double)rows->n_rows;
-    places p = {.m = m};
+    layout all = {memory, 8, 0};
+    *p = (parts){.m = m};
     if (m == 0)
-        return p;
-    p.numbers = rows->index_bytes == 0 ? m * d : (int64_t)(MOST_NUMBERS * share) + d;
-    p.indices = p.values + padded(p.numbers * rows->value_bytes);
-    p.offsets = p.indices + padded(p.numbers * rows->index_bytes);
-    p.targets = p.offsets + 8 * (m + 1);
-    p.weights = p.targets + 8 * m;
-    p.norms = p.weights + 8 * m;
-    p.labels = p.norms + 8 * m;
-    p.memory = p.labels + padded(m);
-    p.room = p.memory + pegasos_kept(m, d);
-    p.end = p.room + pegasos_fit_room(m, d);
-    return p;
+        return 0;
+    p->numbers = rows->index_bytes == 0 ? m * d : (int64_t)(MOST_NUMBERS * share) + d;
+    p->values = take(&all, p->numbers * rows->value_bytes);
+    p->indices = take(&all, p->numbers * rows->index_bytes);
+    p->offsets = take(&all, 8 * (m + 1));
+    p->targets = take(&all, 8 * m);
+    p->weights = take(&all, 8 * m);
+    p->norms = take(&all, 8 * m);
+    p->labels = take(&all, m);
+    p->memory = take(&all, pegasos_kept(m, d));
+    p->room = take(&all, pegasos_fit_room(m, d));
+    return all.bytes;
 }
 
 int64_t pegasos_sample_room(const pegasos_rows *rows)
 {
-    return places_of(rows).end;
+    parts p;
+    return lay_out(&p, rows, NULL);
 }
 
 /* Draws m rows, of those that are in the problem: each is taken with the probability that makes the
@@ -83,41 +86,35 @@ static int64_t draw(const fit *f, int64_t m, int64_t *which)
 
 sampled pegasos_fit_sample(fit *f)
 {
-    const places p = places_of(f->rows);
-    char *const memory = f->sample;
+    parts p;
     int64_t *const which = (int64_t *)f->room;
-    if (!memory || p.m == 0 || f->s->n_inside < f->rows->n_rows / 2
+    lay_out(&p, f->rows, f->sample);
+    if (!f->sample || p.m == 0 || f->s->n_inside < f->rows->n_rows / 2
         || draw(f, p.m, which) > p.numbers)
         return NO_SAMPLE;
-    int64_t *const offsets = (int64_t *)(memory + p.offsets);
-    double *const targets = (double *)(memory + p.targets);
-    double *const weights = (double *)(memory + p.weights);
-    double *const norms = (double *)(memory + p.norms);
-    int8_t *const labels = (int8_t *)(memory + p.labels);
-    pegasos_take_rows(f->rows, p.m, which, NULL, memory + p.values, memory + p.indices, offsets,
-                      NULL);
+    pegasos_take_rows(f->rows, p.m, which, NULL, p.values, p.indices, p.offsets, NULL);
     for (int64_t k = 0; k < p.m; k++) {
-        targets[k] = value_at(&f->targets, which[k]);
-        weights[k] = weight_of(f, which[k]);
-        norms[k] = f->norms[which[k]];
-        labels[k] = f->targets.labels[which[k]];
+        p.targets[k] = value_at(&f->targets, which[k]);
+        p.weights[k] = weight_of(f, which[k]);
+        p.norms[k] = f->norms[which[k]];
+        p.labels[k] = f->targets.labels[which[k]];
     }
     pegasos_rows rows = *f->rows;
     pegasos_problem problem = *f->problem;
     pegasos_options options = *f->options;
     rows.n_rows = p.m;
-    rows.values = memory + p.values;
-    rows.indices = memory + p.indices;
-    rows.indptr = offsets;
+    rows.values = p.values;
+    rows.indices = p.indices;
+    rows.indptr = p.offsets;
     rows.indptr_bytes = 8;
     problem.rows = &rows;
-    problem.targets = targets;
-    problem.weights = weights;
+    problem.targets = p.targets;
+    problem.weights = p.weights;
     options.solver = PEGASOS_NEWTON;
     options.tol = SAMPLE_GAP;
     options.max_epochs = EPOCHS_OF_SAMPLE;
     options.poll_epochs = 0;
-    fit own = pegasos_fit_of(&problem, &options, labels, norms, memory + p.memory, memory + p.room);
+    fit own = pegasos_fit_of(&problem, &options, p.labels, p.norms, p.memory, p.room);
     own.sample = NULL;
     own.s->pending = PEGASOS_BEGIN;
     const int status = pegasos_fit_run(&own);

@@ -1,0 +1,26 @@
+/*
+ * memory.h - arrays that lie one after the other in a piece of memory. One function lays them out;
+ * without memory, it only tells how many bytes they take.
+ */
+#ifndef PEGASOS_MEMORY_H
+#define PEGASOS_MEMORY_H
+
+#include "platform.h"
+
+#include <stddef.h>
+
+typedef struct layout {
+    void *memory;  /* NULL: there is none */
+    int64_t unit;  /* arrays begin at multiples of this, in bytes */
+    int64_t bytes; /* that are taken */
+} layout;
+
+/* The next array of so many bytes; NULL without memory. */
+static INLINE void *take(layout *p, int64_t bytes)
+{
+    const int64_t first = (p->bytes + p->unit - 1) / p->unit * p->unit;
+    p->bytes = first + bytes;
+    return p->memory ? (char *)p->memory + first : NULL;
+}
+
+#endif
