@@ -74,10 +74,8 @@ static bool are_rows(const pegasos_rows *rows)
         return false;
     const int64_t begin = is_dense ? 0 : row_offset(rows, 0);
     const int64_t end = is_dense ? rows->n_rows * rows->n_features : row_offset(rows, rows->n_rows);
-    double sum = 0; /* NaN once a value is not finite */
-    for (int64_t j = begin; j < end; j++)
-        sum += 0 * get(rows->values, rows->value_bytes, j);
-    return sum == 0;
+    return are_finite((const char *)rows->values + begin * rows->value_bytes, rows->value_bytes,
+                      end - begin);
 }
 
 /* Returns a status. */
@@ -217,14 +215,6 @@ static bool is_safe(const fit *f, int64_t value_bytes)
     if (s->solver == PEGASOS_NEWTON)
         return s->newton.width > 0 && s->newton.narrowest > 0;
     return is_linear_safe(&s->pegasos, s);
-}
-
-static bool are_finite(const void *vector, int64_t value_bytes, int64_t count)
-{
-    double sum = 0; /* NaN once a value is not finite */
-    for (int64_t j = 0; j < count; j++)
-        sum += 0 * get(vector, value_bytes, j);
-    return sum == 0;
 }
 
 /* Whether numbers may be dual variables, or sums of slopes. */

@@ -85,12 +85,9 @@ int64_t pegasos_kernel_memory(const pegasos_kernel_matrix *kernel)
 static bool ask(values *v, int64_t count, const int64_t *rows, int64_t m, const int64_t *others,
                 double *out)
 {
-    double sum = 0; /* NaN once a value is not finite */
     if (v->kernel->values(v->kernel->context, count, rows, m, others, out) != 0)
         return false;
-    for (int64_t k = 0; k < count * m; k++)
-        sum += 0 * out[k];
-    if (sum != 0) {
+    if (!are_finite(out, sizeof(double), count * m)) {
         v->ended = PEGASOS_OVERFLOW;
         return false;
     }

@@ -25,6 +25,15 @@ static INLINE void set_to(void *vector, int64_t value_bytes, int64_t j, double v
         ((double *)vector)[j] = value;
 }
 
+/* Whether none of the numbers is infinite or NaN. */
+static INLINE bool are_finite(const void *vector, int64_t value_bytes, int64_t count)
+{
+    double sum = 0; /* NaN once a number is not finite */
+    for (int64_t j = 0; j < count; j++)
+        sum += 0 * get(vector, value_bytes, j);
+    return sum == 0;
+}
+
 /* For assertions: what can be told of rows in constant time. Values of CSR rows, if there are none,
  * may lie anywhere. */
 MAYBE_UNUSED static bool are_plausible(const pegasos_rows *rows)
