@@ -147,31 +147,28 @@ void pegasos_found(int64_t n_rows, int64_t n_features, void *memory, pegasos_sol
 
 void pegasos_set_pending(int64_t n_features, void *memory, int64_t pending)
 {
-    if (n_features == 0) {
-        kernel_state *const s = memory;
-        if (s->pending != PEGASOS_BEGIN && pending != PEGASOS_CHECK_DATA)
-            s->pending = pending;
-        return;
-    }
-    state *const s = memory;
-    if (s->pending != PEGASOS_BEGIN && (pending != PEGASOS_CHECK_DATA || goes_on(s)))
+    pegasos_beginning *const s = memory;
+    const bool may_check = n_features > 0 && goes_on(s->pending);
+    if (s->pending != PEGASOS_BEGIN && (pending != PEGASOS_CHECK_DATA || may_check))
         s->pending = pending;
 }
 
 void pegasos_set_point(int64_t n_rows, int64_t n_features, void *memory, const double *a,
                        const double *coef, double intercept)
 {
+    pegasos_beginning *const s = memory;
+    fit f;
+    s->pending = PEGASOS_BEGIN_AT_POINT;
     if (n_features == 0) {
-        pegasos_kernel_set_point(n_rows, memory, a);
+        s->n_rows = n_rows;
+        memcpy(pegasos_kernel_arrays_in(n_rows, memory).a, a, (size_t)n_rows * sizeof(double));
         return;
     }
-    fit f;
     lay_out_kept(&f, n_rows, n_features, memory);
     memcpy(f.a, a, (size_t)n_rows * sizeof(double));
     memcpy(f.coef, coef, (size_t)n_features * sizeof(double));
     f.s->intercept = intercept;
     f.s->solver = PEGASOS_ASCENT;
-    f.s->pending = PEGASOS_BEGIN_AT_POINT;
 }
 
 int pegasos_solve(const pegasos_problem *problem, const pegasos_options *options, void *memory,

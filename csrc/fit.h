@@ -191,9 +191,9 @@ static INLINE double fit_objective(const fit *f, const double *w, double interce
 static const double SAFELY = 0.99;
 
 /* Whether nothing comes before the solver at work. */
-static INLINE bool goes_on(const state *s)
+static INLINE bool goes_on(int64_t pending)
 {
-    return s->pending == PEGASOS_GO_ON || s->pending == PEGASOS_PROVED;
+    return pending == PEGASOS_GO_ON || pending == PEGASOS_PROVED;
 }
 
 /* Whether the gap is as small as it is asked to be. Newton's method has running sums. */
@@ -229,10 +229,9 @@ double pegasos_constant_model(const pegasos_problem *problem, const pegasos_targ
 double pegasos_constant_feature(const pegasos_problem *problem, const pegasos_targets *targets,
                                 const double *norms, int64_t n_inside);
 
-/* pegasos_kept, pegasos_found and pegasos_set_point of a kernel machine (kernel_fit.c). */
+/* pegasos_kept and pegasos_found of a kernel machine (kernel_fit.c). */
 int64_t pegasos_kernel_kept(int64_t n_rows);
 void pegasos_kernel_found(int64_t n_rows, void *memory, pegasos_solution *solution);
-void pegasos_kernel_set_point(int64_t n_rows, void *memory, const double *a);
 
 /* pegasos_memory and pegasos_solve of a kernel machine (kernel_values.c). */
 int64_t pegasos_kernel_memory(const pegasos_kernel_matrix *kernel);

@@ -89,14 +89,6 @@ void pegasos_kernel_found(int64_t n_rows, void *memory, pegasos_solution *soluti
     };
 }
 
-void pegasos_kernel_set_point(int64_t n_rows, void *memory, const double *a)
-{
-    kernel_state *const s = memory;
-    memcpy(pegasos_kernel_arrays_in(n_rows, memory).a, a, (size_t)n_rows * sizeof(double));
-    s->n_rows = n_rows;
-    s->pending = PEGASOS_BEGIN_AT_POINT;
-}
-
 /* ---- What comes before a fit goes on --------------------------------------------------------- */
 
 /* Everything that the problem and the options say, but for lambda. */

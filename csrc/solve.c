@@ -158,7 +158,7 @@ static bool prepare(fit *f)
         return false;
     if (s->pending == PEGASOS_BEGIN || s->solver == PEGASOS_AUTO)
         return begin_at_zero(f);
-    if (!goes_on(s))
+    if (!goes_on(s->pending))
         return begin_at_point(f);
     if (s->lam != f->problem->lam || !is_over(f)) /* another gap will be found */
         s->pending = PEGASOS_GO_ON;
