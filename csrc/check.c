@@ -320,7 +320,7 @@ static bool is_kernel_safe(const kernel_state *s, const pegasos_kernel_arrays *a
            && is_truth(s->is_at_rounding) && 0 <= s->n_runs && s->n_runs <= MOST_RUNS
            && is_count(s->newton) && is_count(s->before) && is_count(r->n_epochs)
            && s->newton <= r->n_epochs && s->before <= r->n_epochs - s->newton
-           && PEGASOS_KERNEL_BEGIN <= r->part && r->part <= PEGASOS_KERNEL_FREE && 0 <= r->position
+           && PEGASOS_KERNEL_BEGIN <= r->part && r->part <= PEGASOS_KERNEL_ROUND && 0 <= r->position
            && r->position <= r->most_steps && r->most_steps < LARGEST / n && is_truth(r->is_slow)
            && is_truth(r->in_double) && is_truth(r->is_stuck) && is_count(r->n_seen)
            && is_count(r->n_steps) && (r->n_steps + n - 1) / n <= r->n_epochs && 0 <= r->n_inside

@@ -559,15 +559,14 @@ typedef struct pegasos_matrix {
 
 /* What a run is at: its beginning, from a = 0; steps on a sample of the rows, whose solution is
  * then spread over all; a gap check, with which a run begins that goes on from other dual
- * variables; the choice of the rows of a round; steps of a round; Newton's step before these. */
+ * variables; the choice of the rows of a round; steps of a round. */
 enum {
     PEGASOS_KERNEL_BEGIN = 0,
     PEGASOS_KERNEL_SAMPLE = 1,
     PEGASOS_KERNEL_SPREAD = 2,
     PEGASOS_KERNEL_CHECK = 3,
     PEGASOS_KERNEL_CHOOSE = 4,
-    PEGASOS_KERNEL_ROUND = 5,
-    PEGASOS_KERNEL_FREE = 6
+    PEGASOS_KERNEL_ROUND = 5
 };
 
 /* Where the run of one problem stands. The first block is set by the caller, the second is 0 at

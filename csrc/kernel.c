@@ -13,9 +13,7 @@
  *     of exact length (see `growth` in step.h), and goes on with steps on pairs. Its solution is
  *     then spread over all rows.
  *   - Each later round leaves out rows at a bound whose slope points outwards, and makes steps on
- *     pairs of the others, until their own gap is well below that of all rows. Where much is left
- *     to gain near the optimum, a step of Newton's method on the rows between their bounds comes
- *     before these.
+ *     pairs of the others, until their own gap is well below that of all rows.
  *   - A round ends with the scores of all rows, brought up to date in double by what has changed,
  *     and a gap check. (So slopes within a round may be float: this is iterative refinement.)
  *
@@ -31,7 +29,6 @@
 #include "loss.h"
 #include "rows.h"
 #include "select.h"
-#include "symmetric.h"
 #include "watch.h"
 
 #include <math.h>
@@ -61,11 +58,6 @@ static const double SOLVED = 0.1;
 static const double LEAST_OF_FLOAT = 1e-5;
 /* The gap of a round is summed up after this many steps: a sum takes one pass, a step two. */
 enum { STEPS_BEFORE_CHECK = 64 };
-/* Newton's step begins a round if the relative gap is at most NEAR, but more than two rounds of
- * steps on pairs are likely to be left. It is for at most MOST_FREE rows, and is made at most
- * MOST_NEWTON times while a row reaches a bound. */
-enum { MOST_FREE = 64, MOST_NEWTON = 8 };
-static const double NEAR = 1e-2;
 /* Columns that are asked for together. */
 enum { TOGETHER = 64 };
 /* Where there is no room for all columns, a round has as many rows as would fill that room with the
@@ -112,11 +104,10 @@ static INLINE bool holds_all(const pegasos_columns *columns)
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-/* Arrays of 8-byte numbers in the scratch memory, in this order: the lists and five of doubles,
- * where Newton's equations are before steps on pairs; zeros, pointers to columns, room for four
- * more of doubles, a list of rows. Marks, which are bytes, and values of columns follow. Each begins
- * at a multiple of ALIGNED bytes. */
-enum { ALIGNED = 64, OF_EQUATIONS = 6 + 5, ARRAYS = OF_EQUATIONS + 1 + 1 + 4 + 1 };
+/* Arrays of 8-byte numbers in the scratch memory, in this order: the lists, zeros, pointers to
+ * columns, five of doubles, room for four more, a list of rows. Marks, which are bytes, and values
+ * of columns follow. Each begins at a multiple of ALIGNED bytes. */
+enum { ALIGNED = 64, ARRAYS = 6 + 1 + 1 + 5 + 4 + 1 };
 
 static int64_t padded(int64_t n)
 {
@@ -161,15 +152,15 @@ static scratch scratch_in(void *work, int64_t n)
     char *first = (char *)work;
     first += (ALIGNED - (int64_t)((uintptr_t)first % ALIGNED)) % ALIGNED;
     double *const arrays = (double *)first;
-    memset(arrays + 11 * size, 0, (size_t)size * sizeof(double));
+    memset(arrays + 6 * size, 0, (size_t)size * sizeof(double));
     return (scratch){.lists = arrays,
-                     .change = arrays + 6 * size,
-                     .pushed = arrays + 7 * size,
-                     .feasible = arrays + 8 * size,
-                     .gains = arrays + 9 * size,
-                     .fresh = arrays + 10 * size,
-                     .zeros = arrays + 11 * size,
-                     .column = (const void **)(arrays + 12 * size),
+                     .zeros = arrays + 6 * size,
+                     .column = (const void **)(arrays + 7 * size),
+                     .change = arrays + 8 * size,
+                     .pushed = arrays + 9 * size,
+                     .feasible = arrays + 10 * size,
+                     .gains = arrays + 11 * size,
+                     .fresh = arrays + 12 * size,
                      .room = arrays + 13 * size,
                      .list = (int64_t *)(arrays + 17 * size),
                      .marks = (int8_t *)(arrays + ARRAYS * size),
@@ -512,123 +503,6 @@ static bool sweep_round(run *r)
     return true;
 }
 
-/* ---- Newton's step on free rows -------------------------------------------------------------- */
-
-/* Whether l* is quadratic around a_i, on both sides. */
-static bool is_free(const run *r, int64_t i)
-{
-    const double a = r->x->a[i];
-    return r->targets->labels[i] != 0 && end_below(r, i, a) < a && a < end_above(r, i, a)
-           && (a != 0 || r->loss.dead == 0);
-}
-
-/* Whether a round begins with Newton's step. Where the last one was slow, rounding is left, which
- * that step would move for ever. */
-static bool is_for_newton(const run *r)
-{
-    const pegasos_kernel *s = r->s;
-    return is_by_pairs(r) && !s->is_slow && s->relative_gap <= NEAR && s->tol >= 0
-           && s->tol < PART_OF_GAP * PART_OF_GAP * s->relative_gap;
-}
-
-/* Lists the rows of the round that are free, at most MOST_FREE + 1, by their places. */
-static int64_t list_free(const run *r, int64_t *free)
-{
-    int64_t count = 0;
-    for (int64_t k = 0; k < r->m && count <= MOST_FREE; k++)
-        if (is_free(r, r->rows[k]))
-            free[count++] = k;
-    return count;
-}
-
-static double value_at_place(const run *r, int64_t column, int64_t k)
-{
-    const void *const values = r->w.column[column];
-    return r->columns->value_bytes == 4 ? (double)((const float *)values)[k]
-                                        : ((const double *)values)[k];
-}
-
-/* d = H^-1 g for these rows, where H is s K with the constant and the diagonal of the loss, and m D
- * rises by g^T d - d^T H d / 2; false: there is no room, or H is singular but for
- * rounding. */
-static bool solve_free(const run *r, int64_t count, const int64_t *free, double *d)
-{
-    const int64_t stride = (count + SYMMETRIC_LANES - 1) / SYMMETRIC_LANES * SYMMETRIC_LANES;
-    double *const numbers = r->w.lists;
-    const symmetric h = {.numbers = numbers, .size = count, .stride = stride, .bytes = 8};
-    pegasos_watch nobody = {.every = INFINITY};
-    if (count * stride > OF_EQUATIONS * padded(r->columns->n_rows))
-        return false;
-    for (int64_t j = 0; j < count; j++) {
-        double *const row = numbers + j * stride;
-        for (int64_t i = 0; i < j; i++)
-            row[i] = r->scale * (value_at_place(r, free[j], free[i]) + r->constant);
-        row[j] = curvature_of(r, r->rows[free[j]]);
-        d[j] = r->x->slopes[free[j]];
-    }
-    if (symmetric_factorise(&h, &nobody, NULL) != SYMMETRIC_FACTORED)
-        return false;
-    symmetric_solve(&h, d, NULL);
-    bool is_finite = true;
-    for (int64_t j = 0; j < count; j++)
-        is_finite &= isfinite(d[j]) != 0;
-    return is_finite;
-}
-
-/* Moves free rows by `part` of d, and all slopes with them. Row `last` reaches its end. */
-static void move_free(const run *r, int64_t count, const int64_t *free, const double *d,
-                      double part, int64_t last)
-{
-    for (int64_t j = 0; j < count; j++) {
-        const int64_t k = free[j], i = r->rows[k];
-        const double y = r->targets->labels[i], before = r->x->a[i], corner = corner_of(r, i);
-        const double below = end_below(r, i, before), above = end_above(r, i, before);
-        const double after = clamp(before + y * part * d[j], below, above);
-        r->x->a[i] = j != last ? after : y * d[j] > 0 ? above : below;
-        move_slopes(r, k, y * (r->x->a[i] - before));
-        r->x->slopes[k] -= corner_of(r, i) - corner;
-    }
-}
-
-/*
- * Newton's step on the rows that are free. It ends where m D is highest along them, or where the
- * first of them reaches an end; then there is another step on the others. One that was stopped has
- * changed nothing yet but columns. False: it was stopped.
- */
-static bool step_on_free(run *r)
-{
-    const int64_t n = r->columns->n_rows;
-    int64_t *const free = (int64_t *)r->w.room, *const missing = free + n, n_missing = 0;
-    double *const d = r->w.room + 2 * n;
-    int64_t count = list_free(r, free);
-    for (int64_t j = 0; j < count; j++)
-        if (count <= MOST_FREE && !has_column(r, free[j]))
-            missing[n_missing++] = free[j];
-    if (n_missing > 0 && !compute(r, n_missing, missing))
-        return false;
-    for (int64_t made = 0; made < MOST_NEWTON && 0 < count && count <= MOST_FREE; made++) {
-        double part = 1;
-        int64_t last = -1;
-        if (!solve_free(r, count, free, d))
-            break;
-        for (int64_t j = 0; j < count; j++) {
-            const int64_t i = r->rows[free[j]];
-            const double a = r->x->a[i], step = r->targets->labels[i] * d[j];
-            const double room = step > 0 ? end_above(r, i, a) - a : end_below(r, i, a) - a;
-            if (step * part / room > 1) {
-                part = room / step;
-                last = j;
-            }
-        }
-        move_free(r, count, free, d, part, last);
-        if (last < 0)
-            break;
-        count = list_free(r, free);
-    }
-    r->s->part = PEGASOS_KERNEL_ROUND;
-    return true;
-}
-
 /* ---- Rounds ---------------------------------------------------------------------------------- */
 
 /* Sorts the rows in `list` into `active`. */
@@ -730,7 +604,7 @@ static void choose_rows(const run *r)
     const double finer = s->is_slow ? FINER * s->enough : INFINITY;
     s->enough = fmin(enough * s->primal * s->mass, finer);
     s->position = 0;
-    s->part = is_for_newton(r) ? PEGASOS_KERNEL_FREE : PEGASOS_KERNEL_ROUND;
+    s->part = PEGASOS_KERNEL_ROUND;
 }
 
 /* Steps of a round until it is over; false: it was stopped. */
@@ -1025,8 +899,6 @@ int pegasos_kernel_run(const pegasos_matrix *matrix, pegasos_kernel *problem,
                 return PEGASOS_STOPPED;
             s->part = PEGASOS_KERNEL_SPREAD;
         }
-        if (s->part == PEGASOS_KERNEL_FREE && !step_on_free(&r))
-            return PEGASOS_STOPPED;
         if (s->part == PEGASOS_KERNEL_ROUND && !solve_round(&r))
             return PEGASOS_STOPPED;
         if (!refresh(&r))
