@@ -143,22 +143,13 @@ class Schedule:
         "none" is wanted.
         """
         is_fixed = n_steps is not None or order is not None
-        # What to try, one after the other: a solver, the gap to reach, and in how many epochs.
-        stages: list[tuple[str, Any, int]] = [(solver, tol, max_iter)]
-        if tol == "auto":
-            stages = [(solver, GAP, max_iter)]
-            exact = None if is_fixed else self._exact(solver, rows)
-            if exact is not None:
-                loss = self.settings.loss
-                least = _LEAST_GAP_IF_SMOOTH if loss.curvature or loss.nu else _LEAST_GAP
-                stages = [(exact, least, min(max_iter, _MOST_EPOCHS)), *stages]
         threads: dict[str, Any] = {
             "n_threads": n_threads if on_epoch is None else 1,
             "on_progress": on_progress,
             "on_epoch": on_epoch,
         }
         certificate = _certificate.Certificate.unknown(self.shape[0])
-        for name, gap, most in stages:
+        for name, gap, most in self._stages(rows, solver, tol, max_iter, is_fixed):
             wanted: Any = gap
             while True:
                 if name == "pegasos" or is_fixed:
@@ -191,6 +182,20 @@ class Schedule:
             if certificate.stopping_gap.max() <= GAP:
                 break
         return certificate
+
+    def _stages(
+        self, rows: Any, solver: str, tol: Any, max_iter: int, is_fixed: bool
+    ) -> list[tuple[str, Any, int]]:
+        """What to try, one after the other: a solver, the gap to reach, and in how many epochs."""
+        if tol != "auto":
+            return [(solver, tol, max_iter)]
+        usual = (solver, GAP, max_iter)
+        exact = None if is_fixed else self._exact(solver, rows)
+        if exact is None:
+            return [usual]
+        loss = self.settings.loss
+        least = _LEAST_GAP_IF_SMOOTH if loss.curvature or loss.nu else _LEAST_GAP
+        return [(exact, least, min(max_iter, _MOST_EPOCHS)), usual]
 
     def may_be_narrow(self, solver: str, tol: Any, n_rows: int) -> bool:
         """Whether kernel values in single precision are likely to do for `train`.
