@@ -394,13 +394,23 @@ class Training:
                     grid.seconds[where] += seconds / len(of_machines)
                     grid.add(where, *of_fold)
 
-        # Machines of one fold are scored on the same rows, so they go together. Those of a bundle
-        # share targets, so each output has bundles of its own, and the scores that it has alone. A
-        # single bundle would leave a second thread without work: it goes over half of the λ at a
-        # time.
         order = places[np.argsort(-lams[places], kind="stable")]
+        jobs = [functools.partial(follow, *job) for job in self._jobs_of_sweep(order, size)]
+        _core.share(jobs, self.n_threads, take)
+        take()
+
+    def _jobs_of_sweep(
+        self, order: np.ndarray, size: int
+    ) -> list[tuple[list[tuple[int, int, int]], np.ndarray]]:
+        """The machines of each bundle, of at most `size`, and the places that it goes over.
+
+        A machine is a fold, a column and its turn. Machines of one fold are scored on the same
+        rows, so they go together. Those of a bundle share targets, so each output has bundles of
+        its own, and the scores that it has alone. A single bundle would leave a second thread
+        without work: it goes over half of the λ at a time.
+        """
         columns, parts = np.arange(self.n_problems)[None], []
-        if folds.values is not None:
+        if self.folds.values is not None:
             columns = columns.T
         n_turns = min(max(1, size // (self.n_folds * columns.shape[1])), len(order))
         for some in columns:
@@ -408,9 +418,7 @@ class Training:
             parts += [members[k : k + size] for k in range(0, len(members), size)]
         is_one = len(parts) == len(columns)
         paths = np.array_split(order, 2 if is_one and n_turns < len(order) else 1)
-        jobs = [functools.partial(follow, *job) for job in itertools.product(parts, paths)]
-        _core.share(jobs, self.n_threads, take)
-        take()
+        return list(itertools.product(parts, paths))
 
     def _follow(self, tol: float | None, grid: Grid, places: Any = slice(None)) -> None:
         """From the largest λ to the smallest, to a gap, each beginning where the last ended.
