@@ -13,6 +13,7 @@ import pickle
 import subprocess
 import sys
 import zipfile
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -1139,6 +1140,12 @@ def test_labels_stored_as_objects_are_told_their_type(kind, type):
     with pytest.raises(ValueError, match=rf"object, .* of type {type}\. Use y.astype\('{type}'\)"):
         kind().fit(np.eye(20), y.astype(object))
     assert kind().fit(np.eye(20), y).classes_.dtype == type
+
+
+@pytest.mark.parametrize("label", [Fraction(1, 3), 2**70])
+def test_labels_that_are_objects_for_good_are_not_told_to_become_objects(label):
+    with pytest.raises(ValueError, match="Unknown label type: unknown"):
+        pegasos.PegasosClassifier().fit(np.eye(20), np.array([1, label] * 10, dtype=object))
 
 
 @pytest.mark.parametrize("type", [object, "string", "Int64", "boolean", "category", list])

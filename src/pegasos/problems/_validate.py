@@ -422,6 +422,8 @@ def no_boxes(y: np.ndarray) -> None:
     """
     if y.dtype == object and all(isinstance(label, (numbers.Real, np.bool_)) for label in y):
         own = np.array(y.tolist()).dtype
+        if own == object:  # of fractions, or integers that no type of NumPy holds
+            return
         raise ValueError(
             f"Unknown label type: y has dtype object, and its labels are of type {own}. "
             f"Use y.astype({own.name!r})"
