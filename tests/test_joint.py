@@ -248,6 +248,15 @@ def test_a_fit_that_was_stopped_anywhere_ends_with_the_same_bits(rng, options, l
     np.testing.assert_array_equal(whole, stopped)
 
 
+def test_a_fit_that_begins_anew_takes_the_seed_that_is_set(rng):
+    X, y = rng.normal(size=(60, 3)), np.arange(60) % 3
+    clf = PegasosClassifier(**JOINT | {"random_state": 0}, lam=1e-2, n_steps=50).fit(X, y)
+    clf.set_params(warm_start=True, random_state=7).fit(X, y)  # nothing is there to go on from
+    new = clone(clf).fit(X, y)
+    np.testing.assert_array_equal(clf.coef_, new.coef_)
+    assert (clf.coef_ != clone(clf).set_params(random_state=0).fit(X, y).coef_).any()
+
+
 @pytest.mark.parametrize("solver", ["sdca", "newton", "pegasos"])
 def test_warm_starts_complete_what_was_interrupted(rng, solver):
     X, y = make_classes(rng)

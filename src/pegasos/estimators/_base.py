@@ -445,7 +445,9 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
 
     def _restored(self, settings: Settings, data: Data, dtype: Any) -> Schedule:
         """The schedule that the last call left."""
-        new = self._begin(settings, data, dtype, 0)
+        # Joint classes whose fit was not to go on begin anew: see `Joint.remains`.
+        begins = self._state.keys().isdisjoint(("problems", "squared_norm", "memory"))
+        new = self._begin(settings, data, dtype, self._seed() if begins else 0)
         try:
             if "squared_norm" in self._state:  # see `Schedule.remains`
                 coef: Any = self.__dict__.get("coef_")

@@ -305,9 +305,10 @@ class Joint:
 
     def restore(self, state: dict[str, np.ndarray]) -> Self:
         """Let a new one stand where a `state` was saved; the core checks memory as it goes on."""
+        if "memory" not in state:
+            return self
         self.seed, self.n_rows, is_pegasos, self.fingerprint = map(int, state["numbers"])
         self.is_pegasos = bool(is_pegasos)
-        if "memory" in state:
-            self.memory = _core.aligned_zeros(state["memory"].shape, np.uint8)
-            self.memory[:], self.base = state["memory"], state["base"]
+        self.memory = _core.aligned_zeros(state["memory"].shape, np.uint8)
+        self.memory[:], self.base = state["memory"], state["base"]
         return self
