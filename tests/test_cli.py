@@ -546,6 +546,14 @@ def test_a_label_that_looks_missing_is_a_class_and_is_told(tmp_path, label, caps
     assert label in pegasos.load(train[4]).classes
 
 
+@pytest.mark.filterwarnings("default")
+def test_signs_are_classes_that_do_not_look_missing(tmp_path, capsys):
+    (tmp_path / "a.csv").write_text("a,y\n1,+\n3,-\n2,+\n")
+    assert cli.main(["train", str(tmp_path / "a.csv"), "-q", "-o", str(tmp_path / "m.npz")]) == 0
+    assert "missing" not in capsys.readouterr().err
+    assert set(pegasos.load(tmp_path / "m.npz").classes) == {"+", "-"}
+
+
 def test_a_table_of_names_alone_is_told(tmp_path, capsys):
     (tmp_path / "a.csv").write_text("a,b,c\n")
     assert cli.main(["train", str(tmp_path / "a.csv"), "-o", str(tmp_path / "m.npz")]) == 2

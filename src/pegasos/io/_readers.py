@@ -192,6 +192,7 @@ def read(
             elif format == "csv" and not (targets or labels_optional or y is None):
                 _check_labels(table.columns, y, X[:, 0])
                 words = set(y.tolist()) if y.dtype.kind == "U" else set()
+                words -= {"-"} if "+" in words else set()  # two signs name two classes
                 if missing := sorted(words & {*_MISSING, "NaN", "nan"}):
                     warnings.warn(
                         f"{name}: the label {missing[0]!r} is taken for the name of a class: leave "
