@@ -951,6 +951,7 @@ def test_what_one_class_cannot_have_is_told(tmp_path, rng, capsys):
     ("option", "words"),
     [
         ("--lable", "--lable x; did you mean --label?"),
+        ("--lable=species", "did you mean --label?"),
         ("--threads", "--threads x; did you mean --jobs?"),
         ("--delimiter=;", "did you mean --separator?"),
         ("--label-column", "did you mean --label?"),

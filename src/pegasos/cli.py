@@ -893,8 +893,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args, unknown = _parser().parse_known_args(arguments)
     if unknown:
         options = re.findall(r"--[\w-]+", args.parser.format_help())
-        near = difflib.get_close_matches(unknown[0], options, 1, cutoff=0.7)
-        known = _ELSEWHERE.get(unknown[0].partition("=")[0], near[0] if near else None)
+        option = unknown[0].partition("=")[0]
+        near = difflib.get_close_matches(option, options, 1, cutoff=0.7)
+        known = _ELSEWHERE.get(option, near[0] if near else None)
         hint = f"; did you mean {known}?" if known in options else ""
         args.parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
     if sys.stderr is None:  # closed
