@@ -145,6 +145,15 @@ def test_a_c_that_is_far_too_small_is_told(rng):
 
 
 @pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("size", [0, 1e-200])
+def test_no_lam_below_zero_is_advised(size):
+    X, y = make_classification(60, 5, random_state=0)
+    with pytest.warns(UserWarning, match="scaled to norms of about 1") as told:
+        PegasosClassifier(random_state=0).fit(size * X, y)
+    assert "below 0" not in str(told[-1].message)
+
+
+@pytest.mark.filterwarnings("default")
 def test_features_that_are_far_too_large_are_told():
     """Another loss was advised as well."""
     X, y = make_classification(60, 5, random_state=0)

@@ -197,7 +197,7 @@ def of_one_class(
     if size < _SMALL or is_large:
         helps.append(f"features scaled to norms of about 1 (rows have norms of about {size:.2g})")
     # |w| is at most about the norm of rows over λ: such a λ keeps scores below 1.
-    is_weak = not differs and lam > size * size
+    is_weak = not differs and 0 < size * size < lam
     if not (is_weak or is_large):
         if balancing and of_classes.max() > _UNEQUAL * of_classes.min():
             helps.append(balancing)
