@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from interruption import interrupted
 from losses import LOSSES
 from rows import convert, make_rows
 from sklearn.base import clone
@@ -331,3 +332,18 @@ def test_a_fit_that_goes_on_proves_its_gap_on_rows_with_equal_scores(rng, interc
     least = PegasosClassifier(**options).fit(others, y).objective_
     assert clf.dual_objective_ <= least * (1 + 1e-12)
     assert clf.duality_gap_ <= 1e-4 * clf.objective_
+
+
+def test_a_fit_stopped_before_its_first_iteration_knows_no_dual_value(rng):
+    """Dual variables begin in the middle of their boxes, where no free intercept allows them."""
+    y = np.where(np.arange(2000) < 100, 1, -1)
+    X = rng.normal(0, 0.5, (2000, 1)) + np.where(y > 0, 1.9, 0.1)[:, None]  # mean of y x: 0
+    options = {"lam": 0.01, "solver": "newton", "penalize_intercept": False, "random_state": 0}
+    whole = PegasosClassifier(**options, tol=1e-3).fit(X, y)
+    for after in range(5, 60, 5):
+        clf = PegasosClassifier(**options, tol=1e-3, warm_start=True)
+        with interrupted(after):
+            clf.fit(X, y)
+        clf.fit(X, y)
+        assert clf.objective_ <= whole.objective_ * (1 + 1e-3)
+        assert clf.dual_objective_ <= whole.objective_
