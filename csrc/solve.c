@@ -240,12 +240,14 @@ static void prefer_zero(fit *f)
 }
 
 /* Whether Newton's method has found the gap, from the best model and the dual variables: both are
- * its own. Objectives of one class may be below 0, where a relative gap tells no dual value. */
+ * its own. Where it is not small, a multiple of the dual variables may prove a smaller one, which
+ * certificates find. Objectives of one class may be below 0, where a relative gap tells no dual
+ * value. */
 static bool is_proved(const fit *f)
 {
     const state *const s = f->s;
     return s->solver == PEGASOS_NEWTON && s->first == PEGASOS_NEWTON
-           && s->epochs[PEGASOS_ASCENT] == 0 && s->loss.nu == 0 && isfinite(s->relative_gap);
+           && s->epochs[PEGASOS_ASCENT] == 0 && s->loss.nu == 0 && is_close(f);
 }
 
 /* ---- The run --------------------------------------------------------------------------------- */

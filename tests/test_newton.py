@@ -347,3 +347,13 @@ def test_a_fit_stopped_before_its_first_iteration_knows_no_dual_value(rng):
         clf.fit(X, y)
         assert clf.objective_ <= whole.objective_ * (1 + 1e-3)
         assert clf.dual_objective_ <= whole.objective_
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "modified_huber"])
+def test_a_fit_that_max_iter_ends_has_the_best_multiple_of_its_dual_variables(rng, loss):
+    """Of hardly bounded dual variables, some multiple always proves more than 0."""
+    X, y = make_rows(rng, n=300, d=10)
+    options = {"loss": loss, "lam": 1e-3, "tol": 1e-12, "solver": "newton", "random_state": 0}
+    with pytest.warns(ConvergenceWarning):
+        clf = PegasosClassifier(**options, fit_intercept=False, max_iter=2).fit(X, y)
+    assert clf.dual_objective_ > 0
