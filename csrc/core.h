@@ -721,7 +721,7 @@ enum {
     PEGASOS_CHECK_DATA = 2,
     PEGASOS_BEGIN_AT_POINT = 3,
     PEGASOS_BEGIN_AGAIN = 4, /* at a point that is feasible */
-    PEGASOS_PROVED = 5       /* goes on; passes over the rows have found the gap, from the model and
+    PEGASOS_PROVED = 5       /* goes on; a pass over the rows has found the gap, from the model and
                                 the dual variables in memory, and without running sums */
 };
 

@@ -905,24 +905,21 @@ bool pegasos_newton_scale(fit *f, double *primal)
 
 /* ---- The run --------------------------------------------------------------------------------- */
 
-/* Computes the objective of the best point from its own scores, which are not sums of steps, once
- * it has the best intercept, where that is not penalised; false: stopped. Dual values that are
- * found here need no such pass: they come from the dual variables themselves. */
-static bool prove(const run *r)
+/* Gives the best point the best intercept, where that is not penalised; false: stopped. */
+static bool fit_intercept(const run *r)
 {
-    fit *const f = r->f;
-    state *const best = f->s;
-    double *const scores = r->ratios, *const room = r->u; /* the four arrays from u to weights */
-    double intercept = r->is_free ? 0 : best->intercept;
-    if (!fit_score(f, f->coef, intercept, scores))
+    state *const best = r->f->s;
+    double primal = 0, *const scores = r->ratios;
+    double *const room = r->u; /* the four arrays from u to weights */
+    if (!fit_score(r->f, r->f->coef, 0, scores))
         return false;
-    if (r->is_free) {
-        intercept = pegasos_best_intercept(r->targets, scores, room);
-        for (int64_t i = 0; i < r->n; i++)
-            scores[i] += intercept;
-    }
-    best->intercept = intercept;
-    best->primal = fit_objective(f, f->coef, intercept, scores);
+    best->intercept = pegasos_best_intercept(r->targets, scores, room);
+    for (int64_t i = 0; i < r->n; i++)
+        scores[i] += best->intercept;
+    const double loss = pegasos_loss_sum(r->targets, 0, r->n, scores, 1, 0);
+    for (int64_t j = 0; j < r->d; j++)
+        primal += r->lam * r->f->coef[j] * r->f->coef[j] / 2;
+    best->primal = primal + loss / r->mass + r->targets->loss.nu * best->intercept;
     best->relative_gap = relative_gap_of(best->primal, best->newton.dual_objective);
     return true;
 }
@@ -941,30 +938,26 @@ int pegasos_newton_run(fit *f, int64_t last_epoch)
     assert(loss_smoothing(loss_of(f->problem->loss), s->newton.width) >= 0);
     assert(!f->blas || are_routines(f->blas));
     run r = lay_out(f);
-    do {
-        while (s->n_epochs < last_epoch && !is_close(f)) {
-            iteration now = {0};
-            r.s = &now;
-            s->pending = PEGASOS_GO_ON; /* what was proved is another point */
-            if (!evaluate(&r, &now))
-                return PEGASOS_STOPPED;
-            if (!isfinite(now.primal))
-                return PEGASOS_OVERFLOW;
-            keep(&r, &now);
-            if (!is_close(f)) {
-                /* Where A moves, a(u) and the band are those of the next smooth problem. */
-                if ((now.is_solved && !see(&r, &now)) || !solve_equations(&r, &now)
-                    || !score_step(&r, &now) || !search(&r, &now))
-                    return PEGASOS_STOPPED;
-                move(&r, &now);
-            }
-            s->n_epochs += now.n_passes;
-            const pegasos_progress progress = progress_of_state(s);
-            if (is_to_stop_after_epoch(&f->watch, &progress))
-                return PEGASOS_STOPPED;
-        }
-        if (s->pending != PEGASOS_PROVED && !prove(&r))
+    while (s->n_epochs < last_epoch && !is_close(f)) {
+        iteration now = {0};
+        r.s = &now;
+        if (!evaluate(&r, &now))
             return PEGASOS_STOPPED;
-    } while (s->n_epochs < last_epoch && !is_close(f));
-    return PEGASOS_DONE;
+        if (!isfinite(now.primal))
+            return PEGASOS_OVERFLOW;
+        keep(&r, &now);
+        if (!is_close(f)) {
+            /* Where A moves, a(u) and the band are those of the next smooth problem. */
+            if ((now.is_solved && !see(&r, &now)) || !solve_equations(&r, &now)
+                || !score_step(&r, &now) || !search(&r, &now))
+                return PEGASOS_STOPPED;
+            move(&r, &now);
+        }
+        s->n_epochs += now.n_passes;
+        const pegasos_progress progress = progress_of_state(s);
+        if (is_to_stop_after_epoch(&f->watch, &progress))
+            return PEGASOS_STOPPED;
+    }
+    const bool is_fitted = !r.is_free || s->pending == PEGASOS_PROVED; /* with its intercept */
+    return is_fitted || fit_intercept(&r) ? PEGASOS_DONE : PEGASOS_STOPPED;
 }

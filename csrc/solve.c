@@ -239,17 +239,6 @@ static void prefer_zero(fit *f)
     s->pending = PEGASOS_GO_ON;
 }
 
-/* Whether Newton's method has found the gap, from the best model and the dual variables: both are
- * its own. Where it is not small, a multiple of the dual variables may prove a smaller one, which
- * certificates find. Objectives of one class may be below 0, where a relative gap tells no dual
- * value. */
-static bool is_proved(const fit *f)
-{
-    const state *const s = f->s;
-    return s->solver == PEGASOS_NEWTON && s->first == PEGASOS_NEWTON
-           && s->epochs[PEGASOS_ASCENT] == 0 && s->loss.nu == 0 && is_close(f);
-}
-
 /* ---- The run --------------------------------------------------------------------------------- */
 
 int pegasos_fit_run(fit *f)
@@ -267,8 +256,6 @@ int pegasos_fit_run(fit *f)
         if (!change_if_slow(f))
             return PEGASOS_STOPPED;
     }
-    if (is_proved(f)) /* else the package computes a certificate */
-        f->s->pending = PEGASOS_PROVED;
     if (f->options->tol >= 0)
         prefer_zero(f);
     return PEGASOS_DONE;

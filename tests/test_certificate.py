@@ -245,7 +245,7 @@ def test_pegasos_itself_stops_at_a_gap(problem):
     [
         ("sdca", "Watch", (0, 2, 12)),
         ("newton", "Watch", (0, 2, 30)),
-        ("sdca", "certify", (0,)),  # the certificate; Newton's method finds its own
+        ("auto", "certify", (0,)),  # the certificate
     ],
 )
 def test_threads_and_interruptions_do_not_change_the_answer(

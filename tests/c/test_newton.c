@@ -175,15 +175,14 @@ static problem make(int64_t n, int64_t d, double *x, int type, pegasos_loss loss
         p.state.mass += p.c[i];
     }
     set_rows(&p, type);
-    p.own = (pegasos_problem){.lam = lam,
-                              .free_intercept = intercept == FREE,
-                              .intercept_scaling = intercept == PENALIZED ? 0.5 : 0,
-                              .loss = loss};
+    p.own = (pegasos_problem){.lam = lam, .free_intercept = intercept == FREE, .loss = loss};
     p.options = (pegasos_options){.tol = -1, .max_epochs = 10000};
     p.state.solver = PEGASOS_NEWTON;
     p.state.lam = lam;
     p.state.primal = p.state.relative_gap = INFINITY;
-    p.state.newton = (pegasos_newton){.feature = intercept == FREE ? 1 : p.own.intercept_scaling,
+    p.state.newton = (pegasos_newton){.feature = intercept == NONE   ? 0
+                                                 : intercept == FREE ? 1
+                                                                     : 0.5,
                                       .narrowest = 1e-4,
                                       .width = has_corners(loss) ? 0.25 : own_width(loss),
                                       .dual_objective = -INFINITY};
