@@ -848,6 +848,26 @@ def test_a_score_that_is_no_number_is_refused(data, value):
         PegasosClassifierCV(lams=LAMS, scoring=lambda clf, X, y: value).fit(*data)
 
 
+@pytest.mark.parametrize(("name", "more"), [("roc_auc", "roc_auc_ovr"), ("f1", "f1_macro")])
+def test_a_score_for_two_classes_names_that_for_more(data, name, more):
+    X, y = data
+    search = PegasosClassifierCV(lams=LAMS, scoring=name, random_state=0)
+    with pytest.raises(ValueError, match=f"scoring='{name}' is for two classes, got 3 classes: "
+                       f"take scoring='{more}'") as told:  # fmt: skip
+        search.fit(X, y)
+    assert ("loss='log_loss'" in str(told.value)) == (name == "roc_auc")
+    search.set_params(loss="log_loss")
+    with pytest.raises(ValueError, match=f"take scoring='{more}'$"):
+        search.fit(X, y)
+    assert 0 < search.set_params(scoring=more).fit(X, y).best_score_ <= 1
+    labels = np.eye(3, dtype=int)[y]
+    if name == "f1":
+        with pytest.raises(ValueError, match=f"got 3 labels for each row: take scoring='{more}'"):
+            search.set_params(scoring=name).fit(X, labels)
+    else:  # which has a meaning for several labels
+        assert 0 < search.set_params(scoring=name).fit(X, labels).best_score_ <= 1
+
+
 def test_scores_that_are_not_numbers_rank_last(data):
     X, y = data
 
