@@ -295,14 +295,15 @@ def _add_machine_options(add: Callable[..., Any]) -> None:
         help="most passes over the data (default 1000), but Newton's method ends its iteration"
         )  # fmt: skip
     add("--n-steps", type=int, metavar="T", help="exact number of steps, in place of --max-iter")
-    add("--batch-size", type=int, metavar="K", help="rows per step (default 1)")
+    add("--batch-size", type=int, metavar="K", help="of Pegasos: rows per step (default 1)")
     add("--sampling", choices=("permutation", "cyclic", "uniform"),
-        help="a new permutation of the rows in every pass (default), one permutation, or draws "
-             "with replacement")  # fmt: skip
+        help="of Pegasos: a new permutation of the rows in every pass (default), one permutation, "
+             "or draws with replacement")  # fmt: skip
     add("--project", action="store_true",
-        help="after each step, project on a ball that holds the optimum")  # fmt: skip
+        help="of Pegasos: after each step, project on a ball that holds the optimum")  # fmt: skip
     add("--average", choices=("none", "all", "suffix"),
-        help="output the last iterate (default), the average of all, or of the last half"
+        help="of Pegasos: output the last iterate (default), the average of all, or of the last "
+             "half. Without --solver pegasos or --n-steps, fits ignore this and the three before"
         )  # fmt: skip
     add("--intercept", choices=("none", "penalized", "free"),
         help="none, penalised like a weight (default), or free")  # fmt: skip

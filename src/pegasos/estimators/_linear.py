@@ -254,7 +254,8 @@ class PegasosClassifier(Classifier, LinearMachine, Labels, Penalized):
     n_steps : int, default=None
         T, the number of steps of each binary problem; a step takes `batch_size` draws.
     batch_size : int, default=1
-        k, rows drawn per step. Up to a few hundred cost little accuracy at equal k T.
+        k, rows drawn per step. Up to a few hundred cost little accuracy at equal k T. As the next
+        three, it is for Pegasos alone: see `average`.
     sampling : {"permutation", "cyclic", "uniform"}, default="permutation"
         A new permutation of the rows every epoch, one fixed permutation, or independent draws with
         replacement as in the paper's analysis. The first converges fastest in practice.
