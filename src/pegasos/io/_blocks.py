@@ -140,7 +140,7 @@ class Blocks:
     Blocks of 20000 rows and 5 features, 136 blocks, 1.1 MB
     >>> clf = PegasosClassifier(lam=1e-3, random_state=0).fit(blocks)
     >>> print(f"accuracy {clf.score(blocks):.2f}, passes: {clf.n_iter_}")
-    accuracy 0.80, passes: 1
+    accuracy 0.80, passes: 2
     >>> folder.cleanup()
     """
 
