@@ -440,6 +440,19 @@ def test_a_folder_that_cannot_be_written_to_is_named(tmp_path, rng):
         Blocks((X, y), cache=tmp_path / "cache")
 
 
+@pytest.mark.parametrize("name", ["converting", "pegasos-converting"])
+def test_a_folder_of_others_is_refused_and_stays_as_it_is(tmp_path, rng, name):
+    """A folder in which others had a folder `converting` was taken for a cache, and cleared."""
+    X, y, _ = make(rng)
+    (tmp_path / name).mkdir()
+    for file in (tmp_path / name / "notes", tmp_path / "report", tmp_path / "rows"):
+        file.write_text("of others")
+    with pytest.raises(ValueError, match=r"has other files, such as (converting|report)$"):
+        Blocks((X, y), cache=tmp_path, memory=MEMORY)
+    assert {path.read_text() for path in tmp_path.rglob("*") if path.is_file()} == {"of others"}
+    assert (tmp_path / name / "notes").exists()
+
+
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL is of POSIX")
 def test_a_killed_conversion_leaves_nothing_or_a_whole_cache(tmp_path, rng):
     X, y, _ = make(rng, n=500)

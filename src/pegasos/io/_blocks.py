@@ -32,6 +32,8 @@ _PIECE_SHARE, _BLOCK_SHARE, _LARGEST_BLOCK = 16, 48, 2**24
 _MOST_CLASSES = 2**16
 # Less is a number whose unit was forgotten; blocks would have a row each.
 _LEAST_MEMORY = 1000
+# The folder of a conversion in that of the cache. It is deleted, so that others must not have it.
+_WORK = "pegasos-converting"
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
@@ -554,11 +556,13 @@ class _Conversion:
     def run(self, made_from: dict[str, Any]) -> None:
         is_new = not os.path.isdir(self.folder)
         os.makedirs(self.folder, exist_ok=True)
-        there, work = os.listdir(self.folder), os.path.join(self.folder, "converting")
-        if there and "converting" not in there:
+        there, work = os.listdir(self.folder), os.path.join(self.folder, _WORK)
+        left = {_WORK, "rows"}  # by one that was killed
+        others = [name for name in there if name not in left and not name.startswith("index.json")]
+        if there and (others or _WORK not in there):
             raise ValueError(
                 f"{_validate.parameter('cache')} must be a new folder, an empty one or a cache, "
-                f"but {self.folder} has other files, such as {min(there)}"
+                f"but {self.folder} has other files, such as {min(others or there)}"
             )
         shutil.rmtree(work, ignore_errors=True)  # of one that was killed
         os.mkdir(work)
