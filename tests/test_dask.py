@@ -12,6 +12,7 @@ import sys
 import textwrap
 import threading
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
@@ -251,6 +252,31 @@ assert not {{"dask", "distributed"}} & set(sys.modules)
     assert again.client is None
     assert clone(clf).client is client
     np.testing.assert_array_equal(again.to_local().predict(X), clf.to_local().predict(X))
+
+
+@pytest.mark.parametrize("kind", ["array", "frame"])
+def test_local_estimators_tell_that_they_read_a_collection_into_memory(data, kind):
+    X, y = data
+    dX = in_chunks(X) if kind == "array" else dd.from_pandas(pd.DataFrame(X, columns=[*"abcdef"]))
+    for local, twin in (
+        (PegasosClassifier(random_state=0), "pegasos.dask.DaskPegasosClassifier trains"),
+        (pegasos.PegasosClassifierCV(Cs=2, cv=3, random_state=0), "DaskPegasosClassifier trains"),
+        (pegasos.KernelPegasosRegressor(random_state=0), "DaskPegasosRegressor trains linear"),
+        (pegasos.PegasosOneClass(nu=0.9, random_state=0), "of this process. PegasosOneClass takes"),
+    ):
+        targets = (y == "yes").astype(float)
+        with pytest.warns(UserWarning, match="X is a Dask .* into the memory") as told:
+            local.fit(dX, in_chunks(targets))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # one class may have w = 0
+            warnings.filterwarnings("error", message="X is a Dask")
+            whole = clone(local).fit(dX.compute(), targets)
+        said = [warning for warning in told if "Dask" in str(warning.message)]
+        assert twin in str(said[0].message)
+        assert said[0].filename == __file__
+        with pytest.warns(UserWarning, match=r"takes X\.compute\(\) without this warning"):
+            predicted = local.predict(dX)
+        np.testing.assert_array_equal(predicted, whole.predict(dX.compute()))
 
 
 @pytest.mark.parametrize("kind", ["classes", "outputs"])

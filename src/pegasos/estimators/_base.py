@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from pegasos import _core, kernels
+from pegasos import _core, _told, kernels
 from pegasos.estimators import _parameters
 from pegasos.estimators._callbacks import CallbackSupportMixin, StopRequestedError, Watch
 from pegasos.io._blocks import Blocks
@@ -207,6 +207,8 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
     _state: dict[str, np.ndarray]
     _ended: dict[str, np.ndarray]
 
+    #: The estimator of `pegasos.dask` for the same task, if there is one.
+    _on_dask: str | None = None
     #: Whether `_state` is of a version of pegasos that lays out the memory of fits otherwise.
     _is_foreign = False
     #: Of fits of the command line: where they are kept, and what models say of their file.
@@ -245,7 +247,8 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         UserWarning
             If a classifier predicts the same class for all rows of X, or all rows have one of
             several labels, or no row has it. If a constant predicts the targets of a regressor
-            better, by its loss. If w = 0 is the model of one class.
+            better, by its loss. If w = 0 is the model of one class. If X is a Dask array or data
+            frame, which is read into memory; see `pegasos.dask`.
         """
         kept, to_complete = self.__dict__, None
         try:
@@ -343,6 +346,15 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         """What all problems share, given the λ that users have."""
         return self._settings(lam)
 
+    def _tell_of_dask(self, X: Any) -> None:
+        """Warn that a collection of Dask is read as a whole, as scikit-learn's estimators do."""
+        here, kind = type(self).__name__, type(X).__name__
+        twin = f"pegasos.dask.{self._on_dask} trains linear machines where the rows are. "
+        _told.warn(
+            f"X is a Dask {kind}: {here} reads all of it into the memory of this process. "
+            f"{twin if self._on_dask else ''}{here} takes X.compute() without this warning"
+        )
+
     def _validate_rows(self, X: Any, **options: Any) -> Any:
         if isinstance(X, Blocks):
             raise TypeError(
@@ -356,6 +368,8 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
             self.__dict__.pop("feature_names_in_", None)
             _validate.finite_rows(X)
             return X, options["y"]
+        if hasattr(X, "__dask_graph__"):
+            self._tell_of_dask(X)
         try:
             valid = _validate.converted(functools.partial(validate_data, self), X, **options)
         except TypeError:  # of an NA of pandas in y

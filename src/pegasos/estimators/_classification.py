@@ -28,6 +28,7 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
     alpha_counts_: np.ndarray
     _scheme: str
     _is_sparse: bool
+    _on_dask = "DaskPegasosClassifier"
     #: Whether it is the best one of a search whose scoring asks for scores, and not for classes.
     _is_for_scores = False
 

@@ -26,6 +26,7 @@ class Regressor(ScoreMixin, RegressorMixin, PegasosEstimator):
     epsilon: float
     n_outputs_: int
     _is_flat: bool
+    _on_dask = "DaskPegasosRegressor"
 
     def predict(self, X: Any) -> np.ndarray:
         """Predicted targets of the rows of `X`.
