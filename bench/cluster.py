@@ -1,15 +1,15 @@
 """`pegasos.dask` on a LocalCluster: rounds to a certified gap, what a round costs, and workers.
 
 "rounds": rounds to gaps of 1e-2 and 1e-3 with 8 blocks of shuffled rows, in this process; and
-kilobytes that a round sends to each worker and that each block returns. "overhead": seconds of a
-round over almost no rows, on 2 workers. "workers": 10 rounds, or fewer to a gap of 1e-2, over
-sparse rows that workers make, by 1 and by 2 workers of one thread, in turn; "CPU s" is that of all
-workers and this process, "busy" what others took of the machine, and "bits" whether models are
-equal bit for bit. With --huge, 100 million stored values. "peers": a fit of the log loss on 2
-workers beside the solvers of dask_ml's LogisticRegression, each with the fewest iterations that
-come within 0.1 % of our certified bound. (xgboost refuses its linear booster on a cluster.
-dask_ml's gradient descent and proximal gradient are left out: they took 5 to 8 times our time, and
-its others 0.3 to 3 times, on 2026-11-26.)
+kilobytes that a round sends to each worker and that each block returns. "overhead": milliseconds of
+each of the last 10 rounds of a fit over almost no rows, on 2 workers. "workers": 10 rounds, or
+fewer to a gap of 1e-2, over sparse rows that workers make, by 1 and by 2 workers of one thread, in
+turn; "CPU s" is that of all workers and this process, "busy" what others took of the machine, and
+"bits" whether models are equal bit for bit. With --huge, 100 million stored values. "peers": a fit
+of the log loss on 2 workers beside the solvers of dask_ml's LogisticRegression, each with the
+fewest iterations that come within 0.1 % of our certified bound. (xgboost refuses its linear booster
+on a cluster. dask_ml's gradient descent and proximal gradient are left out: they took 5 to 8 times
+our time, and its others 0.3 to 3 times, on 2026-11-26.)
 """
 
 import contextlib
@@ -19,6 +19,7 @@ import pickle
 import statistics
 import time
 import warnings
+from unittest import mock
 
 import dask
 import dask.array as da
@@ -37,7 +38,7 @@ try:
     from dask_ml.linear_model import LogisticRegression as DaskLogisticRegression
 except ImportError:
     DaskLogisticRegression = None
-from pegasos.dask import DaskPegasosClassifier
+from pegasos.dask import DaskPegasosClassifier, _DaskBlocks
 from pegasos.problems import _partitions
 from pegasos.solvers import _rounds
 
@@ -125,26 +126,31 @@ def cpu_seconds(client):
     return sum(workers) + time.process_time()
 
 
-def overhead(client, repetitions):
-    """Seconds of a round over almost no rows."""
+def overhead(client):
+    """Seconds of the rounds of one fit over almost no rows, each from the client and back."""
     for n_blocks in (8, 32):
         say("overhead", n_blocks)
         chunks = (25,) * n_blocks
         X = da.random.default_rng(0).normal(size=(25 * n_blocks, 20), chunks=(chunks, 20))
         y = (X[:, 0] + X[:, 1] ** 2 > 1).persist(client=client)
         X, times = X.persist(client=client), []
-        few, many = (
-            DaskPegasosClassifier(lam=1e-3, tol=1e-9, max_iter=m, random_state=0, client=client)
-            for m in (1, 1 + ROUNDS)
+        sum_up = _DaskBlocks.sum_up
+
+        def timed_sum_up(*given, own=sum_up, times=times):
+            began = time.perf_counter()
+            sums = own(*given)
+            times.append(time.perf_counter() - began)
+            return sums
+
+        clf = DaskPegasosClassifier(
+            lam=1e-3, tol=1e-9, max_iter=2 * ROUNDS, random_state=0, client=client
         )
-        for _ in range(1 + repetitions):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                first, all_rounds = (timed(functools.partial(m.fit, X, y)) for m in (few, many))
-            times.append((all_rounds - first) / (many.n_iter_ - few.n_iter_))
-        del times[0]  # of workers that had to import
+        with warnings.catch_warnings(), mock.patch.object(_DaskBlocks, "sum_up", timed_sum_up):
+            warnings.simplefilter("ignore")
+            clf.fit(X, y)
+        times = times[-ROUNDS:]  # those before are the start, for which workers import
         yield {
-            "set": "overhead", "blocks": n_blocks, "rounds": many.n_iter_ - few.n_iter_,
+            "set": "overhead", "blocks": n_blocks, "rounds": len(times),
             "ms a round": 1e3 * statistics.median(times), "least ms": 1e3 * min(times),
         }  # fmt: skip
 
@@ -229,7 +235,7 @@ def _busy():
 
 
 def run(args):
-    repetitions = args.repetitions or (1 if args.quick else 3)
+    repetitions = args.repetitions or (1 if args.quick else 2)
     names = [name for name in SETS if not args.sets or name in args.sets]
     stored = 100_000_000 if args.huge else 400_000 if args.quick else 8_000_000
     found = {"repetitions": repetitions, "rounds": list(rounds(names, args.quick))}
@@ -240,7 +246,7 @@ def run(args):
             opened.enter_context(cluster)
             opened.enter_context(clients[count])
         return found | {
-            "overhead": list(overhead(clients[2], repetitions)),
+            "overhead": list(overhead(clients[2])),
             "workers": list(workers(clients, stored, repetitions)),
             "peers": list(peers(clients[2], args.quick)),
         }
