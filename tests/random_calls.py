@@ -136,6 +136,7 @@ def _is_known(warning):
     text = str(warning.message)
     return (
         issubclass(warning.category, (ConvergenceWarning, UndefinedMetricWarning))
+        or "bytes is too little for 1 problem" in text
         or "more than float32 can resolve" in text
         or "all training rows are predicted to be of class" in text
         or "finds no outlier" in text

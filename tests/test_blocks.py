@@ -5,6 +5,7 @@ import gzip
 import itertools
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -1022,6 +1023,24 @@ def test_what_blocks_cannot_do_is_told(blocks):
     blocks.memory = 1000
     with pytest.raises(ValueError, match=r"memory=1000 bytes is too little .* give .* at least"):
         PegasosClassifier().fit(blocks)
+
+
+def test_too_little_memory_for_a_fit_is_told_while_rows_are_converted(tmp_path, rng):
+    X = sparse.random_array((2000, 1000), density=0.01, format="csr", rng=rng)
+    y = X.sum(axis=1) > np.median(X.sum(axis=1))
+    said = r"memory=50000 bytes is too little for 1 problem.* 1000 features: give \d+kB at least"
+    with pytest.warns(UserWarning, match=said) as told:
+        blocks = Blocks((X, y), cache=tmp_path / "cache", memory="50kB")
+    assert [warning.filename for warning in told] == [__file__]
+    with pytest.raises(ValueError, match="memory=50000 bytes is too little"):
+        PegasosClassifier().fit(blocks)
+    give = re.search(r"give (\d+kB)", str(told[0].message))[1]
+    blocks = Blocks((X, y), cache=tmp_path / "another", memory=give)
+    for solver in ("auto", "sdca"):
+        clf = PegasosClassifier(random_state=0, solver=solver, tol=0.1).fit(blocks)
+        np.testing.assert_array_equal(
+            clf.predict(X), clf.classes_[np.int64(clf.decision_function(X) > 0)]
+        )
 
 
 def test_one_class_or_strings_are_refused(tmp_path, rng):

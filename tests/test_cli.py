@@ -1,6 +1,7 @@
 """The command line and the file readers, run as a person would run them."""
 
 import bz2
+import contextlib
 import gzip
 import io
 import json
@@ -1031,6 +1032,31 @@ def test_too_little_memory_for_a_search_is_told_with_what_helps(tmp_path, rng, c
     assert "or search with fewer --Cs or --cv" in said
     (give,) = re.findall(r"give (\d+[kM]B) at least", said)
     assert cli.main([*train, "--memory", give, "--cv-effort", "2"]) == 0
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+@pytest.mark.parametrize("ending", ["svm", "csv"])
+def test_too_little_memory_is_told_before_the_rows_are_converted(tmp_path, rng, task, ending):
+    """All rows were read, dealt and written before a word of it."""
+    X = rng.normal(size=(600, 300))
+    y = rng.integers(3, size=600) if task == "classification" else X[:, 0]
+    file, cache = tmp_path / f"a.{ending}", tmp_path / "cache"
+    if ending == "svm":
+        dump_svmlight_file(X, y, str(file))
+    else:
+        np.savetxt(file, np.column_stack([X, y]), delimiter=",")
+    train = ["train", str(file), "-o", str(tmp_path / "m.npz"), "--cache", str(cache)]
+    train += ["--cv", "3", "--Cs", "2", "--cv-effort", "2", "--task", task]
+    n_problems = 18 if task == "classification" else 6
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said):
+        assert cli.main([*train, "--memory", "100kB"]) == 2
+    assert "--memory 100000 bytes is too little for " in said.getvalue()
+    assert f"for {n_problems} problem(s) over rows of 300 features" in said.getvalue()
+    assert "or search with fewer --Cs or --cv" in said.getvalue()
+    assert not cache.exists()
+    (give,) = re.findall(r"give (\d+[kM]B) at least", said.getvalue())
+    assert cli.main([*train, "--memory", give, "-q"]) == 0
 
 
 @pytest.mark.filterwarnings("default")

@@ -481,18 +481,33 @@ def _layout(args: argparse.Namespace) -> dict[str, Any]:
     return {name: getattr(args, name) for name in names}
 
 
-def _training_rows(args: argparse.Namespace, say: Callable[..., None]) -> Any:
+def _n_problems(args: argparse.Namespace, search: Any, n_classes: int) -> int:
+    """How many problems are trained at a time, on rows with so many classes or more."""
+    count = 1
+    if args.task == "classification" and n_classes > 2:
+        is_ovo = vars(args).get("multi_class") == "ovo"
+        count = n_classes * (n_classes - 1) // 2 if is_ovo else n_classes
+    if search is None:
+        return count
+    Cs = 10 if search.Cs is None else search.Cs
+    return count * search.cv * (Cs if isinstance(Cs, int) else len(set(Cs)))
+
+
+def _training_rows(args: argparse.Namespace, search: Any, say: Callable[..., None]) -> Any:
     """The rows of DATA as `pegasos.io._readers.Rows`; X is `Blocks` with --memory."""
     from pegasos.io import _readers
 
     layout, is_one_class = _layout(args), args.task == "one-class"
     counted = {"n_features": args.n_features, "zero_based": _ZERO_BASED[args.zero_based]}
     if args.memory is not None:
+        from pegasos.io._blocks import BlocksToTrain
+
         cache = f"{args.data}.blocks" if args.cache is None else args.cache
         dtype = "float32" if args.float32 else "float64"
-        blocks = pegasos.Blocks(
+        blocks = BlocksToTrain(
             args.data, cache=cache, memory=args.memory, dtype=dtype,
             random_state=args.random_state, **layout, **counted,
+            n_problems=functools.partial(_n_problems, args, search),
         )  # fmt: skip
         return _readers.Rows(blocks, None, blocks.zero_based, blocks._feature_names)
     rows = _readers.read(
@@ -528,7 +543,8 @@ def _scaled(X: Any) -> tuple[Any, dict[str, Any]]:
             yield standardized(rows, **scaling), *others
 
     folder = os.path.join(X.cache, "scaled")
-    return pegasos.Blocks(pieces, cache=folder, memory=X.memory, dtype=X.dtype), scaling
+    options = {"n_problems": X._n_problems, "memory": X.memory, "dtype": X.dtype}
+    return type(X)(pieces, cache=folder, **options), scaling
 
 
 def _train(args: argparse.Namespace) -> int:
@@ -547,7 +563,7 @@ def _train(args: argparse.Namespace) -> int:
     if args.resume is not None:
         _checkpoint.check_file(args.resume)
     say(f"reading {args.data}")
-    X, y, zero_based, names = _training_rows(args, say)
+    X, y, zero_based, names = _training_rows(args, search, say)
     held_out = None
     if args.validation is not None:
         held_out = _readers.read(

@@ -11,13 +11,13 @@ import os
 import re
 import shutil
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from pegasos import _core
+from pegasos import _core, _told
 from pegasos.io import _archive, _readers, _sources
 from pegasos.problems import _validate
 
@@ -32,6 +32,13 @@ _PIECE_SHARE, _BLOCK_SHARE, _LARGEST_BLOCK = 16, 48, 2**24
 _MOST_CLASSES = 2**16
 # Less is a number whose unit was forgotten; blocks would have a row each.
 _LEAST_MEMORY = 1000
+#: Vectors of weights that dual ascent has of each problem at most, and bytes of a row in memory
+#: beside its numbers: of each problem (dual variable twice, label, target twice), and of all.
+VECTORS, BYTES_OF_PROBLEM, BYTES_OF_ROW = 10, 40, 96
+#: What a fit in memory takes for a row beside its numbers: state, norms, room.
+BYTES_IN_MEMORY = 160
+#: Such a part of the memory is for numbers of all rows: more are on disk.
+SHARE = 4
 # The folder of a conversion in that of the cache. It is deleted, so that others must not have it.
 _WORK = "pegasos-converting"
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
@@ -52,6 +59,16 @@ def n_bytes(name: str, value: Any) -> int:
             f"text like '2GB', got {value!r}"
         )
     return _validate.integer(name, number)
+
+
+def too_little(memory: int, needed: int, n_problems: int, rows: str) -> str:
+    """What to say of too little memory for a fit."""
+    give = f"{-(-needed // 10**6)}MB" if needed > 10**7 else f"{-(-needed // 1000)}kB"
+    fewer = f", or search with fewer {_validate.parameter('Cs')} or {_validate.parameter('cv')}"
+    return (
+        f"{_validate.parameter('memory', memory)} bytes is too little for {n_problems} problem(s) "
+        f"over {rows}: give {give} at least{fewer * (n_problems > 1)}"
+    )
 
 
 class Blocks:
@@ -119,6 +136,11 @@ class Blocks:
     mean_squared_norm : float
         The mean of ``|x_i|^2`` by sample weights.
 
+    Warns
+    -----
+    UserWarning
+        If `memory` is too little for any fit of these rows, as soon as the conversion can tell.
+
     Raises
     ------
     ValueError
@@ -145,6 +167,9 @@ class Blocks:
     accuracy 0.80, passes: 2
     >>> folder.cleanup()
     """
+
+    #: How many problems a fit that follows has at a time at least, given a number of classes.
+    _n_problems: Callable[[int], int] | None = None
 
     def __init__(
         self,
@@ -189,7 +214,9 @@ class Blocks:
         made_from = json.loads(json.dumps(made_from))  # tuples become lists
         index = _read_index(self.cache)
         if index is None:
-            _Conversion(self, kind, options).run(made_from)
+            # Squares of large numbers are infinite, which a fit refuses.
+            with np.errstate(over="ignore", invalid="ignore"):
+                _Conversion(self, kind, options).run(made_from)
             index = _read_index(self.cache)
             assert index is not None
         elif index["made_from"] != made_from:
@@ -364,6 +391,17 @@ class Blocks:
                 f"{self._path} is damaged: the checksum of {what} does not fit. Delete the folder "
                 f"{self.cache}, and make the cache again"
             )
+
+
+class BlocksToTrain(Blocks):
+    """Blocks for one purpose: a fit, for which they refuse too little memory as soon as they can.
+
+    `n_problems` says how many problems the fit has at a time at least, given a number of classes.
+    """
+
+    def __init__(self, source: Any, *, n_problems: Callable[[int], int], **options: Any) -> None:
+        self._n_problems = n_problems
+        super().__init__(source, **options)
 
 
 class Part:
@@ -549,10 +587,8 @@ class _Conversion:
         self.classes: dict[float, list[float]] | None = {}
         self.are_whole = True
         self.table: list[list[int]] = []
+        self.is_little = False
 
-    @np.errstate(
-        over="ignore", invalid="ignore"
-    )  # squares of large numbers are infinite, which a fit refuses
     def run(self, made_from: dict[str, Any]) -> None:
         is_new = not os.path.isdir(self.folder)
         os.makedirs(self.folder, exist_ok=True)
@@ -639,7 +675,37 @@ class _Conversion:
                     where = f"rows {self.n_rows} and on of the source (piece {number})"
                     raise type(error)(f"{where}: {error}") from None
                 if piece[0].shape[0]:
+                    self._check_memory()
                     yield piece
+
+    def _check_memory(self) -> None:
+        """Raise or warn if the rows so far tell that a fit will have too little memory.
+
+        Their numbers of features and classes are those of all rows at least.
+        """
+        n_problems = self.blocks._n_problems
+        k = 1 if n_problems is None else n_problems(len(self.classes or ()))
+        may_count_from_1 = not self.source.counts_features and self.lowest > 0
+        d = max(1, self.n_features - may_count_from_1)
+        vectors = 8 * VECTORS * k * d
+        of_stored = self.dtype.itemsize + 4 * bool(self.is_sparse)
+        of_rows = self.n_stored * of_stored + 16 * self.n_rows
+        are_small = of_rows + BYTES_IN_MEMORY * self.n_rows <= self.memory
+        if self.is_little or are_small or vectors <= self.memory:
+            return
+        # Blocks are larger with more memory.
+        of_row = of_rows / self.n_rows
+        each = 3 * (of_row + 8 * (4 + self.n_outputs)) + 2 * (BYTES_OF_PROBLEM * k + BYTES_OF_ROW)
+        needed = size = 0
+        while needed >= size:
+            size = int(1.1 * needed) + 1
+            in_block = max(1, min(size // _BLOCK_SHARE, _LARGEST_BLOCK) // of_row)
+            needed = int((vectors + in_block * each) * SHARE / (SHARE - 1))
+        text = too_little(self.memory, size, k, f"rows of {d} features")
+        if n_problems is not None:
+            raise ValueError(text)
+        self.is_little = True
+        _told.warn(f"{text}. It may be enough for scores")
 
     def _piece(self, X: Any, y: Any, weights: Any) -> _readers.Piece:
         _validate.before_conversion(X)

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from pegasos import _core
+from pegasos.io import _blocks as _io
 from pegasos.io._blocks import Blocks, Part
 from pegasos.problems import _rows, _validate
 from pegasos.problems._certificate import Certificate
@@ -37,19 +38,12 @@ _PROBLEM = np.dtype(
 )
 # Epochs over a load; and over one with rows that are kept, each of which sees more loads.
 _EPOCHS, _EPOCHS_WITH_KEPT = 5, 3
-# Vectors of weights that a problem has at most at a time, and bytes of a row in memory beside its
-# numbers: of each problem (dual variable twice, label, target twice), and of all.
-_VECTORS, _BYTES_OF_PROBLEM, _BYTES_OF_ROW = 10, 40, 96
 # Vectors of a problem of rounds, and bytes of its label and target.
 _VECTORS_OF_ROUNDS, _BYTES_OF_TARGET = 32, 10
 # Vectors of a pair of L-BFGS, while a checkpoint is written, and pairs that it takes at least.
 _VECTORS_OF_PAIR, _LEAST_PAIRS = 4, 5
-# What a fit in memory takes for a row beside its numbers: state, norms, room.
-_BYTES_IN_MEMORY = 160
 # Matrices that a pass of rounds has of each problem, with those of sums.
 _MATRICES = 8
-# Such a part of the memory is for these matrices, and for numbers of all rows: more are on disk.
-_SHARE = 4
 # Rounds of L-BFGS are for so many times as many rows as features, where a row could move its own
 # score by so much.
 _MANY_ROWS, _FAR = 10, 30
@@ -215,7 +209,7 @@ class OfRows:
     @staticmethod
     def are_on_disk(blocks: Blocks, n_numbers: int) -> bool:
         """Whether so many numbers of each row are in a file."""
-        return 8 * n_numbers * len(blocks) > blocks.memory // _SHARE
+        return 8 * n_numbers * len(blocks) > blocks.memory // _io.SHARE
 
     def each(self, which: slice = slice(None)) -> Iterator[np.ndarray]:
         """One of these numbers of all rows after the other; lets go of it before the next one."""
@@ -283,10 +277,10 @@ class BlockSchedule(Passes):
         super().__init__(settings, blocks, masses, n_inside, seed)
         self.targets, self.n_loads, self.checked_at = targets, 0, 0
         (n, d), k = blocks.shape, len(masses)
-        n_fixed = _VECTORS * k * d + (0 if OfRows.are_on_disk(blocks, k) else k * n)
+        n_fixed = _io.VECTORS * k * d + (0 if OfRows.are_on_disk(blocks, k) else k * n)
         self._n_in_room = 1 + (settings.loss.curvature == 0)  # a load, and the rows that are kept
         self.loads = _Loads(
-            blocks, _planned(blocks, k, n_fixed, _BYTES_OF_PROBLEM * k, self._n_in_room)
+            blocks, _planned(blocks, k, n_fixed, _io.BYTES_OF_PROBLEM * k, self._n_in_room)
         )
         self._dual_variables = OfRows(blocks, k)
         self.w, self.coef, self.sums = np.zeros((k, d)), np.zeros((k, d)), np.zeros((k, d + 1))
@@ -742,7 +736,7 @@ def _balanced(
 
 def fit_into_memory(blocks: Blocks) -> bool:
     """Whether a fit of all rows in memory stays within what the blocks may take."""
-    return blocks.nbytes + _BYTES_IN_MEMORY * blocks.shape[0] <= blocks.memory
+    return blocks.nbytes + _io.BYTES_IN_MEMORY * blocks.shape[0] <= blocks.memory
 
 
 def schedule(
@@ -778,7 +772,7 @@ def schedule(
         return BlockSchedule(settings, blocks, targets, masses, n_inside, seed)
     n_fixed = n_problems * (_VECTORS_OF_ROUNDS + _VECTORS_OF_PAIR * n_pairs) * (d + 1)
     n_fixed += 0 if n_pairs else n_at_once * _MATRICES * (d + 1) ** 2
-    of_row = _BYTES_OF_PROBLEM * n_at_once + _BYTES_OF_TARGET * n_problems
+    of_row = _io.BYTES_OF_PROBLEM * n_at_once + _BYTES_OF_TARGET * n_problems
     loads = _Loads(blocks, _planned(blocks, n_problems, n_fixed, of_row, 1))
     in_order = _OnDisk(loads, targets, settings, n_at_once)
     return _rounds.Rounds(settings, in_order, blocks, masses, n_inside, seed, n_pairs)
@@ -789,8 +783,8 @@ def _at_once(blocks: Blocks, n_problems: int) -> tuple[int, int]:
 
     No problems: there is no room for the vectors of all.
     """
-    share, size = blocks.memory // _SHARE, blocks.shape[1] + 1
-    most = max(1, share // (2 * _BYTES_OF_PROBLEM * blocks.largest(1)[0]))
+    share, size = blocks.memory // _io.SHARE, blocks.shape[1] + 1
+    most = max(1, share // (2 * _io.BYTES_OF_PROBLEM * blocks.largest(1)[0]))
     with_matrix = min(share // (8 * _MATRICES * size**2), _rounds.most_with_matrix(size - 1))
     if with_matrix:
         return min(n_problems, most, with_matrix), 0
@@ -812,15 +806,10 @@ def _planned(
     numbers = stored * (blocks.dtype.itemsize + blocks._index["index_bytes"] * blocks.is_sparse)
     numbers += rows * 8 * (4 + max(1, blocks.n_outputs))
     # A load that is read, and what is worked on.
-    each = (1 + n_in_room) * numbers + 2 * rows * (bytes_of_row + _BYTES_OF_ROW)
+    each = (1 + n_in_room) * numbers + 2 * rows * (bytes_of_row + _io.BYTES_OF_ROW)
     count = (blocks.memory - 8 * n_numbers) // each
     if count < 1:
         needed = 8 * n_numbers + each
-        give = f"{-(-needed // 10**6)}MB" if needed > 10**7 else f"{-(-needed // 1000)}kB"
-        fewer = f", or search with fewer {_validate.parameter('Cs')} or {_validate.parameter('cv')}"
-        raise ValueError(
-            f"{_validate.parameter('memory', blocks.memory)} bytes is too little for {n_problems} "
-            f"problem(s) over these blocks of {rows} rows and {d} features: give "
-            f"{give} at least{fewer * (n_problems > 1)}"
-        )
+        rows_of = f"these blocks of {rows} rows and {d} features"
+        raise ValueError(_io.too_little(blocks.memory, needed, n_problems, rows_of))
     return int(min(count, blocks.n_blocks))
