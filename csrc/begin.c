@@ -357,6 +357,28 @@ static bool are_vectors(fit *f, bool *same)
     return true;
 }
 
+/* Finds the dual value that the dual variables of Newton's method have on these rows; false:
+ * stopped. It is what a certificate claims, and rows may be others though scores are not. */
+static bool find_dual(fit *f)
+{
+    state *const s = f->s;
+    const bool is_free = f->problem->free_intercept;
+    double total = 0, *const a = f->room + f->rows->n_rows;
+    pegasos_make_feasible(&f->targets, is_free, f->a, a); /* rounding has made them less so */
+    if (!fit_combine(f, a, f->sum))
+        return false;
+    for (int64_t i = 0; i < f->rows->n_rows; i++)
+        total += a[i] * f->targets.labels[i];
+    const double feature = is_free ? 0 : s->newton.feature;
+    const double constant = feature * total / (f->problem->lam * s->mass);
+    const double squared = squared_norm_of(f->sum, f->rows->n_features) + constant * constant;
+    s->newton.dual_objective =
+        pegasos_best_dual(&f->targets, a, squared, s->mass, f->problem->lam, false);
+    if (isfinite(s->primal))
+        s->relative_gap = relative_gap_of(s->primal, s->newton.dual_objective);
+    return true;
+}
+
 bool pegasos_fit_check_data(fit *f)
 {
     state *s = f->s;
@@ -364,6 +386,9 @@ bool pegasos_fit_check_data(fit *f)
     bool same = true;
     if (s->solver != PEGASOS_AUTO) {
         if (!are_vectors(f, &same) || !fit_score(f, f->coef, intercept, f->room))
+            return false;
+        /* Before its first iteration, dual variables are only where losses are smoothed. */
+        if (s->solver == PEGASOS_NEWTON && isfinite(s->newton.dual_objective) && !find_dual(f))
             return false;
         const double primal = fit_objective(f, f->coef, intercept, f->room);
         if (fabs(primal - before) > SAME * before)
