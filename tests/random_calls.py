@@ -1477,8 +1477,9 @@ def check_fold_scores(case, clf, p):
         size = own_values(machine, p, test)
         if clf.fit_intercept:
             size = np.hypot(size, clf.intercept_scaling)
-        # |w - w*|^2 <= 2 gap/lam, and the objective is at most 1.
-        off = (np.sqrt(2.1 * gap / lam) + np.sqrt(2.1 * precise / lam)) * size + bound.max() + 1e-9
+        # |w - w*|^2 <= 2 gap/lam, and the objective is at most 1, but known to rounding only.
+        off = sum(np.sqrt(2.1 * max(one, 1e-14) / lam) for one in (gap, precise)) * size
+        off += bound.max() + 1e-9
         found, unsure = winners(S, off, len(p.classes), clf.multi_class)
         right = np.average(p.classes[found] == y[test], weights=w)
         said = clf.cv_results_[f"split{k}_test_score"][where]
