@@ -17,8 +17,8 @@
  * At the optimum, D is highest at r = 1. Where rounding has spoiled w, D(a) may be far below 0: the
  * best r is taken, as certificates do (pegasos_best_dual).
  *
- * A free intercept asks for sum_i a_i = 0, which rounding spoils. So a_i - c_i t is taken in place of
- * a_i, with t = 1/m sum_i a_i: it changes sums by t times those of c_i z_i and of c_i x_i, which the
+ * A free intercept asks for sum_i a_i = 0, which rounding spoils. So a_i - c_i t takes the place of
+ * a_i, with t = 1/m sum_i a_i: sums change by t times those of c_i z_i and of c_i x_i, which the
  * matrix has, and sum_i a_i^2/c_i by m t^2.
  *
  * Newton's method goes on from there, and mends what rounding has left.
