@@ -1,6 +1,7 @@
 """One class: optima against CLARABEL, certificates by NumPy, Pegasos as a textbook has it, errors."""
 
 import pickle
+from types import SimpleNamespace
 
 import clarabel
 import numpy as np
@@ -208,7 +209,10 @@ def test_random_certificates_hold(rng):
         a = (rng.uniform(-0.3, 1.3, n) * c)[None]
         w, b = rng.normal(size=(1, d)), rng.normal(size=1)
         b = rng.choice([b, problem.targets.intercepts(w @ X.T)])
-        found = _certificate.certify(rows, problem, lambda a=a: a, lambda w=w, b=b: (w, b))
+        point = SimpleNamespace(
+            model=lambda w=w, b=b: (w, b), dual=lambda a=a: a, seen=lambda: None
+        )
+        found = _certificate.certify(rows, problem, point)
         mended = _certificate.feasible(problem, a)[0]
         assert (mended >= 0).all()
         assert (mended <= c).all()

@@ -16,7 +16,6 @@ Everything is computed afresh, in double precision, from the model and from a: n
 """
 
 import functools
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,10 +24,6 @@ import numpy as np
 from pegasos import _core
 from pegasos.problems import _rows, _validate
 from pegasos.problems._problem import Problem
-
-#: What returns dual variables, and what returns coefficients and intercepts.
-Dual = Callable[[], np.ndarray]
-Model = Callable[[], tuple[np.ndarray, np.ndarray]]
 
 
 @dataclass(frozen=True)
@@ -97,23 +92,18 @@ def significant(relative_gap: np.ndarray, objective: np.ndarray, nu: float = 0.0
     return np.where(gap <= _core.ROUNDING, 0, gap / np.where(size > 0, size, 1))
 
 
-def certify(
-    rows: _core.Rows, problem: Problem, dual: Dual, model: Model, primal: np.ndarray | None = None
-) -> Certificate:
-    """The certificate of linear models, by one or two passes over the rows.
-
-    Models are asked for where they are needed: they are as large as what training keeps.
+def certify(rows: _core.Rows, problem: Problem, solver: Any) -> Certificate:
+    """The certificate of where a solver of linear problems stands, by one or two passes over rows.
 
     Parameters
     ----------
     rows : pegasos._core.Rows
     problem : pegasos.problems._problem.Problem
-    dual : callable
-        Returns dual variables of shape (n_problems, n_samples), which are made feasible first.
-    model : callable
-        Returns coefficients (n_problems, n_features) and intercepts (n_problems,).
-    primal : ndarray of shape (n_problems,), optional
-        The objectives of these models, where they are known from a pass over these rows.
+    solver : Pegasos or Linear
+        Its ``seen()`` are the objectives of its models, if it knows them from a pass over the rows;
+        else ``model()``, which is as large as what training keeps, has coefficients (n_problems,
+        n_features) and intercepts. Its ``dual()`` variables, of shape (n_problems, n_samples), are
+        made feasible first.
 
     Raises
     ------
@@ -123,11 +113,12 @@ def certify(
     settings, interleaved = problem.settings, False
     coef: Any = None
     intercept: Any = None
+    primal = solver.seen()
     if primal is None:
-        coef, intercept = model()
+        coef, intercept = solver.model()
         coef, interleaved = _rows.laid_out(rows, coef)
     squared_norm, losses, best = _core.certify(
-        rows, problem.targets, coef, intercept, dual(), problem.masses, lams=problem.lams,
+        rows, problem.targets, coef, intercept, solver.dual(), problem.masses, lams=problem.lams,
         free_intercept=settings.free_intercept, intercept_scaling=settings.constant_feature,
         interleaved=interleaved,
     )  # fmt: skip

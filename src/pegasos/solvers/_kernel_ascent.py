@@ -69,10 +69,10 @@ class KernelAscent(Linear):
     # ---- Of any model ----------------------------------------------------------------------------
 
     @staticmethod
-    def certify(
-        rows: Any, problem: Problem, dual: Any, model: Any, seen: Any
-    ) -> _certificate.Certificate:
-        certificate: _certificate.Certificate = rows.certify(problem, *model(), dual(), seen)
+    def certify(rows: Any, problem: Problem, solver: Any) -> _certificate.Certificate:
+        certificate: _certificate.Certificate = rows.certify(
+            problem, *solver.model(), solver.dual(), solver.seen()
+        )
         return certificate
 
     @staticmethod

@@ -252,7 +252,7 @@ class Linear:
 
     # ---- Of any model ----------------------------------------------------------------------------
 
-    #: The certificate of dual variables and a model, both functions, and what a solver has `seen`.
+    #: The certificate of where a solver stands.
     certify = staticmethod(_certificate.certify)
     #: Scores (n, n_problems) of rows, all or some, under coefficients and intercepts.
     scores = staticmethod(_rows.decision_function)

@@ -168,7 +168,7 @@ class Schedule:
                     found = at_work.certificate() if is_found else None
                 if check == "none":
                     return certificate
-                certificate = found or self.certify(rows)
+                certificate = found or self.kind.certify(rows, self.problem, self.solver)
                 if wanted is None or is_fixed or certificate.proved_gap.max() <= wanted:
                     return certificate
                 excess = certificate.spoiled(wanted)
@@ -418,8 +418,7 @@ class Schedule:
 
     def certify(self, rows: Any) -> _certificate.Certificate:
         """The certificate of the present model, computed from it and from the dual variables."""
-        solver = self.solver
-        return self.kind.certify(rows, self.problem, solver.dual, solver.model, solver.seen())
+        return self.kind.certify(rows, self.problem, self.solver)
 
     def standing(self, rows: Any) -> _certificate.Certificate:
         """The certificate: what a solver saw last, else computed now."""
