@@ -56,6 +56,13 @@ def columns(layout, dtype, room=N, **more):
     return _core.Columns(points(layout, dtype), values(dtype, room, N), np.full(N, -1), **more)
 
 
+def kernel_problems(layout, dtype, factor=lambda _: np.eye(N), **more):
+    """Arguments of `solve`, for kernel machines."""
+    matrix = _core.Matrix(columns(layout, dtype, **more), factor, is_positive=True)
+    targets = _core.Targets(np.ones((K, N), np.int8), np.ones(N))
+    return [matrix, targets, np.ones(N), _core.Fits(K, N, 0), np.full(K, 5)]
+
+
 def calls(layout, dtype):
     """A good call of every function of the core: its name, and its arguments."""
     rows, labels = make_rows(layout, dtype), np.ones((K, N), np.int8)
@@ -93,15 +100,14 @@ def calls(layout, dtype):
     yield "Fits", [K, N, D, _core.Fits(K, N, D).memory]
     yield "Fits.begin_at", [_core.Fits(K, N, D), np.ones((K, N)), np.ones((K, D)), np.ones(K)]
     yield "Fits.begin_at", [_core.Fits(K, N, 0), np.ones((K, N))]
+    yield "solve", kernel_problems(layout, dtype)
     yield "solve", [rows, targets, one, _core.Fits(K, N, D), np.full(K, 5)]
     # Kernels.
     yield "Pegasos.run_kernel", [
         _core.Pegasos(*pegasos(np.float64, N)), columns(layout, dtype), targets, np.zeros((K, N)),
         np.zeros((K, N)), 0, draws, watch,
     ]  # fmt: skip
-    yield "kernel_solve", [
-        columns(layout, dtype), lambda _: np.eye(N), targets, one, _core.Fits(K, N, 0), np.full(K, 5),
-    ]  # fmt: skip
+    yield "Matrix", [columns(layout, dtype), lambda _: np.eye(N)]
     x = points(layout, dtype)
     yield "kernel_values", [x, x, values(dtype, N, N), watch]
     yield "Columns", [x, values(dtype, 3, N), np.full(N, -1)]
@@ -150,23 +156,13 @@ KEYWORDS = {
     "certify": INTERCEPT | {"lams": np.full(K, 0.1)},
     "solve": INTERCEPT | {"lams": np.full(K, 0.1), "tol": 1e-3, "seed": 0, "solver": _core.AUTO},
     "Columns.certify": INTERCEPT | {"lams": np.full(K, 0.1), "ridge": 0.0, "is_positive": True},
-    "kernel_solve": INTERCEPT
-    | {
-        "lams": np.full(K, 0.1),
-        "tol": 1e-3,
-        "seed": 0,
-        "solver": _core.AUTO,
-        "is_positive": True,
-        "is_narrow": False,
-        "rank": np.inf,
-        "n_threads": 1,
-    },
+    "Matrix": {"is_positive": True},
 }
 
 
 def call(name, arguments, **more):
     keywords = KEYWORDS.get(name, {}) | more
-    if name in ("solve", "kernel_solve", "Columns.certify"):
+    if name in ("solve", "Columns.certify"):
         keywords["watch"] = _core.Watch()
     return operator.attrgetter(name)(_core)(*arguments, **keywords)
 
@@ -421,7 +417,7 @@ def test_problems_of_other_rows_are_refused(layout, dtype):
 )  # fmt: skip
 def test_problems_without_a_meaning_are_refused(layout, dtype, settings):
     for name, good in calls(layout, dtype):
-        if name in ("solve", "kernel_solve"):
+        if name == "solve":
             refused(name, good, **settings)
             refused(name, [*good[:-1], np.full(K, 2**62)])
             refused(name, [*good[:-1], np.full(K, -1)])
@@ -457,26 +453,26 @@ def test_a_bundle_has_no_more_problems_than_it_has_room_for(layout, dtype):
 
 def test_memory_of_another_kernel_machine_is_refused(dtype):
     """Its words are sizes, what is pending, counts, truths, what it is at, and rows of the round."""
-    good = dict(calls("dense", dtype))["kernel_solve"]
-    call("kernel_solve", good)
+    good = kernel_problems("dense", dtype)
+    call("solve", good)
     n_words = _core.Fits.n_bytes(N, 0) // 8
     wrong = [(0, N + 1), (1, 1), (2, 5), (3, 9), (7, -1), (8, 2**62), (10, 2), (11, 4), (12, 6)]
     wrong += [(24, 6), (25, N + 1), (25, -1), (26, 2**40), (33, 2), (36, -1), (n_words - 1, N)]
     for word, value in wrong:
-        edited = _core.Fits(K, N, 0, good[4].memory.copy())
+        edited = _core.Fits(K, N, 0, good[3].memory.copy())
         edited.memory.view(np.int64)[-1, word] = value
         if word == n_words - 1:
             edited.memory.view(np.int64)[-1, 25] = N
-        refused("kernel_solve", [*good[:4], edited, *good[5:]])
+        refused("solve", [*good[:3], edited, good[4]])
         assert not call("Fits.are_valid", [edited, np.dtype(dtype).itemsize])
 
 
 def test_kernel_problems_side_by_side_need_all_columns_and_have_the_same_bits(layout, dtype):
-    good, ends = dict(calls(layout, dtype))["kernel_solve"], []
-    refused("kernel_solve", good, n_jobs=2)
+    refused("solve", kernel_problems(layout, dtype), n_jobs=2)
+    ends = []
     for n_jobs in (1, 2):
-        good[0], good[4] = columns(layout, dtype, is_all_at_once=True), _core.Fits(K, N, 0)
-        ends.append((call("kernel_solve", good, n_jobs=n_jobs), good[4].memory))
+        good = kernel_problems(layout, dtype, is_all_at_once=True)
+        ends.append((call("solve", good, n_jobs=n_jobs), good[3].memory))
     for one, other in zip(*ends, strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -501,13 +497,12 @@ def test_an_overflow_counts_whichever_kernel_problem_ends_first(dtype):
     sys.setswitchinterval(1e-6)
     try:
         for _ in range(30):
-            arguments = [
-                columns("dense", dtype, is_all_at_once=True), lambda _: np.zeros((N, 0)), targets,
-                np.ones(N), _core.Fits(k, N, 0), np.full(k, 5),
-            ]  # fmt: skip
-            more = {"lams": np.ones(k), "n_jobs": k, "n_threads": 2}
+            all_at_once = columns("dense", dtype, is_all_at_once=True)
+            matrix = call("Matrix", [all_at_once, lambda _: np.zeros((N, 0))])
+            arguments = [matrix, targets, np.ones(N), _core.Fits(k, N, 0), np.full(k, 5)]
+            more = {"lams": np.ones(k), "n_jobs": k, "n_threads": 2 * k}
             with pytest.raises(_core.TooLargeError):
-                call("kernel_solve", arguments, **more)
+                call("solve", arguments, **more)
     finally:
         sys.setswitchinterval(before)
 
@@ -519,9 +514,8 @@ def test_neither_model_nor_dual_variables_prove_anything(layout, dtype):
 
 @pytest.mark.parametrize("wrong", [np.zeros((N - 1, 2)), np.zeros((N, 2), np.float32), None, 1 / 3])
 def test_factors_of_other_matrices_are_refused(dtype, wrong):
-    good = dict(calls("dense", dtype))["kernel_solve"]
-    good[1] = lambda _: wrong
-    refused("kernel_solve", good, solver=_core.NEWTON, tol=1e-12)
+    good = kernel_problems("dense", dtype, factor=lambda _: wrong)
+    refused("solve", good, solver=_core.NEWTON, tol=1e-12)
 
 
 def test_values_in_double_are_made_of_these_rows(layout):

@@ -64,13 +64,15 @@ class Case:
 
     def run(self, source=None, watch=None):
         source = Source.whole(self.K) if source is None else source
-        return _core.kernel_solve(
-            source.core, lambda _: np.empty((len(self.y), 0)), self.targets,
-            np.diag(self.K).astype(np.float64), self.fits, np.array([self.last_epoch]),
+        matrix = _core.Matrix(
+            source.core, lambda _: np.empty((len(self.y), 0)), is_positive=self.is_positive
+        )
+        return _core.solve(
+            matrix, self.targets, np.diag(self.K).astype(np.float64), self.fits,
+            np.array([self.last_epoch]),
             lams=np.array([LAM]), intercept_scaling=self.scaling,
             free_intercept=self.is_free, tol=self.tol, seed=3, solver=_core.ASCENT,
-            is_positive=self.is_positive, is_narrow=False, rank=np.inf,
-            watch=watch or _core.Watch(), n_threads=1,
+            watch=watch or _core.Watch(),
         )  # fmt: skip
 
     @property

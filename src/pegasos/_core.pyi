@@ -160,6 +160,13 @@ class Columns:
         exact: Points | None = ..., watch: Watch, n_threads: int = ...,
     ) -> _Table: ...  # fmt: skip
 
+@disjoint_base
+class Matrix:
+    def __init__(
+        self, columns: Columns, factor: Callable[[_Tell], _Doubles], *, is_positive: bool,
+        is_narrow: bool = ..., rank: float = ...,
+    ) -> None: ...  # fmt: skip
+
 AUTO: Final[int]
 ASCENT: Final[int]
 NEWTON: Final[int]
@@ -221,21 +228,13 @@ class Fits:
     ) -> bool: ...  # fmt: skip
 
 def solve(
-    rows: Rows, targets: Targets, norms: _Doubles, fits: Fits, max_epochs: _Ints, *,
+    over: Rows | Matrix, targets: Targets, norms: _Doubles, fits: Fits, max_epochs: _Ints, *,
     lams: _Doubles, intercept_scaling: float, free_intercept: bool, tol: float, seed: int,
     solver: int, together: bool = ..., watch: Watch, n_threads: int = ..., n_jobs: int = ...,
 ) -> _Table: ...  # fmt: skip
 
 NEWTON_MOST: Final[int]
 ROUNDING: Final[float]
-
-def kernel_solve(
-    columns: Columns, factor: Callable[[_Tell], _Doubles], targets: Targets, norms: _Doubles,
-    fits: Fits, max_epochs: _Ints, *, lams: _Doubles, intercept_scaling: float,
-    free_intercept: bool, tol: float, seed: int, solver: int, is_positive: bool, is_narrow: bool,
-    rank: float, watch: Watch, n_threads: int, n_jobs: int = ...,
-) -> _Table: ...  # fmt: skip
-
 JOINT_STATE: Final[np.dtype[np.void]]
 
 @disjoint_base

@@ -1494,6 +1494,8 @@ cdef class Work:
     cdef tuple memory
     cdef Points exact
     cdef Work inner
+    cdef Matrix matrix
+    cdef object factor  # the last one of the matrix
     cdef Closing alone
 
     @staticmethod
@@ -1554,6 +1556,32 @@ cdef class Work:
             self.watch.error = error
         return 1
 
+    cdef int tell_factor(self, pegasos_factor *factor) noexcept:
+        """Tell a factor of the matrix, which lasts as long as this, or until the next one."""
+        cdef const double[:, ::1] rows
+        cdef const double[::1] norms
+        cdef uint8_t[::1] memory, room
+        cdef Rows of_core
+        cdef int64_t n = self.columns.n_rows
+        try:
+            self.alone = self.alone or one_thread_of_blas()
+            rows = self.matrix.factor(self.watch.tell)
+            require(rows.shape[0] == n, "a factor must have n_rows rows")
+            factor.rows.n_features = rows.shape[1]
+            if rows.shape[1] == 0:
+                return 0
+            of_core = Rows(rows)
+            norms = of_core.squared_norms()
+            memory = np.empty(pegasos_kept(n, rows.shape[1]), np.uint8)
+            room = np.empty(pegasos_room(&of_core.c), np.uint8)
+            self.factor = of_core, norms, memory, room
+            factor.rows, factor.norms = of_core.c, &norms[0]
+            factor.memory, factor.room = &memory[0], &room[0]
+            return 0
+        except BaseException as error:
+            self.watch.error = error
+        return 1
+
     def __dealloc__(self):
         if self.pool is not None:  # not yet ended where there is no room for more
             self.pool.close()
@@ -1576,6 +1604,11 @@ cdef int tell_in_double(void *context, int64_t n_x, const int64_t *x, int64_t n_
                         const int64_t *z, pegasos_columns **columns) noexcept nogil:
     with gil:
         return (<Work> context).tell_in_double(n_x, x, n_z, z, columns)
+
+
+cdef int tell_factor(void *context, pegasos_factor *factor) noexcept nogil:
+    with gil:
+        return (<Work> context).tell_factor(factor)
 
 
 def kernel_values(Points x not None, Points z not None, value_t[:, :] out not None,
@@ -1756,42 +1789,23 @@ cdef class Columns:
         return table
 
 
-cdef class Factor:
-    """Who factorises a kernel matrix: ``factor(tell)`` returns (n_rows, rank), or (n_rows, 0)."""
-    cdef object source, memory
-    cdef Watch watch
-    cdef int64_t n
-    cdef Closing alone  # open from then on
+cdef class Matrix:
+    """A kernel matrix as `solve` takes it: its columns, and what factorises it.
 
-    cdef int factorise(self, pegasos_factor *factor) noexcept:
-        """Tell a factor of the matrix, which lasts as long as this, or until the next one."""
-        cdef const double[:, ::1] rows
-        cdef const double[::1] norms
-        cdef uint8_t[::1] memory, room
-        cdef Rows of_core
-        try:
-            self.alone = self.alone or one_thread_of_blas()
-            rows = self.source(self.watch.tell)
-            require(rows.shape[0] == self.n, "a factor must have n_rows rows")
-            factor.rows.n_features = rows.shape[1]
-            if rows.shape[1] == 0:
-                return 0
-            of_core = Rows(rows)
-            norms = of_core.squared_norms()
-            memory = np.empty(pegasos_kept(self.n, rows.shape[1]), np.uint8)
-            room = np.empty(pegasos_room(&of_core.c), np.uint8)
-            self.memory = of_core, norms, memory, room
-            factor.rows, factor.norms = of_core.c, &norms[0]
-            factor.memory, factor.room = &memory[0], &room[0]
-            return 0
-        except BaseException as error:
-            self.watch.error = error
-        return 1
+    ``factor(tell)`` returns a factor of shape (n_rows, rank), or (n_rows, 0), and calls `tell`, if
+    it is not None, now and then.
+    """
+    cdef pegasos_matrix c
+    cdef Columns columns
+    cdef object factor
 
-
-cdef int write_factor(void *context, pegasos_factor *factor) noexcept nogil:
-    with gil:
-        return (<Factor> context).factorise(factor)
+    def __init__(self, Columns columns not None, factor not None, *, bint is_positive,
+                 bint is_narrow=False, double rank=math.inf):
+        require(columns.c.place != NULL, "there must be places")
+        require(rank >= 0, "rank must not be negative")
+        self.columns, self.factor = columns, factor
+        self.c.is_positive, self.c.is_narrow = is_positive, is_narrow
+        self.c.rank = <int64_t> min(<double> columns.c.n_rows, rank)
 
 
 # ---- Newton's method ---------------------------------------------------------------------------
@@ -2016,147 +2030,99 @@ cdef pegasos_options options_of(double tol, int64_t solver, Watch watch) except 
     return options
 
 
-def solve(Rows rows not None, Targets targets not None, const double[::1] norms not None,
+def solve(over not None, Targets targets not None, const double[::1] norms not None,
           Fits fits not None, const int64_t[::1] max_epochs not None, *,
           const double[::1] lams not None, double intercept_scaling, bint free_intercept,
           double tol, uint64_t seed, int64_t solver, bint together=False, Watch watch not None,
           int64_t n_threads=1, int64_t n_jobs=1):
-    """Solve problems, one after the other, or `n_jobs` side by side; returns `fits.standings()`.
+    """Solve problems over `Rows` or a `Matrix`, one after the other, or `n_jobs` side by side.
 
-    There is one of `fits` for each. See ``pegasos_solve_one``. Problems of the squared error may
-    begin `together`, see ``pegasos_solve_squares``. `n_threads` share the passes of Newton's
-    method, with each of the jobs as many, which changes no bit.
+    Returns `fits.standings()`; there is one of `fits` for each. See ``pegasos_solve_one`` and
+    ``pegasos_kernel_solve_one``. Linear problems of the squared error may begin `together`, see
+    ``pegasos_solve_squares``. Columns that are computed all at once are so first; other kernel
+    machines go one after the other. `n_threads` share kernel values and passes of Newton's method,
+    with each of the jobs as many, which changes no bit.
     """
-    cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, n_problems = fits.c.shape[0], k
+    cdef Matrix matrix = over if isinstance(over, Matrix) else None
+    cdef Rows rows = None if matrix is not None else over
+    cdef Columns columns = None if matrix is None else matrix.columns
+    cdef bint is_kernel = matrix is not None
+    cdef int64_t n = columns.c.n_rows if is_kernel else rows.c.n_rows, n_problems = fits.c.shape[0]
+    cdef int64_t d = 0 if is_kernel else rows.c.n_features, k
     cdef pegasos_problem problem = problem_of(targets.c.loss, intercept_scaling, free_intercept)
-    cdef bint is_by_blas = solver != PEGASOS_ASCENT and pegasos_gains_by_blas(d)
+    cdef bint is_by_blas = solver != PEGASOS_ASCENT and (is_kernel or pegasos_gains_by_blas(d))
     cdef Closing alone = None
-    require_problem(&problem, targets, n, d, rows.c.value_bytes, fits, max_epochs, lams, norms)
-    require(not together or targets.c.loss.kind == PEGASOS_SQUARED_ERROR,
-            "only problems of the squared error begin together")
+    require_problem(&problem, targets, n, d,
+                    columns.c.value_bytes if is_kernel else rows.c.value_bytes, fits, max_epochs,
+                    lams, norms)
+    require(not together or (targets.c.loss.kind == PEGASOS_SQUARED_ERROR and not is_kernel),
+            "only linear problems of the squared error begin together")
     require(n_jobs >= 1, "n_jobs must be at least 1")
+    require(n_jobs == 1 or not is_kernel or columns.z is None or columns.c.is_all_at_once,
+            "problems side by side must have all columns at once")
     for k in range(n_problems if together else 0):
         require(lams[k] == lams[0] and max_epochs[k] == max_epochs[0],
                 "problems that begin together must have the same lam and max_epochs")
-    problem.rows = &rows.c
+    problem.rows = NULL if is_kernel else &rows.c
     problem.weights = targets.c.weights
-    if is_by_blas:
+    if n_jobs > 1 if is_kernel else is_by_blas:
         alone = one_thread_of_blas()  # here: `threading` would keep dummies of threads of jobs
 
     def solve_some(int64_t begin, int64_t end, tell, bint is_beginning=False,
                    int64_t n_shares=n_threads // n_jobs):
         cdef Watch own = Watch(tell, every=watch.c.every, by_epochs=watch.c.by_epochs)
+        cdef Work work
         cdef pegasos_problem of_one = problem
         cdef pegasos_options options = options_of(tol, solver, own)
+        cdef pegasos_matrix of_columns
         cdef pegasos_targets those
-        cdef int64_t k
+        cdef int64_t first_row = 0, k
         cdef int status = PEGASOS_DONE
-        cdef Pool pool = None
         cdef Room room
-        options.seed = seed
+        if is_kernel:
+            work = Work.of(columns.x, columns.z, own, n_shares, columns)
+            work.matrix, of_columns, of_columns.columns = matrix, matrix.c, &work.columns
+            of_columns.factor, of_columns.factor_context = tell_factor, <void *> work
+            room = Room(pegasos_kernel_work(n, columns.c.value_bytes, work.columns.n_columns))
+        else:
+            work = Work.of(None, None, own, n_shares)
+            room = Room(max(pegasos_room(&rows.c) if begin < end else 0,
+                            pegasos_squares_room(&rows.c, n_problems) if is_beginning else 0))
+        options.threads, options.seed = work.c.threads, seed
         if is_by_blas:
             options.blas = blas()
-        room = Room(max(pegasos_room(&rows.c) if begin < end else 0,
-                        pegasos_squares_room(&rows.c, n_problems) if is_beginning else 0))
-        if n_shares > 1:
-            pool = Pool(n_shares)
-            pool.start()
-            options.threads = &pool.threads
         with nogil:
             if is_beginning:
                 options.max_epochs, of_one.lam, those = max_epochs[0], lams[0], targets.of(0)
                 of_one.targets = those.values
                 status = pegasos_solve_squares(n_problems, &of_one, &options, those.labels,
                                                &norms[0], &fits.c[0, 0], room.at)
+            elif work.columns.is_all_at_once:
+                if pegasos_columns_keep(&work.columns, 1, &first_row):
+                    status = PEGASOS_STOPPED
             for k in range(begin, end if status == PEGASOS_DONE else begin):
                 options.max_epochs, of_one.lam, those = max_epochs[k], lams[k], targets.of(k)
                 of_one.targets, of_one.loss = those.values, those.loss
-                status = pegasos_solve_one(&of_one, &options, those.labels, &norms[0],
-                                           &fits.c[k, 0], room.at)
+                if is_kernel:
+                    status = pegasos_kernel_solve_one(&of_columns, &of_one, &options, those.labels,
+                                                      &norms[0], &fits.c[k, 0], room.at)
+                else:
+                    status = pegasos_solve_one(&of_one, &options, those.labels, &norms[0],
+                                               &fits.c[k, 0], room.at)
                 if status != PEGASOS_DONE:
                     break
-        if pool is not None:
-            pool.close()
-        own.answer(status)
+        work.end(status)
 
     if n_jobs == 1:
         solve_some(0, n_problems, watch.tell, together)
     else:
         if together:
             solve_some(0, 0, watch.tell, True, n_threads)
+        elif is_kernel and columns.z is not None:
+            columns.keep(np.zeros(1, np.int64), watch, n_threads)
         share([functools.partial(solve_some, k, k + 1) for k in range(n_problems)], n_jobs,
               watch.tell)
     if alone is not None:
-        alone.end()
-    return fits.standings()
-
-
-def kernel_solve(Columns columns not None, factor not None, Targets targets not None,
-                 const double[::1] norms not None, Fits fits not None,
-                 const int64_t[::1] max_epochs not None, *, const double[::1] lams not None,
-                 double intercept_scaling, bint free_intercept, double tol, uint64_t seed,
-                 int64_t solver, bint is_positive, bint is_narrow, double rank,
-                 Watch watch not None, int64_t n_threads, int64_t n_jobs=1):
-    """Solve problems of kernel machines as `solve` does; see ``pegasos_kernel_solve_one``.
-
-    Columns that are computed all at once are so first; then `n_jobs` problems may go side by side.
-    ``factor(tell)`` returns a factor of shape (n_rows, rank), or (n_rows, 0), and calls `tell`, if
-    it is not None, now and then. `n_threads` of each job share kernel values and passes, which
-    changes no bit.
-    """
-    cdef int64_t n = columns.c.n_rows, k
-    cdef pegasos_problem problem = problem_of(targets.c.loss, intercept_scaling, free_intercept)
-    cdef Closing alone = None
-    require_problem(&problem, targets, n, 0, columns.c.value_bytes, fits, max_epochs, lams, norms)
-    require(rank >= 0, "rank must not be negative")
-    require(columns.c.place != NULL, "there must be places")
-    require(n_jobs == 1 or columns.z is None or columns.c.is_all_at_once,
-            "problems side by side must have all columns at once")
-    problem.weights = targets.c.weights
-
-    def solve_some(int64_t begin, int64_t end, tell):
-        cdef Watch own = Watch(tell, every=watch.c.every, by_epochs=watch.c.by_epochs)
-        cdef Work work = Work.of(columns.x, columns.z, own, n_threads, columns)
-        cdef Factor asked = Factor()
-        cdef pegasos_matrix matrix
-        cdef pegasos_problem of_one = problem
-        cdef pegasos_options options = options_of(tol, solver, own)
-        cdef pegasos_targets those
-        cdef int64_t first_row = 0, k
-        cdef int status = PEGASOS_DONE
-        cdef Room room
-        asked.source, asked.watch, asked.n = factor, own, n
-        memset(&matrix, 0, sizeof(matrix))
-        matrix.columns, matrix.is_positive, matrix.is_narrow = &work.columns, is_positive, is_narrow
-        matrix.factor, matrix.factor_context = write_factor, <void *> asked
-        matrix.rank = <int64_t> min(<double> n, rank)
-        options.threads, options.seed = work.c.threads, seed
-        if solver != PEGASOS_ASCENT:
-            options.blas = blas()
-        room = Room(pegasos_kernel_work(n, columns.c.value_bytes, work.columns.n_columns))
-        with nogil:
-            if work.columns.is_all_at_once:
-                if pegasos_columns_keep(&work.columns, 1, &first_row):
-                    status = PEGASOS_STOPPED
-            for k in range(begin, end if status == PEGASOS_DONE else begin):
-                options.max_epochs, those = max_epochs[k], targets.of(k)
-                of_one.lam, of_one.targets, of_one.loss = lams[k], those.values, those.loss
-                status = pegasos_kernel_solve_one(&matrix, &of_one, &options, those.labels,
-                                                  &norms[0], &fits.c[k, 0], room.at)
-                if status != PEGASOS_DONE:
-                    break
-        if asked.alone is not None:
-            asked.alone.end()
-        work.end(status)
-
-    if n_jobs == 1:
-        solve_some(0, fits.c.shape[0], watch.tell)
-    else:
-        alone = one_thread_of_blas()  # here, as in `solve`
-        if columns.z is not None:
-            columns.keep(np.zeros(1, np.int64), watch, n_threads * n_jobs)
-        share([functools.partial(solve_some, k, k + 1) for k in range(fits.c.shape[0])],
-              n_jobs, watch.tell)
         alone.end()
     return fits.standings()
 

@@ -28,7 +28,6 @@ class KernelAscent(Linear):
 
     pegasos = KernelPegasos
     few = 2**17
-    _solve = staticmethod(_core.kernel_solve)
 
     def __init__(
         self, settings: Settings, n_problems: int, n_rows: int, n_features: int, seed: int
@@ -109,12 +108,15 @@ class KernelAscent(Linear):
     def insides(rows: Any, problem: Problem) -> list[Any]:
         return _insides(problem) if rows.is_divided_by(problem.labels) else [None]
 
-    def _of(self, part: Part, n_threads: int) -> tuple[Any, ...]:
+    def _of(self, part: Part, n_threads: int) -> Any:
         rows: Any = self.rows
-        if part.inside is None:
-            return rows.core, rows.factor
-        own: tuple[Any, ...] = rows.inside(self.problem.labels, part.inside, n_threads)
-        return own
+        core = rows.core, rows.factor
+        if part.inside is not None:
+            core = rows.inside(self.problem.labels, part.inside, n_threads)
+        return _core.Matrix(
+            *core, is_positive=rows.is_positive, is_narrow=rows.points.is_narrow,
+            rank=rows.points.rank,
+        )  # fmt: skip
 
     def widen(self) -> bool:
         if not self.rows.points.is_narrow:
@@ -127,7 +129,7 @@ class KernelAscent(Linear):
         self.settings, self.problem = problem.settings, problem
         self.base[:] = 0
 
-    def _options(self, method: str, n_threads: int) -> tuple[int, dict[str, Any]]:
+    def _shares(self, method: str, n_threads: int) -> tuple[int, int, bool]:
         n, rows, is_divided = len(self.base), self.rows, self._whole is None
         n_jobs, n_each = 1, n_threads
         if rows.is_small:
@@ -137,7 +139,4 @@ class KernelAscent(Linear):
                 rows.by_class(self.problem.labels)  # which all problems take theirs from
         elif is_divided:
             n_jobs, n_each = rows.side_by_side(n)
-        return n_jobs, {
-            "is_positive": rows.is_positive, "is_narrow": rows.points.is_narrow,
-            "rank": rows.points.rank, "n_threads": n_each,
-        }  # fmt: skip
+        return n_jobs, n_each if is_divided else n_each * n_jobs, False

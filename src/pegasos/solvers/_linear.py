@@ -92,7 +92,6 @@ class Linear:
 
     rows: Any = None  # until `begin`, as `problem`
     problem: Any = None
-    _solve = staticmethod(_core.solve)
 
     def __init__(
         self, settings: Settings, n_problems: int, n_rows: int, n_features: int, seed: int
@@ -325,10 +324,10 @@ class Linear:
             parts.append(part)
         return parts
 
-    def _of(self, part: Part, n_threads: int) -> tuple[Any, ...]:
+    def _of(self, part: Part, n_threads: int) -> Any:
         """The rows of a part as the core takes them; its fits are there from here on."""
         if part.inside is None:
-            return (self.rows,)
+            return self.rows
         rows, columns = self.rows.part(part.inside)
         is_same = columns is part.columns or np.array_equal(part.columns, columns)
         if part.fits is None or not is_same:
@@ -340,7 +339,7 @@ class Linear:
             new.begin(self.shape)
             # Memory that is new counts epochs anew; Ctrl-C leaves both or neither.
             _core.change(vars(part), vars(new), written=((self.base, part.problems, 0),))
-        return (rows,)
+        return rows
 
     def widen(self) -> bool:
         """Let rows be in double precision; False if they are, or may not be."""
@@ -374,11 +373,11 @@ class Linear:
         `by_epochs`: somebody wants to hear of every epoch, so that pieces of work end with it.
         """
         problem, norms, table = self.problem, self.norms, np.zeros(len(self.base), _core.STANDING)
-        n_jobs, options = self._options(method, n_threads)
+        n_jobs, n_threads, together = self._shares(method, n_threads)
         solve: Any = functools.partial(
-            self._solve, intercept_scaling=self.settings.constant_feature,
+            _core.solve, intercept_scaling=self.settings.constant_feature,
             free_intercept=self.settings.free_intercept, tol=-1.0 if tol is None else tol,
-            seed=self.seed, solver=METHODS[method], **options,
+            seed=self.seed, solver=METHODS[method], n_threads=n_threads,
         )  # fmt: skip
 
         def last(some: slice) -> Any:
@@ -386,9 +385,9 @@ class Linear:
             return np.minimum(last, 2**62 // self.shape[0] - 2)
 
         def solve_part(part: Part, tell: Callable[[], None]) -> None:
-            some, rows = part.problems, self._of(part, options["n_threads"])
+            some, over = part.problems, self._of(part, n_threads)
             table[some] = solve(
-                *rows, problem.some(some, part.inside).targets, norms[part.inside], part.fits,
+                over, problem.some(some, part.inside).targets, norms[part.inside], part.fits,
                 last(some), lams=problem.lams[some],
                 watch=_core.Watch(tell, by_epochs=by_epochs),
             )  # fmt: skip
@@ -402,26 +401,26 @@ class Linear:
                     _core.share(jobs, n_jobs, on_progress)
             else:
                 table = solve(
-                    *self._of(self.parts[0], n_threads), problem.targets, norms, self._whole,
-                    last(slice(None)), lams=problem.lams, n_jobs=n_jobs,
+                    self._of(self.parts[0], n_threads), problem.targets, norms, self._whole,
+                    last(slice(None)), lams=problem.lams, n_jobs=n_jobs, together=together,
                     watch=_core.Watch(on_progress, by_epochs=by_epochs),
                 )  # fmt: skip
         except _core.TooLargeError:
             raise _validate.overflow("float64", self.settings.lam) from None
         self._found = table
 
-    def _options(self, method: str, n_threads: int) -> tuple[int, dict[str, Any]]:
-        """How many problems are solved side by side, and what else the core is to be told."""
+    def _shares(self, method: str, n_threads: int) -> tuple[int, int, bool]:
+        """How many problems go side by side, threads of a call, and whether to begin `together`."""
         n, rows, lams = len(self.base), self.rows, self.problem.lams
         # Threads that are left over share the passes of Newton's method.
         is_long = rows.size >= _MANY and rows.seconds(_core.NEWTON) >= _LONG
         n_shares = n_threads if is_long and method != "sdca" else 1
         if self._whole is None:
-            return n_threads, {"n_threads": n_shares // n}
+            return n_threads, n_shares // n, False
         # Problems of the squared error begin together, at the optimum.
         are_equal = (lams == lams[0]).all() and np.ptp(self.base + self._earlier) == 0
         is_squared = self.settings.loss.name == "squared_error" and method != "sdca"
-        return min(n_threads, n), {"n_threads": n_shares, "together": is_squared and are_equal}
+        return min(n_threads, n), n_shares, is_squared and are_equal
 
     # ---- Saving ----------------------------------------------------------------------------------
 
