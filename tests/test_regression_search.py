@@ -151,6 +151,21 @@ def test_the_units_of_targets_change_no_score(data, kind, loss, exponent):
 
 
 @BOTH
+def test_the_automatic_C_of_huber_suit_targets_far_above_epsilon(data, kind):
+    """Its slopes are at most epsilon then, so that it is epsilon times the absolute error."""
+    X, y, _ = data
+    options = options_of(kind, cv=3, random_state=0, penalize_intercept=False)
+    small = kind(loss="huber", epsilons=[1e3], refit=False, **options).fit(X, y)
+    assert small.cv_results_["param_C"].tolist() == pytest.approx(np.geomspace(1e-4, 10, 10), 1e-5)
+    unit = 2.0**20
+    huber = kind(loss="huber", epsilons=[0.01, 0.1], **options).fit(X, unit * y)
+    absolute = kind(epsilons=[0.0], **options).fit(X, unit * y)
+    of_huber, of_absolute = (np.unique(s.cv_results_["param_C"]) for s in (huber, absolute))
+    np.testing.assert_allclose(0.1 * of_huber, of_absolute, rtol=1e-5)
+    assert huber.best_score_ == pytest.approx(absolute.best_score_, abs=0.03)
+
+
+@BOTH
 def test_splitters_groups_and_scorers(data, kind):
     X, y, c = data
     groups = np.arange(90) // 9

@@ -247,8 +247,9 @@ class _Search(BaseEstimator):
             folds = _folds.read(self.cv, X, data, groups, balance)
             of_rows = data.X, sparse.csr_array(data.y) if data.is_sparse else data.y, sample_weight
         estimator.__dict__.update(data.seen)
-        name, values, lams = self._lams(data)
-        axes = {**self._other_axes(data.X, sample_weight), name: values}
+        axes = self._other_axes(data.X, sample_weight)
+        name, values, lams = self._lams(data, axes.get("epsilon"))
+        axes[name] = values
         if self.n_steps is not None:
             axes["n_steps"] = np.atleast_1d(self.n_steps)
         # By default, scores weigh rows as training does: else they would choose the λ that heed
@@ -301,15 +302,22 @@ class _Search(BaseEstimator):
     def _balance(self, data: Data, sample_weight: np.ndarray | None, times: np.ndarray) -> Any:
         """See `_folds.read`."""
 
-    def _lams(self, data: Data) -> tuple[str, np.ndarray, np.ndarray]:
-        """ "C" or "lam", its values to try, and the λ of these."""
+    def _lams(self, data: Data, epsilons: Any) -> tuple[str, np.ndarray, np.ndarray]:
+        """ "C" or "lam", its values to try, and the λ of these.
+
+        1/C times the weights w is a mean of c_i l'(u_i) x_i, so the automatic C are those of rows
+        whose errors u, and so slopes l', have the size of y. C has the units of y over l'(u):
+        "epsilon_insensitive" has slopes of 1, "huber" of epsilon at most, others of u.
+        """
         mass = data.mass
         name = "C" if self.lams is None else "lam"
         values = self.Cs if self.lams is None else self.lams
         if values is None or isinstance(values, Integral):
             values = np.geomspace(*_LEAST_AND_MOST_C, _N_CS if values is None else values)
             if data.units is not None and self.loss == "epsilon_insensitive":
-                values = values * max(data.units)  # C has the units of targets
+                values = values * max(data.units)
+            elif data.units is not None and self.loss == "huber":
+                values = values * max(1.0, max(data.units) / max(epsilons))
             if name == "lam":
                 values = [lam_of(C, mass) for C in values]
             values = [_short(value) for value in values]
@@ -756,6 +764,7 @@ class PegasosRegressorCV(_OfRegressors, _Linear, Targets, Search):
     Cs, lams : int or list of float, default=None
         As in `PegasosClassifierCV`. But with the loss "epsilon_insensitive", whose best C grows
         with y, the automatic C are multiplied by a power of two near the standard deviation of y.
+        With "huber", they are multiplied by that power over the largest epsilon, if it is larger.
     epsilons : list of float, default=None
         The epsilon of the loss to try, in the units of y; None stands for 0.1 alone.
         ``loss="squared_error"`` has none: then one of them is tried, and changes nothing.
