@@ -108,6 +108,7 @@ class Together:
     """Folds that can be trained as one set, since they give every row the same weight."""
 
     numbers: list[int]  # which of all folds these are
+    tests: list[np.ndarray]  # their rows to score
     labels: np.ndarray  # (n_folds, n_problems, n_samples); 0 leaves a row out
     weights: np.ndarray | None
     values: np.ndarray | None  # targets (n_problems, n_samples), which all folds share
@@ -126,7 +127,8 @@ def together(folds: list[Fold], numbers: Sequence[int], data: Data) -> Generator
         groups.setdefault(id(folds[k].weights), []).append(k)
     for some in groups.values():
         labels = np.stack([data.columns * folds[k].learns for k in some])
-        yield Together(some, labels, folds[some[0]].weights, data.values, len(groups) == 1)
+        tests, weights = [folds[k].test for k in some], folds[some[0]].weights
+        yield Together(some, tests, labels, weights, data.values, len(groups) == 1)
 
 
 class Scoring:

@@ -43,43 +43,41 @@ _SECONDS_OF_REGRESSORS = 0.03
 _SURELY = 4
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(frozen=True)
 class Machines:
     """What trains machines over one set of rows, or one kernel matrix, and what scores them."""
 
-    outer: tuple[int, ...]  # the place in the axes that rows and kernels depend on
-    rows: Any
-    is_linear: bool
-    schedule: Callable[..., Schedule]  # of settings, the number of problems and a seed
-    # Of the numbers of folds and a model that has as many problems for each of them, one fold after
-    # the other: the scores of each fold's test rows.
-    scores: Callable[..., list[np.ndarray]]
-    tests: Any = None  # rows that folds are tested on, of kernel machines
-    narrow: Any = None  # makes the same over rows in single precision, if they are linear
-    where: tuple[int, ...] = ()  # the place in all outer axes, of what is trained now
+    kind: type[Linear]
+    X: Any
+    rows: Any  # X as the schedule takes it; of kernel machines a `ColumnCache`
+    dtype: Any
 
+    @property
+    def is_linear(self) -> bool:
+        """Whether they have no kernel."""
+        return self.kind is Linear
 
-def linear_machines(X: Any, rows: Any, dtype: Any, tests: list[np.ndarray]) -> Machines:
-    """Linear machines over `rows`, which are those of X."""
+    def schedule(self, settings: Settings, n_problems: int, seed: int) -> Schedule:
+        """A schedule that begins."""
+        return Schedule(self.kind, settings, n_problems, self.rows.shape[1], self.dtype, seed)
 
-    def narrow() -> Machines:
+    def scores(
+        self, tests: list[np.ndarray], coef: np.ndarray, intercept: np.ndarray
+    ) -> list[np.ndarray]:
+        """Scores of the test rows of folds, whose problems, as many of each, `coef` has in turn."""
+        if self.is_linear:
+            return _rows.scores_of_groups(self.rows, coef, intercept, tests)
+        n = len(tests)
+        of_folds = zip(tests, np.split(coef, n), np.split(intercept, n), strict=True)
+        return [self.rows.scores_of(own, None)[:, test].T + b for test, own, b in of_folds]
+
+    def narrowed(self) -> "Machines":
+        """Linear machines over sparse rows in single precision, if that tells rows apart."""
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            if not (rows.value_bytes == 8 and rows.is_sparse and _rows.survives_rounding(X)):
-                return linear_machines(X, rows, dtype, tests)
-            return linear_machines(X, _rows.narrowed(rows), np.float32, tests)
-
-    return Machines(
-        outer=(),
-        rows=rows,
-        is_linear=True,
-        schedule=lambda settings, n, seed: Schedule(
-            Linear, settings, n, rows.shape[1], dtype, seed
-        ),
-        scores=lambda numbers, coef, intercept: _rows.scores_of_groups(
-            rows, coef, intercept, [tests[k] for k in numbers]
-        ),
-        narrow=narrow,
-    )
+            is_wide = self.rows.value_bytes == 8 and self.rows.is_sparse
+            if not (is_wide and _rows.survives_rounding(self.X)):
+                return self
+            return dataclasses.replace(self, rows=_rows.narrowed(self.rows), dtype=np.float32)
 
 
 class Grid:
@@ -193,6 +191,7 @@ class Training:
 
     search: Any  # has the parameters
     machines: Machines
+    where: tuple[int, ...]  # the place in the axes before that of λ
     folds: _folds.Together
     points: list[Settings]  # one for each λ
     steps: Any  # every T, or None
@@ -264,9 +263,8 @@ class Training:
         within a standard error of the best score, while this raises the best score by more than
         half a standard error.
         """
-        where, grid, numbers = self.machines.where, self.grid, self.folds.numbers
-        wide = self.machines
-        self.machines = dataclasses.replace(wide.narrow(), where=where)
+        where, grid, numbers, wide = self.where, self.grid, self.folds.numbers, self.machines
+        self.machines = wide.narrowed()
         rows, has_targets = self.machines.rows, self.folds.values is not None
         n_bundles = -(-len(numbers) * self.n_problems // _pegasos.lanes(rows))
         each = _PASSES * n_bundles * len(self.points) * _rows.seconds_a_pass(rows)
@@ -329,16 +327,18 @@ class Training:
                     coef, intercept = pegasos.model()
                     for k in np.unique(fold):
                         inside, number = np.flatnonzero(fold == k), folds.numbers[k]
-                        (scores,) = machines.scores([number], coef[inside], intercept[inside])
+                        (scores,) = machines.scores(
+                            [folds.tests[k]], coef[inside], intercept[inside]
+                        )
                         # Scorers may not like numbers that are not finite.
                         _validate.no_overflow(least.lam, scores, dtype=pegasos.weights.dtype)
                         for p in np.unique(place[inside]):
-                            where, here = (*machines.where, p, *of_steps), place[inside] == p
+                            where, here = (*self.where, p, *of_steps), place[inside] == p
                             grid.epochs[where] = epochs or 0
                             grid.add(where, number, column[inside][here], scores[:, here])
                     each = (time.perf_counter() - began) / len(some)
                     for p in place:
-                        grid.seconds[(*machines.where, p, *of_steps)] += each
+                        grid.seconds[(*self.where, p, *of_steps)] += each
 
     def _sweep(self, places: np.ndarray, epochs: int) -> None:
         """Make epochs of dual ascent in bundles, from the largest λ of `places` to the smallest.
@@ -376,20 +376,19 @@ class Training:
                 path.run(of_training[place, column], number * epochs, _core.Watch(tell))
                 coef, factor, intercept = path.model()
                 for k in np.unique(fold):
-                    of_fold = folds.numbers[k]
-                    scores = machines.scores([of_fold], coef, np.zeros(size))[0]
+                    (scores,) = machines.scores([folds.tests[k]], coef, np.zeros(size))
                     for p in order[first : first + n_turns]:
                         here = np.flatnonzero((fold == k) & (place == p) & is_left)
                         of_place = factor[here] * scores[:, here] + intercept[here]
                         finite(of_place)
-                        of_machines.append((p, of_fold, column[here], of_place))
+                        of_machines.append((p, folds.numbers[k], column[here], of_place))
                 found.append((time.perf_counter() - began, of_machines))
 
         def take() -> None:  # in the thread that called: scorers of users' may not want others
             while found:
                 seconds, of_machines = found.popleft()
                 for place, *of_fold in of_machines:
-                    where = (*machines.where, place)
+                    where = (*self.where, place)
                     grid.epochs[where] = epochs
                     grid.seconds[where] += seconds / len(of_machines)
                     grid.add(where, *of_fold)
@@ -438,8 +437,8 @@ class Training:
         fold, column = np.divmod(members, self.n_problems)
         places = np.arange(len(self.lams))[places]
         places = places[np.argsort(-self.lams[places])]
-        for place in places[~grid.dropped[machines.where][places]]:
-            point, began, where = self.points[place], time.perf_counter(), (*machines.where, place)
+        for place in places[~grid.dropped[self.where][places]]:
+            point, began, where = self.points[place], time.perf_counter(), (*self.where, place)
             if schedule is None or tol is None:
                 schedule = machines.schedule(point.some(column), len(members), self.seed)
                 schedule.set_rows(*folds.problems(fold, column))
@@ -462,10 +461,10 @@ class Training:
         )  # fmt: skip
         (coef, intercept), known = schedule.model(), schedule.solver.scores_of_model()
         if known is None:
-            scores = machines.scores(folds.numbers, coef, intercept)
+            scores = machines.scores(folds.tests, coef, intercept)
         else:
-            of_folds = zip(folds.numbers, np.split(known, self.n_folds), strict=True)
-            scores = [of[:, machines.tests[number]].T for number, of in of_folds]
+            of_folds = zip(folds.tests, np.split(known, self.n_folds), strict=True)
+            scores = [of_fold[:, test].T for test, of_fold in of_folds]
         for number, of_fold in zip(folds.numbers, scores, strict=True):
             _validate.no_overflow(self.points[where[-1]].lam, of_fold)
             grid.add(where, number, range(self.n_problems), of_fold)
@@ -475,17 +474,19 @@ class Training:
         """Train the joint problem of each fold and λ, a fit of its own, for `epochs` at most."""
         machines, rows, search = self.machines, self.machines.rows, self.search
         cost = _validate.cost(search.cost, np.arange(max(self.n_problems, 2)))
-        of_folds = list(zip(self.folds.numbers, self.folds.labels, strict=True))
-        for (place, point), (number, labels) in itertools.product(enumerate(self.points), of_folds):
+        folds = self.folds
+        of_folds = list(zip(folds.numbers, folds.labels, folds.tests, strict=True))
+        of_points = itertools.product(enumerate(self.points), of_folds)
+        for (place, point), (number, labels, test) in of_points:
             joint = Joint(point, cost, rows.shape[1], f"f{rows.value_bytes}", self.seed)
-            joint.set_rows(labels, self.folds.weights, None)
+            joint.set_rows(labels, folds.weights, None)
             for n_steps, of_steps in self.plans:
-                where, began = (*machines.where, place, *of_steps), time.perf_counter()
+                where, began = (*self.where, place, *of_steps), time.perf_counter()
                 certificate = joint.train(
                     rows, solver=search.solver, n_steps=n_steps, max_iter=epochs, tol=tol
                 )
                 joint = joint.ended()
-                (scores,) = machines.scores([number], *joint.model())
+                (scores,) = machines.scores([test], *joint.model())
                 _validate.no_overflow(point.lam, scores, dtype=joint.dtype)
                 self.grid.add(where, number, range(len(labels)), scores)
                 self._note(self.grid, where, began, certificate, joint.n_iter)

@@ -35,7 +35,7 @@ from pegasos.problems import _rows, _validate
 from pegasos.problems._losses import with_probabilities
 from pegasos.solvers import _blocks
 from pegasos.solvers._kernel_ascent import KernelAscent
-from pegasos.solvers._schedule import Schedule
+from pegasos.solvers._linear import Linear
 
 # The automatic grid of C: how many, and from where to where.
 _N_CS, _LEAST_AND_MOST_C = 10, (1e-4, 10.0)
@@ -266,14 +266,14 @@ class _Search(BaseEstimator):
         for numbers in (first, *rest):
             if numbers is not first:
                 grid.drop(first, task.scoring.sizes())
-            for machines in self._machines(task):
+            for outer, machines in self._machines(task):
                 for where, machine in self._variants(task.estimator, task.axes):
-                    machines.where = machines.outer + where
                     points = [machine._settings_for(lam, task.data) for lam in task.lams]
                     for together in _folds.together(task.folds, numbers, task.data):
                         _grid.Training(
-                            self, machines, together, points, task.axes.get("n_steps"),
-                            PegasosEstimator._seed(self), n_threads, grid, early,
+                            self, machines, outer + where, together, points,
+                            task.axes.get("n_steps"), task.estimator._seed(), n_threads, grid,
+                            early,
                         ).run()  # fmt: skip
 
     def _estimator(self) -> Any:
@@ -289,8 +289,8 @@ class _Search(BaseEstimator):
         """Estimators for each place in the axes that change no rows and no kernel."""
         yield (), estimator
 
-    def _machines(self, task: _Task) -> Iterator[_grid.Machines]:
-        """Machines for each place in the other axes."""
+    def _machines(self, task: _Task) -> Iterator[tuple[tuple[int, ...], _grid.Machines]]:
+        """Machines for each place in the axes that rows or kernels depend on, with the place."""
         raise NotImplementedError
 
     def _plain_score(
@@ -525,9 +525,8 @@ class _OfRegressors(CommonMixin, RegressorMixin, _Search):
 class _Linear(_Search):
     """Searches over linear machines."""
 
-    def _machines(self, task: _Task) -> Iterator[_grid.Machines]:
-        rows, dtype = _validate.rows(task.data.X, checked=True)
-        yield _grid.linear_machines(task.data.X, rows, dtype, [fold.test for fold in task.folds])
+    def _machines(self, task: _Task) -> Iterator[tuple[tuple[int, ...], _grid.Machines]]:
+        yield (), _grid.Machines(Linear, task.data.X, *_validate.rows(task.data.X, checked=True))
 
 
 class _Kernel(_Search):
@@ -548,8 +547,8 @@ class _Kernel(_Search):
         gammas = [_short(factor * scale) for factor in _OF_SCALE]
         return {"gamma": [gamma for gamma in gammas if 0 < gamma < np.inf]}
 
-    def _machines(self, task: _Task) -> Iterator[_grid.Machines]:
-        X, tests = task.data.X, [fold.test for fold in task.folds]
+    def _machines(self, task: _Task) -> Iterator[tuple[tuple[int, ...], _grid.Machines]]:
+        X = task.data.X
         for g, gamma in enumerate(task.axes["gamma"]):
             estimator = self._estimator().set_params(gamma=gamma)
             kernel = estimator._make_kernel(X, task.sample_weight, continuing=False)
@@ -557,30 +556,9 @@ class _Kernel(_Search):
             points = kernel.points_among_themselves(rows)
             # Folds of a class share most columns: two of them are hardly more than one problem.
             cache = kernels.ColumnCache(
-                points, float(self.cache_size), estimator._n_threads(), n_problems=len(tests)
+                points, float(self.cache_size), estimator._n_threads(), n_problems=len(task.folds)
             )
-
-            def scores(
-                numbers: list[int], coef: np.ndarray, intercept: np.ndarray, cache: Any = cache
-            ) -> list[np.ndarray]:
-                found, n = [], len(numbers)
-                models = zip(numbers, np.split(coef, n), np.split(intercept, n), strict=True)
-                for k, of_fold, b in models:
-                    support = np.flatnonzero(of_fold.any(axis=0))
-                    pushed = cache.push(of_fold[:, support], support)[:, tests[k]]
-                    found.append((pushed + b[:, None]).T)
-                return found
-
-            yield _grid.Machines(
-                outer=(g,),
-                rows=cache,
-                is_linear=False,
-                schedule=lambda settings, n, seed: Schedule(
-                    KernelAscent, settings, n, X.shape[0], np.float64, seed
-                ),
-                scores=scores,
-                tests=tests,
-            )
+            yield (g,), _grid.Machines(KernelAscent, X, cache, np.float64)
 
 
 @parameters
