@@ -57,7 +57,8 @@ class Data:
     X: Any  # checked: an array or a CSR matrix
     y: np.ndarray
     seen: dict[str, Any]  # `n_features_in_` and, if X has them, `feature_names_in_`
-    weights: np.ndarray | None  # sample weight times class weight
+    sample_weight: np.ndarray | None = None
+    weights: np.ndarray | None = None  # sample weight times class weight
     columns: np.ndarray
     mass: float
     # Of classifiers: the distinct labels, and each row's number among them. If y has several
@@ -301,11 +302,11 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         continuing = self.warm_start and hasattr(self, "_state")
         data = self._read(X, y, sample_weight, continuing=continuing)
         self._check_data(data)
-        schedule = self._schedule_of(data, sample_weight, continuing=continuing)
+        schedule = self._schedule_of(data, continuing=continuing)
         schedule.set_rows(data.columns, data.weights, data.values)
         return schedule, data
 
-    def _schedule_of(self, data: Data, sample_weight: Any, *, continuing: bool) -> Schedule:
+    def _schedule_of(self, data: Data, *, continuing: bool) -> Schedule:
         """The schedule of a fit that begins or goes on."""
         raise NotImplementedError
 

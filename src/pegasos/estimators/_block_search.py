@@ -51,10 +51,12 @@ class BlockFolds:
                 self.n_inside[k] -= inside.sum(axis=1)
         if (self.n_inside <= 0).any():
             raise ValueError("cv: a fold leaves no row of weight to learn from")
-        self.sample_weight = _concatenated(sample_weights)
         whole = np.concatenate(y)
         codes = None if data.classes is None else np.searchsorted(data.classes, whole)
-        self.data = dataclasses.replace(data, y=whole, codes=codes, weights=_concatenated(weights))
+        self.data = dataclasses.replace(
+            data, y=whole, codes=codes, sample_weight=_concatenated(sample_weights),
+            weights=_concatenated(weights),
+        )  # fmt: skip
         nothing = np.zeros(0, bool)
         self.folds = [Fold(nothing, None, np.arange(k, n, n_folds)) for k in range(n_folds)]
 

@@ -235,6 +235,7 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
         if y.dtype.kind not in "biu" or are_many:
             _validate.no_boxes(y)
             check_classification_targets(y)
+        sample_weight = _validate.sample_weight(sample_weight, len(codes))
         weights = self._row_weights(sample_weight, codes, classes)
         of_problems = codes, len(classes), scheme, weights
         return Data(
@@ -243,6 +244,7 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
             seen=twin._seen(),
             classes=classes,
             codes=codes,
+            sample_weight=sample_weight,
             weights=weights,
             columns=_problems.label_columns(*of_problems),
             mass=_problems.mass(*of_problems),
@@ -289,10 +291,9 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
         return data, targets, columns @ of_classes, columns @ inside
 
     def _row_weights(
-        self, sample_weight: Any, codes: np.ndarray, classes: np.ndarray
+        self, weights: np.ndarray | None, codes: np.ndarray, classes: np.ndarray
     ) -> np.ndarray | None:
-        """Sample weight times class weight, or None if both are one."""
-        weights = _validate.sample_weight(sample_weight, len(codes))
+        """Sample weights times class weights, or None if both are one."""
         if self.class_weight is None:
             return weights
         if codes.ndim == 2:

@@ -160,10 +160,9 @@ class KernelMachine(PegasosEstimator):
         n_problems, n_rows = data.columns.shape
         return Schedule(self._kind, settings, n_problems, n_rows, np.float64, seed)
 
-    def _schedule_of(self, data: Data, sample_weight: Any, *, continuing: bool) -> Schedule:
+    def _schedule_of(self, data: Data, *, continuing: bool) -> Schedule:
         X, columns = data.X, data.columns
-        weights = _validate.sample_weight(sample_weight, X.shape[0])
-        data.kernel = self._make_kernel(X, weights, continuing)
+        data.kernel = self._make_kernel(X, data.sample_weight, continuing)
         settings = self._settings_of(data, continuing=continuing)
         if not continuing:
             return self._begin(settings, data, X.dtype, self._seed())

@@ -114,7 +114,7 @@ class LinearMachine(PegasosEstimator):
         data.rows = blocks
         return schedule, data
 
-    def _schedule_of(self, data: Data, sample_weight: Any, *, continuing: bool) -> Schedule:
+    def _schedule_of(self, data: Data, *, continuing: bool) -> Schedule:
         rows, dtype = _validate.rows(data.X, checked=True)
         data.rows = rows
         if not continuing:

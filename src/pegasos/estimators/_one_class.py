@@ -120,6 +120,7 @@ class OneClass(CommonMixin, OutlierMixin, PegasosEstimator):
             X=X,
             y=columns[0],
             seen=twin._seen(),
+            sample_weight=weights,
             weights=weights,
             columns=columns,
             mass=float(n if weights is None else weights.sum()),
@@ -251,7 +252,7 @@ class PegasosOneClass(OneClass, LinearMachine, Machine):
     def _read_blocks(self, blocks: Blocks, *, continuing: bool) -> tuple[Data, Any, Any, Any]:
         """See `LinearMachine`."""
         data = Data(
-            X=blocks, y=np.ones(1), seen={"n_features_in_": blocks.shape[1]}, weights=None,
+            X=blocks, y=np.ones(1), seen={"n_features_in_": blocks.shape[1]},
             columns=np.ones((1, 1), np.int8), mass=blocks.mass,
             units=self._fitted["units"] if continuing else None,
         )  # fmt: skip

@@ -70,6 +70,7 @@ class Regressor(ScoreMixin, RegressorMixin, PegasosEstimator):
             X=X,
             y=y,
             seen=twin._seen(),
+            sample_weight=weights,
             weights=weights,
             columns=columns,
             mass=float(X.shape[0] if weights is None else weights.sum()),
@@ -95,8 +96,8 @@ class Regressor(ScoreMixin, RegressorMixin, PegasosEstimator):
 
         data = Data(
             X=blocks, y=y if blocks.n_outputs else y[:, 0],
-            seen={"n_features_in_": blocks.shape[1]}, weights=None,
-            columns=columns, mass=blocks.mass, values=values, units=units,
+            seen={"n_features_in_": blocks.shape[1]}, columns=columns, mass=blocks.mass,
+            values=values, units=units,
         )  # fmt: skip
         return data, targets, np.full(n_outputs, blocks.mass), np.full(n_outputs, blocks.n_inside)
 

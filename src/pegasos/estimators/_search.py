@@ -61,7 +61,6 @@ class _Task:
 
     estimator: Any  # with no value of what is searched
     data: Data
-    sample_weight: Any
     folds: list[Any]
     on_disk: BlockFolds | None  # of rows that are larger than memory
     of_rows: tuple[Any, ...]  # what `fit` of the best estimator is given
@@ -233,7 +232,7 @@ class _Search(BaseEstimator):
                 _parameters.check_blocks(self)
                 read = estimator._read_blocks(X, continuing=False)
                 on_disk = BlockFolds(X, read, self.cv)
-                data, sample_weight, folds = on_disk.data, on_disk.sample_weight, on_disk.folds
+                data, folds = on_disk.data, on_disk.folds
         if on_disk is None:
             if y is None:
                 raise ValueError(
@@ -242,22 +241,21 @@ class _Search(BaseEstimator):
                 )
             data = estimator._read(X, y, sample_weight, continuing=False)
             estimator._check_data(data)
-            sample_weight = _validate.sample_weight(sample_weight, data.X.shape[0])
-            balance = functools.partial(self._balance, data, sample_weight)
-            folds = _folds.read(self.cv, X, data, groups, balance)
-            of_rows = data.X, sparse.csr_array(data.y) if data.is_sparse else data.y, sample_weight
+            folds = _folds.read(self.cv, X, data, groups, functools.partial(self._balance, data))
+            y = sparse.csr_array(data.y) if data.is_sparse else data.y
+            of_rows = data.X, y, data.sample_weight
         estimator.__dict__.update(data.seen)
-        axes = self._other_axes(data.X, sample_weight)
+        axes = self._other_axes(data)
         name, values, lams = self._lams(data, axes.get("epsilon"))
         axes[name] = values
         if self.n_steps is not None:
             axes["n_steps"] = np.atleast_1d(self.n_steps)
         # By default, scores weigh rows as training does: else they would choose the λ that heed
         # weights least. Scorers of scikit-learn are given what they are given everywhere.
-        weights = data.weights if self.scoring is None else sample_weight
+        weights = data.weights if self.scoring is None else data.sample_weight
         plain = functools.partial(self._plain_score, data)
         scoring = _folds.Scoring(self.scoring, X, data, weights, folds, plain)
-        return _Task(estimator, data, sample_weight, folds, on_disk, of_rows, axes, lams, scoring)
+        return _Task(estimator, data, folds, on_disk, of_rows, axes, lams, scoring)
 
     def _train(self, task: _Task, grid: _grid.Grid, early: _grid.Grid) -> None:
         """Train machines at all points over rows in memory."""
@@ -281,7 +279,7 @@ class _Search(BaseEstimator):
         names = set(inspect.signature(self._best).parameters) & set(self.get_params()) - {"n_steps"}
         return self._best(**{name: getattr(self, name) for name in names})
 
-    def _other_axes(self, X: Any, sample_weight: Any) -> dict[str, Any]:
+    def _other_axes(self, data: Data) -> dict[str, Any]:
         """What is searched beside λ and T, outermost first."""
         return {}
 
@@ -299,7 +297,7 @@ class _Search(BaseEstimator):
         """The score of rows number `test` where `scoring` is None."""
         raise NotImplementedError
 
-    def _balance(self, data: Data, sample_weight: np.ndarray | None, times: np.ndarray) -> Any:
+    def _balance(self, data: Data, times: np.ndarray) -> Any:
         """See `_folds.read`."""
 
     def _lams(self, data: Data, epsilons: Any) -> tuple[str, np.ndarray, np.ndarray]:
@@ -482,10 +480,10 @@ class _OfClassifiers(CommonMixin, ClassifierMixin, _Search):
             is_right = _problems.winners(of_classes) == data.codes[test]
         return float(np.average(is_right, weights=weights))
 
-    def _balance(self, data: Data, sample_weight: np.ndarray | None, times: np.ndarray) -> Any:
+    def _balance(self, data: Data, times: np.ndarray) -> Any:
         if self.class_weight != "balanced":
             return None
-        weights = np.ones(len(times)) if sample_weight is None else sample_weight
+        weights = np.ones(len(times)) if data.sample_weight is None else data.sample_weight
         of_all, of_fold = (np.bincount(data.codes, w) for w in (weights, times * weights))
         ratios = of_all / np.where(of_fold > 0, of_fold, np.inf)
         ratios /= ratios.max()
@@ -498,10 +496,10 @@ class _OfRegressors(CommonMixin, RegressorMixin, _Search):
 
     score = _Search.score
 
-    def _other_axes(self, X: Any, sample_weight: Any) -> dict[str, Any]:
+    def _other_axes(self, data: Data) -> dict[str, Any]:
         epsilons = [_EPSILON] if self.epsilons is None else np.asarray(self.epsilons, float)
         n_tried = 1 if self.loss == "squared_error" else len(epsilons)
-        return super()._other_axes(X, sample_weight) | {"epsilon": epsilons[:n_tried]}
+        return super()._other_axes(data) | {"epsilon": epsilons[:n_tried]}
 
     def _variants(self, estimator: Any, axes: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
         for e, epsilon in enumerate(axes["epsilon"]):
@@ -537,13 +535,13 @@ class _Kernel(_Search):
         """Whether the search decides how well machines are trained."""
         return isinstance(self.cv_effort, str) and self.n_steps is None
 
-    def _other_axes(self, X: Any, sample_weight: Any) -> dict[str, Any]:
+    def _other_axes(self, data: Data) -> dict[str, Any]:
         if self.gammas is not None:
             return {"gamma": list(self.gammas)}
         kind = kernels.kind(self.kernel)
         if "gamma" not in kind.uses:
             return {"gamma": ["scale"]}
-        scale = kind.gamma_of("scale", X, sample_weight)
+        scale = kind.gamma_of("scale", data.X, data.sample_weight)
         gammas = [_short(factor * scale) for factor in _OF_SCALE]
         return {"gamma": [gamma for gamma in gammas if 0 < gamma < np.inf]}
 
@@ -551,7 +549,7 @@ class _Kernel(_Search):
         X = task.data.X
         for g, gamma in enumerate(task.axes["gamma"]):
             estimator = self._estimator().set_params(gamma=gamma)
-            kernel = estimator._make_kernel(X, task.sample_weight, continuing=False)
+            kernel = estimator._make_kernel(X, task.data.sample_weight, continuing=False)
             rows = _narrowed(X, kernel) if self._is_automatic else X
             points = kernel.points_among_themselves(rows)
             # Folds of a class share most columns: two of them are hardly more than one problem.
