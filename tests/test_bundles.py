@@ -223,7 +223,11 @@ def fit_of(estimator):
     """The solver at work in an estimator that a warm start would go on with."""
     of_weights = estimator._state["weights"]
     new = Schedule(
-        Linear, estimator._settings(estimator.lam_), *of_weights.shape, of_weights.dtype, 0
+        Linear,
+        estimator._settings_for(estimator.lam_, None),
+        *of_weights.shape,
+        of_weights.dtype,
+        0,
     )
     return new.restore(estimator._state).solver
 

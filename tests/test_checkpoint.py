@@ -342,7 +342,7 @@ def test_an_intercept_that_is_not_fitted_stays_zero(rng, solver, n_iter, name):
     if name == "problems":
         clf._state["problems"]["constant_weight"] = 3
     else:
-        new = Schedule(_linear.Linear, clf._settings(clf.lam_), 1, 4, X.dtype, 0)
+        new = Schedule(_linear.Linear, clf._settings_for(clf.lam_, None), 1, 4, X.dtype, 0)
         finisher = new.restore(clf._state).solver
         fits = finisher.parts[0].fits
         fits.begin_at(finisher.a.copy(), finisher.coef.copy(), -np.ones(1))

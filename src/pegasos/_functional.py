@@ -19,7 +19,7 @@ from pegasos.io._progress import Progress
 from pegasos.problems import _columns as _problems
 from pegasos.problems import _losses, _units, _validate
 from pegasos.problems._certificate import Certificate
-from pegasos.problems._settings import Settings
+from pegasos.problems._settings import settings_of
 from pegasos.solvers import _warnings
 from pegasos.solvers._linear import Linear
 from pegasos.solvers._schedule import Schedule
@@ -146,20 +146,11 @@ def fit(
     >>> print(model.coef.round(3), model.intercept.round(3))
     [[ 2. -1.]] [1.]
     """
-    of_settings: dict[str, Any] = {
-        "batch_size": batch_size, "sampling": sampling, "project": project, "average": average,
-        "fit_intercept": fit_intercept, "penalize_intercept": penalize_intercept,
-        "intercept_scaling": intercept_scaling,
-    }  # fmt: skip
-    given = SimpleNamespace(
-        lam=lam, solver=solver, tol=tol, max_iter=max_iter, n_steps=n_steps, order=order, loss=loss,
-        epsilon=epsilon, multi_class=multi_class, n_jobs=n_jobs, random_state=random_state,
-        verbose=verbose, **of_settings,
-    )  # fmt: skip
+    given = SimpleNamespace(**locals())
     known = functools.partial(_validate.choice, allowed=(*_losses.LOSSES, *_losses.TARGET_LOSSES))
     _parameters.check(given, lam=_validate.lam, loss=known, n_jobs=_validate.integer)
     plan = _parameters.plan(given)
-    settings = Settings(lam, _losses.named(loss, float(epsilon)), **of_settings)
+    settings = settings_of(given, lam, loss=_losses.named(loss, float(epsilon)))
     seed = _validate.seed(random_state)
     rows, dtype = _validate.rows(X)
     n_samples, n_features = rows.shape

@@ -24,7 +24,7 @@ from pegasos.io._blocks import Blocks
 from pegasos.io._checkpoint import CheckpointDue
 from pegasos.io._progress import Progress
 from pegasos.problems import _certificate, _columns, _validate
-from pegasos.problems._settings import CHOSEN, Settings
+from pegasos.problems._settings import Settings, settings_of
 from pegasos.solvers import _state, _warnings
 from pegasos.solvers._linear import Linear
 from pegasos.solvers._schedule import Schedule
@@ -345,7 +345,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
 
     def _settings_for(self, lam: float, data: Data) -> Settings:
         """What all problems share, given the λ that users have."""
-        return self._settings(lam)
+        return settings_of(self, lam)
 
     def _tell_of_dask(self, X: Any) -> None:
         """Warn that a collection of Dask is read as a whole, as scikit-learn's estimators do."""
@@ -426,10 +426,6 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         settings = self._settings_for(self._fitted["lam"] if self.lam is None else self.lam, data)
         self._check_unchanged(settings, data)
         return settings
-
-    def _settings(self, lam: float, **others: Any) -> Settings:
-        own = {name: getattr(self, name) for name in CHOSEN}
-        return Settings(lam, **own | others)
 
     def _seed(self) -> int:
         # None is NumPy's global generator here, as everywhere in scikit-learn.

@@ -13,7 +13,7 @@ from pegasos.estimators._linear import LinearMachine
 from pegasos.estimators._parameters import Machine, OfKernelMachine, parameters
 from pegasos.io._blocks import Blocks
 from pegasos.problems import _columns, _losses, _validate
-from pegasos.problems._settings import Settings
+from pegasos.problems._settings import Settings, settings_of
 from pegasos.solvers import _warnings
 from pegasos.solvers._schedule import Schedule
 
@@ -143,7 +143,7 @@ class OneClass(CommonMixin, OutlierMixin, PegasosEstimator):
             exponent = max(np.frexp(mean)[1], _LEAST_EXPONENT)
             data.units = (float(np.ldexp(1.0, exponent)) if mean > 0 else 1.0,)
         loss = _losses.of_one_class(nu)
-        return self._settings(nu, loss=loss, units=data.units)
+        return settings_of(self, nu, loss=loss, units=data.units)
 
     def _choices(self, settings: Settings) -> dict[str, Any]:
         return {"nu": float(self.nu), **super()._choices(settings)}

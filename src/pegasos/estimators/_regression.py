@@ -12,7 +12,7 @@ from pegasos.estimators._linear import LinearMachine
 from pegasos.estimators._parameters import OfKernelMachine, Penalized, Targets, parameters
 from pegasos.io._blocks import Blocks
 from pegasos.problems import _losses, _units, _validate
-from pegasos.problems._settings import Settings
+from pegasos.problems._settings import Settings, settings_of
 from pegasos.solvers import _warnings
 from pegasos.solvers._schedule import Schedule
 
@@ -118,7 +118,7 @@ class Regressor(ScoreMixin, RegressorMixin, PegasosEstimator):
 
     def _settings_for(self, lam: float, data: Data) -> Settings:
         loss = _losses.of_targets(self.loss, float(self.epsilon))
-        return self._settings(lam, loss=loss, units=data.units)
+        return settings_of(self, lam, loss=loss, units=data.units)
 
     def _choices(self, settings: Settings) -> dict[str, Any]:
         epsilon = None if self.loss == "squared_error" else float(self.epsilon)

@@ -121,5 +121,10 @@ class Settings:
         return self.fit_intercept and not self.penalize_intercept
 
 
-#: Those that are parameters of estimators as well, but λ.
-CHOSEN = [field.name for field in fields(Settings)][1:-2]
+# Those that are parameters of estimators as well, but λ.
+_CHOSEN = [field.name for field in fields(Settings)][1:-2]
+
+
+def settings_of(chosen: Any, lam: float, **others: Any) -> Settings:
+    """The settings that an object's attributes say, but for λ and `others`."""
+    return Settings(lam, **{name: getattr(chosen, name) for name in _CHOSEN} | others)
