@@ -151,7 +151,7 @@ def test_the_units_of_targets_change_no_score(data, kind, loss, exponent):
 
 
 @BOTH
-def test_the_automatic_C_of_huber_suit_targets_far_above_epsilon(data, kind):
+def test_the_automatic_grid_suits_huber_and_targets_far_above_epsilon(data, kind):
     """Its slopes are at most epsilon then, so that it is epsilon times the absolute error."""
     X, y, _ = data
     options = options_of(kind, cv=3, random_state=0, penalize_intercept=False)
