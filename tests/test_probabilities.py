@@ -221,7 +221,7 @@ def test_they_are_as_good_as_those_of_calibration(rng):
 @pytest.mark.parametrize("name", ["predict_proba", "predict_log_proba"])
 def test_other_losses_say_what_gives_probabilities(iris, loss, name):
     message = re.escape(f"{name} is not there with loss={loss!r}") + (
-        ".*loss='modified_huber' or loss='log_loss', or .*CalibratedClassifierCV"
+        ".*loss='log_loss' or loss='modified_huber', or .*CalibratedClassifierCV"
     )
     estimators = [kind(loss=loss) for kind in KINDS]
     estimators += [kind(lams=[1e-3, 1e-1], loss=loss, cv=3, random_state=0) for kind in SEARCHES]

@@ -167,7 +167,8 @@ class with_probabilities:  # noqa: N801 a decorator
         if instance is None:
             return self._method
         name = instance._loss_name
-        able = [loss.name for loss in LOSSES.values() if loss.probability]
+        # The log loss first, whose probabilities are the better ones.
+        able = [loss.name for loss in reversed(LOSSES.values()) if loss.probability]
         if name not in able:
             names = " or ".join(f"loss={name!r}" for name in able)
             raise AttributeError(
