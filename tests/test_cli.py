@@ -538,6 +538,30 @@ def test_commas_at_ends_of_lines_are_told(tmp_path, options, capsys):
 
 
 @pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("more", [[], ["--memory", "1G"]], ids=["", "memory"])
+def test_a_column_without_a_name_has_that_of_pandas(tmp_path, monkeypatch, more, capsys):
+    """Numbers of the rows became a feature named '', silently; with a label without a name, the
+    model predicted nothing.
+    """
+    monkeypatch.chdir(tmp_path)
+    Path("a.csv").write_text(",x,\n0,1,p\n1,4,q\n2,3,q\n")
+    assert cli.main(["train", "a.csv", "-q", "-o", "m.npz", *more]) == 0
+    told = "warning: column 1 has no name and is a feature: if it numbers the rows, leave it out: "
+    assert capsys.readouterr().err == f"pegasos: {told}--drop 0 (in Python, drop=[0])\n"
+    frame = pd.read_csv("a.csv")
+    assert pegasos.load("m.npz").feature_names.tolist() == frame.columns[:2].tolist()
+    for command in (["predict", "m.npz", "a.csv"], ["train", "a.csv", "-q", "--drop", "0"]):
+        assert cli.main(command) == 0
+        assert "no name" not in capsys.readouterr().err
+    Path("a.csv").write_text("x,\nred,p\nblue,q\n")
+    assert cli.main(["train", "a.csv", "-q"]) == 2
+    assert "if it is the label, say --label x " in capsys.readouterr().err
+    Path("a.csv").write_text("x,,y\n1,p,2\n4,q,3\n")
+    assert cli.main(["train", "a.csv", "-q"]) == 2
+    assert "column 2 ('Unnamed: 1') is not a number" in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("label", ["NA", "nan", "?"])
 def test_a_label_that_looks_missing_is_a_class_and_is_told(tmp_path, label, capsys):
     (tmp_path / "a.csv").write_text(f"a,y\n1,p\n3,q\n2,{label}\n")

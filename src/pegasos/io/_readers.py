@@ -60,6 +60,7 @@ _BEGINNINGS = {".gz": b"\x1f\x8b", ".bz2": b"BZh91AY&SY", ".xz": b"\xfd7zXZ\x00"
 
 # Fields that have no value; NumPy reads "NaN", and "none" may be a category.
 _MISSING = {"", "NA", "N/A", "n/a", "<NA>", "null", "NULL", "None", "?", "-"}
+_UNNAMED = "Unnamed: "  # as pandas names columns without a name, with their numbers
 _ENCODE = (
     "encode categories first, for instance with pandas.get_dummies(..., dtype=float) or "
     "sklearn.preprocessing.OneHotEncoder"
@@ -569,8 +570,13 @@ class _Columns:
         )
         return (
             f"{f'{own} ' if self.is_last_label else ''}{_ENCODE}, or leave the column out: "
-            f"--drop {on_line} (in Python, drop=[{column!r}])"
+            f"{_without(column)}"
         )
+
+
+def _without(column: int | str) -> str:
+    """What leaves a column out."""
+    return f"--drop {shlex.quote(str(column))} (in Python, drop=[{column!r}])"
 
 
 class _Csv(_Text):
@@ -593,9 +599,18 @@ class _Csv(_Text):
             if is_header and is_alone:
                 raise ValueError(f"{name} has names of columns and no rows, or a row of text")
         self.skip = int(is_header)
-        names = [field.strip() for field in first] if is_header else None
+        names = None
+        if is_header:
+            names = [field.strip() or f"{_UNNAMED}{j}" for j, field in enumerate(first)]
         self.columns = _Columns(name, names, n, layout, **expected)
         self.feature_names = self.columns.feature_names
+        is_named = not is_header or bool(first[0].strip())
+        if not is_named and 0 in self.columns.features and expected.get("wanted") is None:
+            warnings.warn(
+                "column 1 has no name and is a feature: if it numbers the rows, leave it out: "
+                + _without(0),
+                stacklevel=2,
+            )
 
     def opened(self, file: IO[bytes]) -> IO[str]:
         return io.TextIOWrapper(file, "utf-8")
@@ -612,8 +627,9 @@ class _Csv(_Text):
             raise ValueError(f"{len(fields)} columns where the first line has {columns.n}")
         last = columns.n - 1
         is_used = last in (columns.label, *columns.features)
-        if is_used and columns.names and not columns.names[last] and not fields[last].strip():
-            out = f"leave it out: --drop {last} (in Python, drop=[{last}])"
+        has_no_name = columns.names and columns.names[last].startswith(_UNNAMED)
+        if is_used and has_no_name and not fields[last].strip():
+            out = f"leave it out: {_without(last)}"
             raise ValueError(f"column {last + 1} has no name and no value", out)
         for j in columns.features:
             field = fields[j].strip()
