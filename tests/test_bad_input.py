@@ -790,6 +790,7 @@ LINEAR_FILES = {
     "about: λ = NaN": {"about": {"lam": float("nan")}},
     "about: λ of many digits": {"about": {"lam": 10**400}},
     "about: λ a word": {"about": {"lam": "a"}},
+    "about: version a number": {"about": {"version": 1}},
     "about: multi_class": {"about": {"multi_class": "all"}},
     "about: one class of classes 0 and 1": {"about": {"multi_class": "one_class"}},
     "about: one class of another loss": {

@@ -719,6 +719,7 @@ def test_info_tells_what_a_model_is(tmp_path, capsys):
     told = json.loads(capsys.readouterr().out)
     assert told["classes"] == ["a", "b", "c"]
     assert told["lam"] == 0.01
+    assert told["version"] == pegasos.__version__
     for k, problem in enumerate(told["problems"]):
         assert problem["name"] == f"class {'abc'[k]}"
         assert problem["objective"] == clf.objective_[k]

@@ -261,6 +261,16 @@ def test_there_are_files_of_every_format():
     assert all(kind._FORMAT.endswith(" 1") for kind in kinds)  # a new version needs new fixtures
 
 
+def test_models_know_the_version_that_trained_them(iris, tmp_path, monkeypatch):
+    path, this = tmp_path / "m.npz", pegasos.__version__
+    assert pegasos.load(FIXTURES / "linear-labels-1.npz").version is None
+    PegasosClassifier(random_state=0).fit(*iris).to_model().save(path)
+    monkeypatch.setattr(pegasos, "__version__", "later")
+    model = pegasos.load(path)
+    assert model.version == this == model.to_estimator().to_model().version
+    assert pegasos.fit(*iris, lam=0.1, random_state=0).version == "later"
+
+
 def of_every_kind():
     """Estimators, and what y is in their fits: names, two labels, one number or two, nothing."""
     for kind in (PegasosClassifier, KernelPegasosClassifier):

@@ -705,6 +705,7 @@ def _about(model: Any) -> dict[str, Any]:
     told: dict[str, Any] = {
         "model": str(model),
         "format": model._FORMAT,
+        "version": model.version,
         "classes": classes,
         "features": model.n_features,
         "loss": model.loss,

@@ -620,7 +620,8 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         """Parameters and attributes of such an estimator: the other way round of `_about_model`."""
         attributes = {
             "intercept_": model.intercept, "lam_": model.lam, "n_steps_": model.n_steps,
-            "n_features_in_": model.n_features, "_of_file": {"zero_based": model.zero_based},
+            "n_features_in_": model.n_features,
+            "_of_file": {"zero_based": model.zero_based, "version": model.version},
         }  # fmt: skip
         if model.feature_names is not None:
             attributes["feature_names_in_"] = model.feature_names.astype(object)

@@ -5,7 +5,7 @@ import json
 import os
 import reprlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,6 +22,12 @@ _PREDICT_BYTES = 2**23
 _FLOAT64 = np.dtype(np.float64).str  # in this machine's order of bytes
 # So many rows make it worth while to bring support vectors into another layout.
 _MANY = 64
+
+
+def _this_version() -> str:
+    from pegasos import __version__
+
+    return __version__
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -42,6 +48,7 @@ class _Model:
     zero_based: bool | None = None
     center: np.ndarray | None = None
     scale: np.ndarray | None = None
+    version: str | None = field(default_factory=_this_version)
 
     #: Names the layout of the file, and its version.
     _FORMAT: ClassVar[str]
@@ -53,7 +60,7 @@ class _Model:
     #: Arrays that are not in every file.
     _OPTIONAL: ClassVar[tuple[str, ...]] = ("classes", "feature_names", "center", "scale")
     _ABOUT: ClassVar[tuple[str, ...]] = (
-        "multi_class", "lam", "loss", "epsilon", "is_flat", "zero_based",
+        "multi_class", "lam", "loss", "epsilon", "is_flat", "zero_based", "version",
     )  # fmt: skip
 
     def __repr__(self) -> str:
@@ -247,6 +254,10 @@ class _Model:
         _validate.choice("loss", self.loss, [*LOSSES, *TARGET_LOSSES])
         _validate.choice("zero_based", self.zero_based, [None, True, False])
         _validate.boolean("is_flat", self.is_flat)
+        if not isinstance(self.version, str | None):
+            raise ValueError(  # noqa: TRY004 the file is at fault
+                f"version must be a string, got {self.version!r}"
+            )
         if self._has_targets:
             self._check_targets()
         else:
@@ -441,6 +452,8 @@ class LinearModel(_Model):
     center, scale : ndarray of shape (n_features,) or None
         Of ``pegasos train --scale``: the weights are those of (x - `center`) / `scale`. `center` is
         None for sparse rows, which are divided only.
+    version : str or None
+        The version of pegasos that trained the model; None if its file does not say.
     alpha_counts : ndarray of shape (n_problems, n_samples) or None
         How often each training row was drawn and violated its margin; of losses other than the
         hinge, the sum of their slopes at these draws, in float64. None unless Pegasos made the
@@ -492,7 +505,7 @@ class KernelModel(_Model):
     dual_coef : ndarray of shape (n_problems, n_support)
     intercept, classes, multi_class, lam, loss, epsilon, is_flat, feature_names
         As in `LinearModel`.
-    objective, dual_objective, duality_gap, n_steps, zero_based, center, scale
+    objective, dual_objective, duality_gap, n_steps, zero_based, center, scale, version
         As in `LinearModel`.
 
     Examples
@@ -636,7 +649,7 @@ def with_arrays(
         if not isinstance(about["format"], str) or about["format"] not in kinds:
             raise ValueError(f"its format is {about['format']!r}, not one of {list(kinds)}")
         kind = kinds[about["format"]]
-        about = {"epsilon": None, "is_flat": False} | about  # classifiers need not say so
+        about = {"epsilon": None, "is_flat": False, "version": None} | about  # need not be there
         about = {name: about[name] for name in kind._ABOUT}
         about["lam"] = _validate.lam("lam", about["lam"])
         names = *kind._ARRAYS, *(name for name in kind._OPTIONAL if name in arrays)
