@@ -14,17 +14,19 @@ import pandas as pd
 import pytest
 import sklearn
 from scipy import sparse
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_iris, make_moons
+from sklearn.decomposition import PCA
+from sklearn.exceptions import NotFittedError
 from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics import accuracy_score, make_scorer
 from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut, cross_validate
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
-from sklearn.svm import OneClassSVM
+from sklearn.svm import LinearSVC, OneClassSVM
 
 import pegasos
 from pegasos import (
@@ -313,6 +315,48 @@ def test_a_loaded_model_is_an_estimator_again(iris, tmp_path, estimator, target)
         with pytest.raises(ValueError, match="partial_fit cannot go on from a saved model"):
             again.partial_fit(frame, *([] if target == "nothing" else [targets[target]]))
     again.fit(frame, targets[target])  # anew
+
+
+@pytest.mark.parametrize("layout", [pd.DataFrame, np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("with_std", [True, False])
+@pytest.mark.parametrize("machine", [*map(operator.itemgetter(0), of_every_kind())][::5], ids=repr)
+def test_a_pipeline_with_a_scaler_is_a_model(iris, tmp_path, machine, with_std, layout):
+    """It had no model: only `pegasos train --scale` wrote one."""
+    X, y = iris
+    X = layout(3 * X + 7)
+    if layout is pd.DataFrame:
+        X.columns = ["a", "b", "c", "d"]
+    scaler = StandardScaler(with_mean=layout is not sparse.csr_array, with_std=with_std)
+    pipeline = make_pipeline("passthrough", scaler, clone(machine)).fit(X, y)
+    pegasos.to_model(pipeline).save(tmp_path / "m.npz")
+    model = pegasos.load(tmp_path / "m.npz")
+    expected = pipeline.predict(X)
+    if is_regressor(machine):
+        np.testing.assert_allclose(model.predict(X), expected, rtol=1e-12, atol=1e-12)
+    else:
+        np.testing.assert_array_equal(model.predict(X), expected)
+    again = pegasos.to_model(model.to_estimator())
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    if layout is pd.DataFrame:
+        with pytest.raises(ValueError, match="X must have the columns of training"):
+            model.predict(X[["b", "a", "c", "d"]])
+
+
+def test_models_of_other_pipelines_are_refused(iris):
+    X, y = iris
+    search = PegasosClassifierCV(Cs=2, cv=2, random_state=0)
+    grid = GridSearchCV(make_pipeline(StandardScaler(), PegasosClassifier()), {}, cv=2)
+    for estimator in (search, grid, make_pipeline(search), make_pipeline(StandardScaler(), search)):
+        fitted = clone(estimator).fit(X, y)
+        np.testing.assert_array_equal(pegasos.to_model(fitted).predict(X), fitted.predict(X))
+    for step in (PCA(2), StandardScaler()):
+        pipeline = make_pipeline(StandardScaler(), step, PegasosClassifier()).fit(X, y)
+        with pytest.raises(TypeError, match=f"got StandardScaler, {type(step).__name__}, Pegasos"):
+            pegasos.to_model(pipeline)
+    with pytest.raises(TypeError, match=r"estimator must be one of pegasos, .*got LinearSVC"):
+        pegasos.to_model(LinearSVC())
+    with pytest.raises(NotFittedError):
+        pegasos.to_model(make_pipeline(StandardScaler(), PegasosClassifier()))
 
 
 def test_a_model_without_its_kernel_is_no_estimator(iris):

@@ -8,7 +8,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from pegasos._functional import C_from_lam, decision_function, fit, lam_from_C
-from pegasos.io._model import KernelModel, LinearModel, load
+from pegasos.io._model import KernelModel, LinearModel, load, to_model
 
 __version__ = "0.1.0"
 
@@ -59,6 +59,7 @@ __all__ = [
     "fit",
     "lam_from_C",
     "load",
+    "to_model",
 ]
 
 

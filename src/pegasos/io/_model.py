@@ -1,11 +1,12 @@
 """Trained models: scores, predictions, and a file format without pickle."""
 
+import dataclasses
 import functools
 import json
 import os
 import reprlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -48,7 +49,7 @@ class _Model:
     zero_based: bool | None = None
     center: np.ndarray | None = None
     scale: np.ndarray | None = None
-    version: str | None = field(default_factory=_this_version)
+    version: str | None = dataclasses.field(default_factory=_this_version)
 
     #: Names the layout of the file, and its version.
     _FORMAT: ClassVar[str]
@@ -450,8 +451,9 @@ class LinearModel(_Model):
         Whether the LIBSVM text that `pegasos train` read counts features from 0; None for other
         rows.
     center, scale : ndarray of shape (n_features,) or None
-        Of ``pegasos train --scale``: the weights are those of (x - `center`) / `scale`. `center` is
-        None for sparse rows, which are divided only.
+        Of ``pegasos train --scale`` and of a pipeline with a scaler (`pegasos.to_model`): the
+        weights are those of (x - `center`) / `scale`. `center` is None where rows are divided only,
+        as sparse ones are.
     version : str or None
         The version of pegasos that trained the model; None if its file does not say.
     alpha_counts : ndarray of shape (n_problems, n_samples) or None
@@ -599,6 +601,63 @@ class KernelModel(_Model):
             )
         if np.abs(self.dual_coef).max(initial=0) > np.finfo(self.support.dtype).max:
             raise ValueError(f"dual_coef has numbers that {self.support.dtype} cannot hold")
+
+
+def to_model(estimator: Any) -> LinearModel | KernelModel:
+    """Make a model of a fitted estimator, or of a pipeline of a scaler and one.
+
+    Parameters
+    ----------
+    estimator : object
+        An estimator of this library, a pipeline of a `sklearn.preprocessing.StandardScaler` and
+        one, or a search over either.
+
+    Returns
+    -------
+    LinearModel or KernelModel
+        Of a pipeline, one with the `center` and the `scale` of its scaler: it takes the rows that
+        the pipeline takes.
+
+    Raises
+    ------
+    TypeError
+        If a pipeline has other steps, which no model has.
+
+    Examples
+    --------
+    >>> import pegasos
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> X, y = load_iris(return_X_y=True)
+    >>> pipeline = make_pipeline(StandardScaler(), pegasos.PegasosClassifier(random_state=0))
+    >>> model = pegasos.to_model(pipeline.fit(X, y))
+    >>> print("model:", model.predict(X[::30]), "pipeline:", pipeline.predict(X[::30]))
+    model: [0 0 1 1 2] pipeline: [0 0 1 1 2]
+    """
+    from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import StandardScaler
+    from sklearn.utils.validation import check_is_fitted
+
+    machine = estimator = getattr(estimator, "best_estimator_", estimator)
+    scalers: list[Any] = []
+    if isinstance(estimator, Pipeline):
+        *scalers, machine = (step for _, step in estimator.steps if step != "passthrough")
+    are_known = len(scalers) <= 1 and all(isinstance(s, StandardScaler) for s in scalers)
+    if not are_known or not hasattr(machine, "to_model"):
+        steps = [type(step).__name__ for step in (*scalers, machine)]
+        raise TypeError(
+            "estimator must be one of pegasos, or a pipeline of a StandardScaler and one, got "
+            f"{', '.join(steps)}: keep others with joblib or skops"
+        )
+    model: LinearModel | KernelModel = machine.to_model()
+    for scaler in scalers:
+        check_is_fitted(scaler)
+        scale = np.ones(model.n_features) if scaler.scale_ is None else scaler.scale_
+        names = getattr(scaler, "feature_names_in_", None)
+        center = scaler.mean_ if scaler.with_mean else None
+        model = dataclasses.replace(model, center=center, scale=scale, feature_names=names)
+    return model
 
 
 def load(path: str | os.PathLike[str]) -> LinearModel | KernelModel:
