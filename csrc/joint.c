@@ -124,7 +124,7 @@ int64_t pegasos_joint_room(const pegasos_joint_problem *problem,
                            const pegasos_joint_options *options)
 {
     const int64_t K = problem->n_classes;
-    const int64_t numbers = width_of(K) * (problem->rows->n_features + 4) + 2 * K * K + K;
+    const int64_t numbers = width_of(K) * (problem->rows->n_features + 4) + 2 * K * K;
     return 8
            * (numbers + 2 * options->batch_size
               + (options->newton_after > 0 ? joint_newton_numbers(problem) : 0));
@@ -148,7 +148,7 @@ static void lay_out(joint *j, void *memory, void *room)
     j->change = j->row + width;
     j->flows = j->change + width;
     j->balance = j->flows + K * K;
-    j->drawn = (int64_t *)(j->balance + K * K + K);
+    j->drawn = (int64_t *)(j->balance + K * K);
     j->worst = j->drawn + j->o->batch_size;
     j->next = (double *)(j->worst + j->o->batch_size); /* and on: see joint_newton.c */
 }
@@ -279,52 +279,42 @@ bool joint_is_stopped(const joint *j, double passes)
     return is_to_stop(j->watch, passes * (double)j->n_classes * cost_of_row(j->p->rows), &now);
 }
 
-/* What goes out of class k and comes into it, with factors of classes. Returns the difference. */
-static double flow_of(const joint *j, const double *factors, int64_t k, double *out, double *in)
-{
-    const int64_t K = j->n_classes;
-    *out = *in = 0;
-    for (int64_t l = 0; l < K; l++) {
-        const double ratio = factors[k] / factors[l];
-        *out += j->flows[k * K + l] > 0 ? j->flows[k * K + l] * ratio : 0;
-        *in += j->flows[l * K + k] > 0 ? j->flows[l * K + k] / ratio : 0;
-    }
-    return fabs(*out - *in);
-}
-
 /*
  * Free intercepts ask for sum_i a_ik = 0. With flows F_yk = -sum of a_ik over the rows of class y,
- * what flows out of each class must flow into it. Factors of rows and columns, f_y/f_k, bring that
- * about (Osborne, J. ACM 1960, balances matrices by them); divided by the largest of them they are
- * at most 1, so that dual variables stay within their bounds. Where the factors do not get there,
- * the lesser one of F_yk and F_ky is a balanced flow.
+ * what flows out of each class must flow into it. Class by class, the larger of these two shrinks
+ * to the other, all of its flows by one factor, until all classes are balanced. Factors are at most
+ * 1, so that dual variables stay within their bounds. Where this does not end, the lesser one of
+ * F_yk and F_ky is a balanced flow.
  */
 static void find_balance(const joint *j)
 {
     const int64_t K = j->n_classes;
-    double *const factors = j->balance + K * K, most = 0, total = 0, left = INFINITY, out, in;
-    for (int64_t k = 0; k < K; k++)
-        factors[k] = 1;
+    const double *const before = j->flows;
+    double *const flows = j->balance, total = 0, left = INFINITY;
     for (int64_t t = 0; t < K * K; t++)
-        total += j->flows[t];
+        total += flows[t] = before[t];
     for (int n_done = 0; n_done < MOST_BALANCES && left > BALANCED * total; n_done++) {
         left = 0;
         for (int64_t k = 0; k < K; k++) {
-            left += flow_of(j, factors, k, &out, &in);
-            factors[k] *= out > 0 && in > 0 ? sqrt(in / out) : 1;
+            double out = 0, in = 0;
+            for (int64_t l = 0; l < K; l++) {
+                out += flows[k * K + l];
+                in += flows[l * K + k];
+            }
+            left += fabs(out - in);
+            for (int64_t l = 0; l < K; l++) {
+                flows[k * K + l] *= out > in ? in / out : 1;
+                flows[l * K + k] *= in > out ? out / in : 1;
+            }
         }
     }
     const bool is_balanced = left <= 1e3 * BALANCED * total; /* rounding may be more than wanted */
     for (int64_t y = 0; y < K; y++)
         for (int64_t k = 0; k < K; k++) {
-            const double there = j->flows[y * K + k], back = j->flows[k * K + y];
-            const double symmetric = there > back ? back / there : 1;
-            double *const balance = j->balance + y * K + k;
-            *balance = is_balanced ? factors[y] / factors[k] : symmetric;
-            most = there > 0 ? fmax(most, *balance) : most;
+            const double there = before[y * K + k], back = before[k * K + y];
+            const double flow = is_balanced ? flows[y * K + k] : fmin(there, back);
+            j->balance[y * K + k] = there > 0 ? flow / there : 1;
         }
-    for (int64_t t = 0; t < K * K && is_balanced; t++)
-        j->balance[t] = j->flows[t] > 0 ? j->balance[t] / most : 1;
 }
 
 /* Multiplies `row` by the factors; returns -sum_k row[k] Delta(k, y). */
