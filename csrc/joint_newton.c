@@ -22,10 +22,11 @@
 #include "symmetric.h"
 #include "watch.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
-enum { LANES = JOINT_LANES, RIDGES = 6, SEARCHES = 30, ROWS = 128 };
+enum { LANES = JOINT_LANES, SEARCHES = 30, ROWS = 128 };
 /* delta at first, as a part of the objective at W = 0; by what it shrinks, and down to where. */
 static const double FIRST = 0.3, NARROWER = 0.6, NARROWEST = 1e-3;
 /* Of the fall that the slope promises, what a step must bring. */
@@ -33,7 +34,7 @@ static const double ENOUGH = 1e-4;
 /* Rounding of an objective. */
 static const double ROUNDING = 1e-13;
 /* Beside lam: what the matrix has for free intercepts; see newton.c. */
-static const double FREE = 1e-4, RIDGE = 1e-10;
+static const double FREE = 1e-4;
 /* Nanoseconds that a visit takes, for a row and for a class of it; products in a nanosecond; about
  * how many iterations lead to a usual gap; and pairs of classes below their bounds, of a row. */
 static const double PER_ROW = 100, PER_CLASS = 16, PRODUCTS = 8, ITERATIONS = 5, PAIRS = 1.5;
@@ -240,35 +241,23 @@ static bool solve_equations(newton *x, const joint_point *now)
 {
     const joint *const j = x->j;
     const pegasos_progress progress = joint_progress(j);
-    double *const numbers = x->matrix.numbers, trace = 0, ridge = 0;
+    double *const numbers = x->matrix.numbers;
     for (int64_t r = 0; r < x->size; r++) {
         const int64_t k = r / x->depth, t = r % x->depth;
-        const double w = now->scale * *joint_at(j, now->v, k, t);
-        const double lam = penalty(x, t);
+        const double w = now->scale * *joint_at(j, now->v, k, t), lam = penalty(x, t);
         x->gradient[r] = lam * w - *joint_at(j, j->fresh, k, t) / j->s->mass;
-        numbers[r * x->matrix.stride + r] += lam > 0 ? lam : FREE * j->p->lam;
-        trace += numbers[r * x->matrix.stride + r];
+        x->step[r] = -x->gradient[r];
+        numbers[r * (x->matrix.stride + 1)] += lam > 0 ? lam : FREE * j->p->lam;
     }
-    for (int n_ridges = 0; n_ridges <= RIDGES; n_ridges++) {
-        for (int64_t r = 0; r < x->size; r++)
-            x->step[r] = -x->gradient[r];
-        const int status = symmetric_factorise(&x->matrix, j->watch, &progress);
-        if (status == SYMMETRIC_STOPPED)
-            return false;
-        if (status == SYMMETRIC_FACTORED) {
-            symmetric_solve(&x->matrix, x->step, x->room);
-            return true;
-        }
-        /* Rounding has made it singular: once more, with more on the diagonal. */
-        ridge = n_ridges == 0 ? RIDGE * trace : 100 * ridge;
-        if (!look(x, now, true))
-            return false;
-        for (int64_t r = 0; r < x->size; r++)
-            numbers[r * x->matrix.stride + r] += penalty(x, r % x->depth) + ridge;
-    }
-    for (int64_t r = 0; r < x->size; r++)
+    const double trace = symmetric_add_diagonal(&x->matrix, 0, 0);
+    const double ridge = (double)x->size * DBL_EPSILON * trace; /* what rounding takes away */
+    symmetric_add_diagonal(&x->matrix, ridge, ridge);
+    const int status = symmetric_factorise(&x->matrix, j->watch, &progress);
+    if (status == SYMMETRIC_FACTORED)
+        symmetric_solve(&x->matrix, x->step, x->room);
+    for (int64_t r = 0; r < x->size && status == SYMMETRIC_NOT_POSITIVE; r++)
         x->step[r] /= trace; /* downhill, at least */
-    return true;
+    return status != SYMMETRIC_STOPPED;
 }
 
 /* The mean over classes of W is 0, and so is that of a step: what rounding leaves of it, which lam
