@@ -65,8 +65,7 @@ typedef struct pegasos_joint {
     double q;            /* Pegasos: what projections have multiplied v by */
     double squared_norm; /* sum_k |v_k|^2, constant feature included */
     double rate_sum;     /* Pegasos: sum over averaged iterates of what v is multiplied by */
-    double narrowest;    /* of Newton's method, the least width; */
-    double width;        /* of Newton's method; 0: it has not begun */
+    double width;        /* delta of Newton's method; 0: it has not begun */
     double primal, dual; /* P of the best model, a lower bound on P */
 } pegasos_joint;
 

@@ -28,7 +28,11 @@
 
 enum { LANES = JOINT_LANES, SEARCHES = 30, ROWS = 128 };
 /* delta at first, as a part of the objective at W = 0; by what it shrinks, and down to where. */
-static const double FIRST = 0.3, NARROWER = 0.6, NARROWEST = 1e-3;
+static const double FIRST = 0.3, NARROWER = 0.6, NARROWEST = 3e-4;
+/* Where the first delta is narrow beside the scores, few rows have curvature, and steps along the
+ * others are far too long: once less than SHORT of a step is taken, delta begins anew at FIRST
+ * times WIDER. */
+static const double SHORT = 0.1, WIDER = 10;
 /* Of the fall that the slope promises, what a step must bring. */
 static const double ENOUGH = 1e-4;
 /* Rounding of an objective. */
@@ -53,6 +57,7 @@ typedef struct newton {
     int64_t *of_class;
     symmetric matrix, pair;
     double primal, smooth, moved, value; /* of a point */
+    double t;                            /* how far the search went along the step */
 } newton;
 
 static int64_t round_up(int64_t n)
@@ -288,20 +293,21 @@ static joint_point move(const newton *x, const joint_point *now, double t)
 static bool search(newton *x, const joint_point *now, int64_t *n_passes)
 {
     const double before = x->smooth;
-    double slope = 0, t = 1;
+    double slope = 0;
+    x->t = 1;
     take_mean_away(x);
     for (int64_t r = 0; r < x->size; r++)
         slope += x->gradient[r] * x->step[r];
     for (int n_done = 0; n_done < SEARCHES; n_done++) {
-        const joint_point trial = move(x, now, t);
+        const joint_point trial = move(x, now, x->t);
         ++*n_passes;
         if (!look(x, &trial, false))
             return false;
         const double fall = x->smooth - before;
-        if (fall <= ENOUGH * t * slope + ROUNDING * fabs(before))
+        if (fall <= ENOUGH * x->t * slope + ROUNDING * fabs(before))
             break;
         /* To where the parabola through the slope and this value is least. */
-        t *= fmax(0.1, fmin(0.5, -slope * t / (2 * (fall - slope * t))));
+        x->t *= fmax(0.1, fmin(0.5, -slope * x->t / (2 * (fall - slope * x->t))));
     }
     return true;
 }
@@ -320,11 +326,9 @@ static bool find_dual(newton *x, double *dual)
 int joint_newton(const joint *j)
 {
     pegasos_joint *const s = j->s;
+    const double at_zero = joint_at_zero(j), first = FIRST * at_zero;
     newton x = lay_out(j);
-    if (s->width == 0) {
-        s->width = FIRST * joint_at_zero(j);
-        s->narrowest = NARROWEST * s->width;
-    }
+    s->width = s->width > 0 ? s->width : first;
     for (;;) {
         const joint_point now = joint_now(j);
         int64_t n_passes = 1;
@@ -350,7 +354,9 @@ int joint_newton(const joint *j)
         if (is_solved || is_over)
             memcpy(j->a, x.next, (size_t)(j->n * j->n_classes) * sizeof(double));
         if (is_solved)
-            s->width = fmax(NARROWER * s->width, s->narrowest);
+            s->width = fmax(NARROWER * s->width, NARROWEST * at_zero);
+        else if (x.t < SHORT && s->width == first)
+            s->width = WIDER * first;
         if (is_to_stop_after_epoch(j->watch, &progress))
             return PEGASOS_STOPPED;
     }

@@ -442,6 +442,17 @@ def test_dual_values_are_never_below_that_of_no_dual_variables():
     assert clf.dual_objective_[0] >= 0
 
 
+@pytest.mark.parametrize("seed", [9, 14, 47, 49, 51])
+def test_newton_gets_there_whatever_the_size_of_rows_and_weights(seed):
+    """With a narrower corner at first, steps were so long that hardly any of one could be taken."""
+    rng = np.random.default_rng(seed)
+    n, d, n_classes = int(rng.integers(30, 200)), int(rng.integers(1, 20)), int(rng.integers(2, 8))
+    X, y = rng.normal(size=(n, d)) * 10.0 ** rng.uniform(-2, 2), np.arange(n) % n_classes
+    c, lam = 10.0 ** rng.uniform(-2, 2, n), 10.0 ** rng.uniform(-5, -2)
+    clf = PegasosClassifier(**JOINT, solver="newton", lam=lam, tol=1e-3, max_iter=1000).fit(X, y, c)
+    assert clf.duality_gap_[0] <= 1e-3 * clf.objective_[0]
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_weights_over_many_orders_leave_no_mean_of_classes(rng):
     """The optimum has none, and steps of Newton's method bring none: lam alone would take it away."""

@@ -2148,7 +2148,7 @@ cdef extern from "joint.h" nogil:
         int64_t n_active, position, n_kept, next_draw, n_averaged, n_newton, is_due, is_checked
         uint64_t generator
         double mass, visited, gap, loss, whole, ratio, q, squared_norm, rate_sum
-        double narrowest, width, primal, dual
+        double width, primal, dual
     int64_t pegasos_joint_kept(int64_t, int64_t, int64_t, int64_t)
     int64_t pegasos_joint_room(const pegasos_joint_problem *, const pegasos_joint_options *)
     int64_t pegasos_joint_unknowns(const pegasos_joint_problem *)
