@@ -254,10 +254,14 @@ assert not {{"dask", "distributed"}} & set(sys.modules)
     np.testing.assert_array_equal(again.to_local().predict(X), clf.to_local().predict(X))
 
 
-@pytest.mark.parametrize("kind", ["array", "frame"])
+@pytest.mark.parametrize("kind", ["array", "csr_array", "csr_matrix", "frame"])
 def test_local_estimators_tell_that_they_read_a_collection_into_memory(data, kind):
     X, y = data
-    dX = in_chunks(X) if kind == "array" else dd.from_pandas(pd.DataFrame(X, columns=[*"abcdef"]))
+    dX = in_chunks(X) if kind != "frame" else dd.from_pandas(pd.DataFrame(X, columns=[*"abcdef"]))
+    if kind.startswith("csr"):
+        dX = dX.map_blocks(getattr(sparse, kind))
+        with pytest.raises(TypeError, match=r"chunks that are sparse: use X\.compute\(\)"):
+            pegasos.fit(dX, y, lam=0.1)
     for local, twin in (
         (PegasosClassifier(random_state=0), "pegasos.dask.DaskPegasosClassifier trains"),
         (pegasos.PegasosClassifierCV(Cs=2, cv=3, random_state=0), "DaskPegasosClassifier trains"),

@@ -347,14 +347,15 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         """What all problems share, given the λ that users have."""
         return settings_of(self, lam)
 
-    def _tell_of_dask(self, X: Any) -> None:
-        """Warn that a collection of Dask is read as a whole, as scikit-learn's estimators do."""
+    def _of_dask(self, X: Any) -> Any:
+        """All of a collection of Dask, with a warning, as scikit-learn's estimators read it."""
         here, kind = type(self).__name__, type(X).__name__
         twin = f"pegasos.dask.{self._on_dask} trains linear machines where the rows are. "
         _told.warn(
             f"X is a Dask {kind}: {here} reads all of it into the memory of this process. "
             f"{twin if self._on_dask else ''}{here} takes X.compute() without this warning"
         )
+        return X.compute()
 
     def _validate_rows(self, X: Any, **options: Any) -> Any:
         if isinstance(X, Blocks):
@@ -370,7 +371,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
             _validate.finite_rows(X)
             return X, options["y"]
         if hasattr(X, "__dask_graph__"):
-            self._tell_of_dask(X)
+            X = self._of_dask(X)  # of sparse chunks, NumPy would make objects
         try:
             valid = _validate.converted(functools.partial(validate_data, self), X, **options)
         except TypeError:  # of an NA of pandas in y

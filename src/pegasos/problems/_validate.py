@@ -327,6 +327,8 @@ def not_masked(X: Any) -> None:
 def _dense(X: Any) -> Any:
     """Return dense `X` as a two-dimensional array of numbers or of what may turn out not to be."""
     not_masked(X)
+    if is_sparse(getattr(X, "_meta", None)):  # of Dask
+        raise TypeError("X must be rows in memory, got chunks that are sparse: use X.compute()")
     try:
         values = np.asarray(X)
         is_text = values.ndim == 1 and len(values) > 0 and isinstance(values[0], str)
