@@ -368,8 +368,9 @@ class Blocks:
             for k in blocks:
                 n_rows, n_stored, offset, crc = self._table[k].tolist()
                 file.seek(offset)
-                arrays = part.next(int(self.starts[k]), n_rows, n_stored)
+                *arrays, numbers = part.next(n_rows, n_stored)
                 self._fill(file, arrays, crc, f"block {k}")
+                numbers[:] = np.arange(self.starts[k], self.starts[k] + n_rows)
                 part.took(n_rows, n_stored)
 
     def _opened(self) -> Any:
@@ -473,46 +474,48 @@ class Part:
         is_sparse = len(self._indptr) > 0
         self.n_stored = int(self._indptr[n_rows]) if is_sparse else n_rows * self.n_features
 
-    def next(self, number: int, n_rows: int, n_stored: int) -> list[np.ndarray]:
-        """The memory of a block that is to be read, whose first row has this number."""
-        rows = slice(self.n_rows, self.n_rows + n_rows)
-        stored = slice(self.n_stored, self.n_stored + n_stored)
-        self._numbers[rows] = np.arange(number, number + n_rows)
+    def next(self, n_rows: int, n_stored: int) -> list[np.ndarray]:
+        """The memory of rows that are to follow: as a block has them on disk, and their numbers."""
+        return self._arrays(self.n_rows, self.n_stored, n_rows, n_stored)
+
+    def _arrays(self, row: int, place: int, n_rows: int, n_stored: int) -> list[np.ndarray]:
+        """What so many rows have, from this row, and this stored number, on."""
+        rows, stored = slice(row, row + n_rows), slice(place, place + n_stored)
         arrays = [self._values[stored]]
-        if len(self._indptr):  # of the block, at first: its 0 takes the place of an end
-            arrays += [self._indices[stored], self._indptr[self.n_rows : self.n_rows + n_rows + 1]]
-        arrays += [self._norms[rows], self._y[rows]]
-        return arrays if self._weights is None else [*arrays, self._weights[rows]]
+        if len(self._indptr):  # as if the rows stood alone: the first 0 takes the place of an end
+            arrays += [self._indices[stored], self._indptr[row : row + n_rows + 1]]
+        of_rows = [of[rows] for of in (self._norms, self._y, self._weights) if of is not None]
+        return [*arrays, *of_rows, self._numbers[rows]]
 
     def took(self, n_rows: int, n_stored: int) -> None:
-        """The block was read."""
+        """What follows is there."""
         if len(self._indptr):
             self._indptr[self.n_rows : self.n_rows + n_rows + 1] += self.n_stored
         self.n_rows += n_rows
         self.n_stored += n_stored
 
+    def append(self, other: "Part") -> None:
+        """Append all rows of another part."""
+        size = other.n_rows, other.n_stored
+        for own, its in zip(self.next(*size), other._arrays(0, 0, *size), strict=True):
+            own[:] = its
+        self.took(*size)
+
     def keep(self, rows: _core.Rows, which: np.ndarray) -> None:
         """Keep those of all its `rows` at these positions, which grow: each moves to the front."""
         self.truncate()
-        self._append(self, rows, which)
+        self.take(self, rows, which)
 
-    def take(self, other: "Part", which: np.ndarray | None = None) -> None:
-        """Append rows of another part, in any order; None: all."""
-        which = np.arange(other.n_rows) if which is None else which
-        self._append(other, other.rows(), which)
-
-    def _append(self, other: "Part", rows: _core.Rows, which: np.ndarray) -> None:
+    def take(self, other: "Part", rows: _core.Rows, which: np.ndarray) -> None:
+        """Append those of all `rows` of another part that are at these positions, in any order."""
         begin, here = self.n_stored, slice(self.n_rows, self.n_rows + len(which))
         ends = rows.take(which, self._values[begin:], self._indices[begin:])
         if len(self._indptr):
             self._indptr[here.start + 1 : here.stop + 1] = begin + ends[1:]
-        for own, its in zip(self._of_rows(), other._of_rows(), strict=True):
-            own[here] = its[which]
+        for name in ("_numbers", "_norms", "_y", "_weights"):
+            if (own := getattr(self, name)) is not None:
+                own[here] = getattr(other, name)[which]
         self.truncate(here.stop)
-
-    def _of_rows(self) -> list[np.ndarray]:
-        arrays = [self._numbers, self._norms, self._y]
-        return arrays if self._weights is None else [*arrays, self._weights]
 
 
 # ---- The index -----------------------------------------------------------------------------------

@@ -147,7 +147,7 @@ class _Loads:
         loads = [list(range(k, min(k + self.n_each, n))) for k in range(0, n, self.n_each)]
         for j, load in enumerate(loads):
             room.truncate(first)
-            room.take(self.get(load))
+            room.append(self.get(load))
             if j + 1 < len(loads):
                 self.start(loads[j + 1])
             yield first
@@ -363,8 +363,9 @@ class BlockSchedule(Passes):
                 of_blocks = self.loads.blocks_of(rows)
                 for block in np.unique(of_blocks):
                     part = self.loads.get([int(block)])
-                    found.take(part, rows[of_blocks == block] - self.about.starts[block])
-                room.take(found, np.argsort(order))
+                    own = rows[of_blocks == block] - self.about.starts[block]
+                    found.take(part, part.rows(), own)
+                room.take(found, found.rows(), np.argsort(order))
             self._room = room
         self._room.truncate(len(self.kept))  # a pass that was stopped has left a load
         return self._room
@@ -375,7 +376,7 @@ class BlockSchedule(Passes):
         blocks, n_kept = loads[self.n_loads], len(self.kept)
         is_last = self.n_loads + 1 == len(loads)
         room.truncate(n_kept)
-        room.take(self.loads.get(blocks))
+        room.append(self.loads.get(blocks))
         following = self.loads.of_pass(self.n_passes + 1, self.seed) if is_last else loads
         self.loads.start(following[0 if is_last else self.n_loads + 1])
         rows, numbers, which = room.rows(), room.numbers, self.active
