@@ -373,6 +373,12 @@ def test_convergence_has_a_line_for_each_problem(blobs, x):
         assert (gap.lines[0].get_xdata() > 0).all()
 
 
+def test_gaps_that_are_rounding_are_drawn_as_the_least():
+    gap = np.array([[0.1], [1e-17], [0.0]])
+    display = ConvergenceDisplay([1, 2, 3], gap + 1, np.ones((3, 1)), gap).plot()
+    np.testing.assert_array_equal(display.lines_[2][0].get_ydata(), [0.1, 1e-12, 1e-12])
+
+
 def test_many_problems_are_one_line_and_marks_are_changes():
     gap = np.array([[0.5, 0.5, 0.25]] + 9 * [[0.1, 0.1, 0.1]]).T
     display = ConvergenceDisplay([1, 2, 3], gap, gap / 2, gap).plot(marker="x")

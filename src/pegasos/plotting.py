@@ -49,6 +49,8 @@ __all__ = [
 ]
 
 _MOST_LINES, _X = 10, ("epoch", "seconds")
+# Relative gaps below are rounding; a logarithmic axis would show nothing else, or not show 0.
+_LEAST_GAP = 1e-12
 # Errors up to so much more than epsilon are on the edge of a tube: support vectors are, to the
 # accuracy of the fit.
 _EDGE = 1e-3
@@ -441,7 +443,8 @@ class ConvergenceDisplay:
         """Draw on two axes, or on one without the gap; `options` go to ``Axes.plot``.
 
         Axes are logarithmic, but that of objectives is not if one of them is below zero, as those
-        of one class are. A logarithmic axis leaves out bounds of zero.
+        of one class are. A logarithmic axis leaves out bounds of zero. Gaps below 1e-12, which
+        are rounding, are drawn as 1e-12.
         """
         if ax is None:
             _, ax = plt.subplots(1, 2, figsize=(9.6, 4), layout="constrained")
@@ -451,7 +454,7 @@ class ConvergenceDisplay:
         self.figure_ = self.ax_[0].figure
         n = self.objective.shape[1]
         names = self.names or [f"problem {k}" for k in range(n)]
-        drawn = [self.objective, self.bound, self.relative_gap]
+        drawn = [self.objective, self.bound, np.maximum(self.relative_gap, _LEAST_GAP)]
         if n > _MOST_LINES:
             names, drawn = [f"largest of {n} problems"], [v.max(1, keepdims=True) for v in drawn]
         is_log = not (drawn[0] <= 0).any()
