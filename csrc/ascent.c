@@ -537,13 +537,13 @@ static int assess(fit *f, bool is_last)
 
 /* ---- The run --------------------------------------------------------------------------------- */
 
-int pegasos_ascent_run(fit *f, int64_t last_visit)
+int pegasos_ascent_run(fit *f, int64_t last_visit, int64_t last_epoch)
 {
     state *const s = f->s;
     const pegasos_dual *const p = &s->dual;
     for (;;) {
         /* No other epoch may begin; one that has begun goes on to its end. */
-        const bool is_over = s->ascent.has_stopped || s->n_epochs >= f->options->max_epochs
+        const bool is_over = s->ascent.has_stopped || s->n_epochs >= last_epoch
                              || (p->position == 0 && are_visits_over(f, last_visit));
         if (is_small_gap(f->problem->loss, s->relative_gap, s->primal, f->options->tol)
             || (is_over && isfinite(s->primal)))
@@ -552,7 +552,7 @@ int pegasos_ascent_run(fit *f, int64_t last_visit)
             return PEGASOS_STOPPED;
         /* A run that is over without a model has a gap check for that. */
         const bool is_last =
-            is_over || s->n_epochs + 1 >= f->options->max_epochs || are_visits_over(f, last_visit);
+            is_over || s->n_epochs + 1 >= last_epoch || are_visits_over(f, last_visit);
         const int status = assess(f, is_last);
         if (status != PEGASOS_DONE)
             return status;

@@ -207,8 +207,8 @@ static bool is_safe(const fit *f, int64_t value_bytes)
     if (is_at_point(s))
         return true;
     if (!(s->n_rows == n && s->n_features == d && s->value_bytes == value_bytes
-          && is_count(s->budget) && is_count(s->budget_end) && s->lam > 0 && s->mass > 0
-          && 0 <= s->n_inside && s->n_inside <= n))
+          && is_count(s->budget) && is_count(s->budget_end) && 0 <= s->begun && s->begun <= n_epochs
+          && s->lam > 0 && s->mass > 0 && 0 <= s->n_inside && s->n_inside <= n))
         return false;
     if (s->solver == PEGASOS_ASCENT)
         return is_ascent_safe(s, f->active);

@@ -56,6 +56,7 @@ typedef struct state {
     int64_t budget;     /* passes of PEGASOS_AUTO that a solver makes, as solve.c counts them; */
     int64_t budget_end; /* how many it has made at its end; */
     double gap_before;  /* the gap at its beginning */
+    int64_t begun;      /* epochs of all solvers before this lambda */
     pegasos_loss loss;
     double lam, mass;    /* lambda and m */
     int64_t n_inside;    /* rows that are in the problem */
@@ -207,11 +208,11 @@ static INLINE bool is_close(const fit *f)
 /*
  * Solvers go on until the gap is small or they are stopped; they return a status. Dual ascent,
  * which was begun with all rows of the problem in `active`, also ends with max_epochs, and with
- * the first epoch at whose end there are `last_visit` visits; 0: it may make any number. Newton's
- * method also ends with `last_epoch` epochs. An iteration of it that was stopped is begun anew:
+ * the first epoch at whose end there are `last_visit` visits; 0: it may make any number. Both end
+ * with `last_epoch` epochs, too. An iteration of Newton's method that was stopped is begun anew:
  * but for the best points so far, and what is told of them, it changes nothing before its end.
  */
-int pegasos_ascent_run(fit *f, int64_t last_visit);
+int pegasos_ascent_run(fit *f, int64_t last_visit, int64_t last_epoch);
 int pegasos_newton_run(fit *f, int64_t last_epoch);
 
 /* Makes the point of Newton's method, whose scores are given, the best multiple of itself, and

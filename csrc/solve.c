@@ -10,8 +10,8 @@
  * at the optimum of the squared error (squares.c).
  *
  * PEGASOS_AUTO takes the solver that is likely to be cheaper, and gives it a budget of passes. A
- * solver's first budget only measures the gap, unless dual ascent gives up (`has_stopped`), or has
- * made half of the epochs. After each later budget the gap must have halved, or the other solver
+ * solver's first budget only measures the gap, unless dual ascent gives up (`has_stopped`), or
+ * epochs get few (`is_late`). After each later budget the gap must have halved, or the other solver
  * takes over with twice the budget.
  *
  *     begin -> [epoch of Pegasos] -> solver --(gap)--> end
@@ -109,6 +109,7 @@ static void begin_budget(fit *f)
     s->budget = BUDGET;
     s->budget_end = passes_made(s) + BUDGET;
     s->gap_before = INFINITY;
+    s->begun = s->n_epochs;
     const double factor =
         loss_is_smooth(loss_of(s->loss)) ? MOST_COSTLIER : MOST_COSTLIER_OF_CORNERS;
     if (may_change_solver(f) && s->solver == PEGASOS_ASCENT && newton_is_cheaper(f, factor))
@@ -171,28 +172,38 @@ static bool prepare(fit *f)
     return asked == PEGASOS_AUTO || asked == s->solver || change_to(f, asked);
 }
 
-/* Lets the solver at work go on, of PEGASOS_AUTO to the end of its budget; returns a status. */
+/* PEGASOS_AUTO: whether dual ascent is to leave the rest to Newton's method after so many epochs:
+ * more than half of them, if that is not much costlier. */
+static bool is_late(const fit *f, int64_t n_epochs)
+{
+    const int64_t begun = f->s->begun, most = f->options->max_epochs;
+    return n_epochs > begun + (most - begun) / 2 && newton_is_cheaper(f, MOST_COSTLIER);
+}
+
+/* Lets the solver at work go on, of PEGASOS_AUTO to the end of its budget; returns a status. Epochs
+ * of dual ascent are short where few rows are active, and may be used up before the gap is reached
+ * or its budget ends. So it leaves 2 BUDGET of them to Newton's method, where that is less than
+ * half. */
 static int run_solver(fit *f)
 {
     const state *const s = f->s;
-    const int64_t most = f->options->max_epochs,
-                  budget_end = may_change_solver(f) ? s->budget_end : INT64_MAX;
+    const bool is_auto = may_change_solver(f);
+    const int64_t most = f->options->max_epochs, budget_end = is_auto ? s->budget_end : INT64_MAX,
+                  late = most - 2 * BUDGET;
     if (s->solver == PEGASOS_NEWTON)
         return pegasos_newton_run(f, most < budget_end ? most : budget_end);
     const double visits = (double)budget_end / PASSES_OF_VISITS * (double)s->n_inside;
-    return pegasos_ascent_run(f, (int64_t)fmin(visits, 1e18));
+    const bool is_left = is_auto && s->n_epochs < late && is_late(f, late);
+    return pegasos_ascent_run(f, (int64_t)fmin(visits, 1e18), is_left ? late : most);
 }
 
 /* PEGASOS_AUTO, at the end of a budget: the solver at work goes on if the gap has halved, or else
- * the other one takes over, with twice the budget; false: stopped. Epochs are short where few rows
- * are active, and may be used up before the gap is reached. So once half of them are made, dual
- * ascent leaves the rest to Newton's method, if that is not much costlier. */
+ * the other one takes over, with twice the budget; false: stopped. */
 static bool change_if_slow(fit *f)
 {
     state *s = f->s;
-    const bool is_late =
-        s->n_epochs > f->options->max_epochs / 2 && newton_is_cheaper(f, MOST_COSTLIER);
-    const bool has_given_up = s->solver == PEGASOS_ASCENT && (s->ascent.has_stopped || is_late);
+    const bool has_given_up =
+        s->solver == PEGASOS_ASCENT && (s->ascent.has_stopped || is_late(f, s->n_epochs));
     const bool has_halved = !has_given_up && s->relative_gap <= s->gap_before / 2;
     if (!has_halved) {
         if (!change_to(f, s->solver == PEGASOS_ASCENT ? PEGASOS_NEWTON : PEGASOS_ASCENT))

@@ -9,6 +9,7 @@ import pytest
 from interruption import interrupted
 from losses import LOSSES
 from rows import convert, make_rows
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_wine, make_classification
 from sklearn.exceptions import ConvergenceWarning
@@ -357,3 +358,14 @@ def test_a_fit_that_max_iter_ends_has_the_best_multiple_of_its_dual_variables(rn
     with pytest.warns(ConvergenceWarning):
         clf = PegasosClassifier(**options, fit_intercept=False, max_iter=2).fit(X, y)
     assert clf.dual_objective_ > 0
+
+
+def test_epochs_over_few_rows_do_not_use_up_max_iter():
+    """Dual ascent leaves epochs to Newton's method, which is not much costlier here."""
+    rng = np.random.default_rng(0)
+    X = sparse.csr_array((rng.random((6000, 150)) < 0.05).astype(float))
+    scores = X @ rng.normal(size=150)
+    y = scores > np.quantile(scores, 0.97)
+    clf = PegasosClassifier(lam=1e-6, random_state=0).fit(X, y)  # and no warning
+    assert clf.duality_gap_[0] <= 1e-3 * clf.objective_[0]
+    assert clf.n_iter_ < 1000
