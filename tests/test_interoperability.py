@@ -1,5 +1,6 @@
 """The estimators inside what others made: scikit-learn's tools, frames, files, other processes."""
 
+import dataclasses
 import io
 import itertools
 import multiprocessing
@@ -266,10 +267,20 @@ def test_there_are_files_of_every_format():
 def test_models_know_the_version_that_trained_them(iris, tmp_path, monkeypatch):
     path, this = tmp_path / "m.npz", pegasos.__version__
     assert pegasos.load(FIXTURES / "linear-labels-1.npz").version is None
-    PegasosClassifier(random_state=0).fit(*iris).to_model().save(path)
+    clf = PegasosClassifier(random_state=0).fit(*iris)
+    clf.to_model().save(path)
+    pickled = pickle.dumps(clf)
     monkeypatch.setattr(pegasos, "__version__", "later")
     model = pegasos.load(path)
-    assert model.version == this == model.to_estimator().to_model().version
+    again = model.to_estimator()
+    assert model.version == this == again.to_model().version
+    assert pickle.loads(pickled).to_model().version == this
+    del clf._origin  # as pickles of earlier fits
+    assert clf.to_model().version is None
+    assert again.fit(*iris).to_model().version == "later"
+    of_text = dataclasses.replace(model, zero_based=True).to_estimator()
+    assert of_text.to_model().zero_based
+    assert of_text.fit(*iris).to_model().zero_based is None
     assert pegasos.fit(*iris, lam=0.1, random_state=0).version == "later"
 
 

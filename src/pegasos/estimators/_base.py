@@ -22,6 +22,7 @@ from pegasos.estimators import _parameters
 from pegasos.estimators._callbacks import CallbackSupportMixin, StopRequestedError, Watch
 from pegasos.io._blocks import Blocks
 from pegasos.io._checkpoint import CheckpointDue
+from pegasos.io._model import this_version
 from pegasos.io._progress import Progress
 from pegasos.problems import _certificate, _columns, _validate
 from pegasos.problems._settings import Settings, settings_of
@@ -212,6 +213,8 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
     _on_dask: str | None = None
     #: Whether `_state` is of a version of pegasos that lays out the memory of fits otherwise.
     _is_foreign = False
+    #: What models say of where they come from; of pickles without it, nothing is known.
+    _origin: Any = types.MappingProxyType({"version": None})
     #: Of fits of the command line: where they are kept, and what models say of their file.
     _checkpoints: Any = None
     _of_file: Any = types.MappingProxyType({})
@@ -576,6 +579,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
             "n_iter_": schedule.n_iter,
             "solver_epochs_": schedule.solver_epochs,
             "_fitted": self._choices(schedule.settings),
+            "_origin": {"version": this_version()},
         }
 
     def _standing(self, schedule: Schedule, data: Data) -> dict[str, np.ndarray]:
@@ -602,6 +606,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
             "dual_objective": getattr(self, "dual_objective_", unknown),
             "n_steps": self.n_steps_,
             "feature_names": getattr(self, "feature_names_in_", None),
+            **self._origin,
             **self._of_file,
         }
 
@@ -622,7 +627,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         attributes = {
             "intercept_": model.intercept, "lam_": model.lam, "n_steps_": model.n_steps,
             "n_features_in_": model.n_features,
-            "_of_file": {"zero_based": model.zero_based, "version": model.version},
+            "_origin": {"zero_based": model.zero_based, "version": model.version},
         }  # fmt: skip
         if model.feature_names is not None:
             attributes["feature_names_in_"] = model.feature_names.astype(object)

@@ -25,7 +25,8 @@ _FLOAT64 = np.dtype(np.float64).str  # in this machine's order of bytes
 _MANY = 64
 
 
-def _this_version() -> str:
+def this_version() -> str:
+    """The version of pegasos that runs."""
     from pegasos import __version__
 
     return __version__
@@ -49,7 +50,7 @@ class _Model:
     zero_based: bool | None = None
     center: np.ndarray | None = None
     scale: np.ndarray | None = None
-    version: str | None = dataclasses.field(default_factory=_this_version)
+    version: str | None = dataclasses.field(default_factory=this_version)
 
     #: Names the layout of the file, and its version.
     _FORMAT: ClassVar[str]
