@@ -553,6 +553,11 @@ def test_a_column_without_a_name_has_that_of_pandas(tmp_path, monkeypatch, more,
     for command in (["predict", "m.npz", "a.csv"], ["train", "a.csv", "-q", "--drop", "0"]):
         assert cli.main(command) == 0
         assert "no name" not in capsys.readouterr().err
+    Path("b.csv").write_text(",Unnamed: 0,y\n0,1,p\n1,4,q\n2,3,q\n")
+    assert cli.main(["train", "b.csv", "-q", "-o", "m.npz", *more]) == 0
+    names = pegasos.load("m.npz").feature_names
+    assert names.tolist() == ["Unnamed: 0.1", "Unnamed: 0"] == [*pd.read_csv("b.csv").columns[:2]]
+    capsys.readouterr()
     Path("a.csv").write_text("x,\nred,p\nblue,q\n")
     assert cli.main(["train", "a.csv", "-q"]) == 2
     assert "if it is the label, say --label x " in capsys.readouterr().err

@@ -579,6 +579,19 @@ def _without(column: int | str) -> str:
     return f"--drop {shlex.quote(str(column))} (in Python, drop=[{column!r}])"
 
 
+def _names(header: list[str]) -> list[str]:
+    """Names of columns. One without a name is called as pandas calls it, as no other is."""
+    names = [field.strip() for field in header]
+    taken = set(names)
+    for j, name in enumerate(names):
+        if not name:
+            own = f"{_UNNAMED}{j}"
+            more = (f"{own}.{k}" for k in itertools.count(1))
+            names[j] = next(name for name in itertools.chain([own], more) if name not in taken)
+            taken.add(names[j])
+    return names
+
+
 class _Csv(_Text):
     """Lines of CSV; labels are strings."""
 
@@ -599,9 +612,7 @@ class _Csv(_Text):
             if is_header and is_alone:
                 raise ValueError(f"{name} has names of columns and no rows, or a row of text")
         self.skip = int(is_header)
-        names = None
-        if is_header:
-            names = [field.strip() or f"{_UNNAMED}{j}" for j, field in enumerate(first)]
+        names = _names(first) if is_header else None
         self.columns = _Columns(name, names, n, layout, **expected)
         self.feature_names = self.columns.feature_names
         is_named = not is_header or bool(first[0].strip())
