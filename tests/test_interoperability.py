@@ -353,6 +353,15 @@ def test_a_pipeline_with_a_scaler_is_a_model(iris, tmp_path, machine, with_std, 
             model.predict(X[["b", "a", "c", "d"]])
 
 
+@pytest.mark.parametrize("kind", [PegasosClassifier, KernelPegasosClassifier])
+def test_models_centre_sparse_rows_as_well(iris, kind):
+    """Those of kernels only divided them, and predicted anything."""
+    X, y = 3 * iris[0] + 7, iris[1]
+    model = pegasos.to_model(make_pipeline(StandardScaler(), kind(random_state=0)).fit(X, y))
+    found = model.decision_function(sparse.csr_array(X))
+    np.testing.assert_allclose(found, model.decision_function(X), rtol=1e-9, atol=1e-12)
+
+
 def test_models_of_other_pipelines_are_refused(iris):
     X, y = iris
     search = PegasosClassifierCV(Cs=2, cv=2, random_state=0)

@@ -347,8 +347,10 @@ class _Model:
 
 
 def standardized(X: Any, center: np.ndarray | None, scale: np.ndarray) -> Any:
-    """(X - center)/scale, a copy of the same type."""
+    """(X - center)/scale, a copy of the same type; dense if rows are centred."""
     if _validate.is_sparse(X):
+        if center is not None:
+            return standardized(X.toarray(), center, scale)
         X = X.copy()
         X.data /= scale[X.indices]
         return X
