@@ -25,7 +25,7 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics import accuracy_score, make_scorer
 from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut, cross_validate
 from sklearn.multiclass import OneVsRestClassifier
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC, OneClassSVM
 
@@ -366,15 +366,18 @@ def test_models_of_other_pipelines_are_refused(iris):
     X, y = iris
     search = PegasosClassifierCV(Cs=2, cv=2, random_state=0)
     grid = GridSearchCV(make_pipeline(StandardScaler(), PegasosClassifier()), {}, cv=2)
-    for estimator in (search, grid, make_pipeline(search), make_pipeline(StandardScaler(), search)):
+    inner = make_pipeline(StandardScaler(), None, GridSearchCV(PegasosClassifier(), {}, cv=2))
+    pipelines = make_pipeline(search), make_pipeline(StandardScaler(), search), inner
+    for estimator in (search, grid, *pipelines):
         fitted = clone(estimator).fit(X, y)
         np.testing.assert_array_equal(pegasos.to_model(fitted).predict(X), fitted.predict(X))
     for step in (PCA(2), StandardScaler()):
         pipeline = make_pipeline(StandardScaler(), step, PegasosClassifier()).fit(X, y)
         with pytest.raises(TypeError, match=f"got StandardScaler, {type(step).__name__}, Pegasos"):
             pegasos.to_model(pipeline)
-    with pytest.raises(TypeError, match=r"estimator must be one of pegasos, .*got LinearSVC"):
-        pegasos.to_model(LinearSVC())
+    for other, name in ((LinearSVC(), "LinearSVC"), (Pipeline([]), "Pipeline")):
+        with pytest.raises(TypeError, match=f"estimator must be one of pegasos, .*got {name}"):
+            pegasos.to_model(other)
     with pytest.raises(NotFittedError):
         pegasos.to_model(make_pipeline(StandardScaler(), PegasosClassifier()))
 

@@ -613,7 +613,7 @@ def to_model(estimator: Any) -> LinearModel | KernelModel:
     ----------
     estimator : object
         An estimator of this library, a pipeline of a `sklearn.preprocessing.StandardScaler` and
-        one, or a search over either.
+        one, or a search over either. The pipeline may have a search, too.
 
     Returns
     -------
@@ -644,8 +644,10 @@ def to_model(estimator: Any) -> LinearModel | KernelModel:
 
     machine = estimator = getattr(estimator, "best_estimator_", estimator)
     scalers: list[Any] = []
-    if isinstance(estimator, Pipeline):
-        *scalers, machine = (step for _, step in estimator.steps if step != "passthrough")
+    if isinstance(estimator, Pipeline) and estimator.steps:
+        *steps, machine = (step for _, step in estimator.steps)
+        scalers = [step for step in steps if step is not None and step != "passthrough"]
+        machine = getattr(machine, "best_estimator_", machine)
     are_known = len(scalers) <= 1 and all(isinstance(s, StandardScaler) for s in scalers)
     if not are_known or not hasattr(machine, "to_model"):
         steps = [type(step).__name__ for step in (*scalers, machine)]
