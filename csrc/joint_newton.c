@@ -15,7 +15,8 @@
  *
  * An iteration solves Newton's equations at W and moves to where the smooth objective has fallen
  * enough; there it finds the certificate. Once the smooth problem is solved well enough, A becomes
- * a(G), and delta shrinks. An iteration is a transaction: see newton.c.
+ * a(G), and delta shrinks; it widens once at most (see SHORT). An iteration is a transaction: see
+ * newton.c.
  */
 #include "joint_run.h"
 #include "passes.h"
@@ -31,7 +32,8 @@ enum { LANES = JOINT_LANES, SEARCHES = 30, ROWS = 128 };
 static const double FIRST = 0.3, NARROWER = 0.6, NARROWEST = 3e-4;
 /* Where the first delta is narrow beside the scores, few rows have curvature, and steps along the
  * others are far too long: once less than SHORT of a step is taken, delta begins anew at FIRST
- * times WIDER. */
+ * times WIDER. Not so with free intercepts, along which steps are long whatever delta is: nothing
+ * but FREE holds them back. */
 static const double SHORT = 0.1, WIDER = 10;
 /* Of the fall that the slope promises, what a step must bring. */
 static const double ENOUGH = 1e-4;
@@ -355,7 +357,7 @@ int joint_newton(const joint *j)
             memcpy(j->a, x.next, (size_t)(j->n * j->n_classes) * sizeof(double));
         if (is_solved)
             s->width = fmax(NARROWER * s->width, NARROWEST * at_zero);
-        else if (x.t < SHORT && s->width == first)
+        else if (x.t < SHORT && s->width == first && !j->p->is_free)
             s->width = WIDER * first;
         if (is_to_stop_after_epoch(j->watch, &progress))
             return PEGASOS_STOPPED;
