@@ -126,6 +126,7 @@ TEXTS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:column 1 has no name and is a feature")
 @FEW
 @given(kind=st.sampled_from(sorted(TEXTS)), zipped=st.booleans(), changes=CHANGES)
 def test_changed_texts_are_refused_or_read(tmp_path, kind, zipped, changes):
