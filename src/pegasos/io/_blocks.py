@@ -370,7 +370,7 @@ class Blocks:
                 file.seek(offset)
                 *arrays, numbers = part.next(n_rows, n_stored)
                 self._fill(file, arrays, crc, f"block {k}")
-                numbers[:] = np.arange(self.starts[k], self.starts[k] + n_rows)
+                numbers[:] = self.starts[k] + np.arange(n_rows)
                 part.took(n_rows, n_stored)
 
     def _opened(self) -> Any:
