@@ -31,7 +31,7 @@ def seconds(value):
     """Two digits of seconds, or of milliseconds."""
     if value is None:
         return "–"
-    return f"{value:.2g} s" if value >= 0.1 else f"{1e3 * value:.2g} ms"
+    return f"{value:.2g} s" if value >= 0.0995 else f"{1e3 * value:.2g} ms"
 
 
 def number(value):
