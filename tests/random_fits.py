@@ -6,11 +6,11 @@
 A case is a fit of few rows: any kernel, loss, intercept and solver, weights of up to 24 orders of
 magnitude. From the rows as they were given and from public attributes alone, P(w) is summed again,
 with a bound on what rounding can do to that sum. An interior-point method for the dual, or Newton's
-method for the log loss, which share nothing with the package, find another point. The case ends well if no point is below
-`dual_objective_`, if P(w) is within `duality_gap_` of both objectives, and if there is a gap and a
-warning where the documentation says so. Of regression,
-one class and joint classes, the other point is that of another solver or of a longer fit. How cases
-are run is in random_calls.py.
+method for the log loss, which share nothing with the package, find another point. The case ends
+well if no point is below `dual_objective_`, if P(w) is within `duality_gap_` of both objectives,
+and if there is a gap and a warning where the documentation says so. Of regression, one class and
+joint classes, the other point is that of another solver or of a longer fit. How cases are run is in
+random_calls.py.
 """
 
 import dataclasses
