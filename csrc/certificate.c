@@ -18,7 +18,7 @@
 #include <math.h>
 
 /* Adds the losses of up to LOSS_LANES rows, one after the other. An infinite score could pass for a
- * row far on its right side: f - f, which is 0 for numbers and NaN for everything else, shows it. */
+ * row far on its right side: f - f, which is NaN then, and 0 for numbers, shows it. */
 static INLINE double add_losses(const pegasos_targets *t, int64_t first, const int count,
                                 const double *scores, int64_t stride, double sum,
                                 const loss_form loss)

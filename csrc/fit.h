@@ -206,11 +206,11 @@ static INLINE bool is_close(const fit *f)
 }
 
 /*
- * Solvers go on until the gap is small or they are stopped; they return a status. Dual ascent,
- * which was begun with all rows of the problem in `active`, also ends with max_epochs, and with
- * the first epoch at whose end there are `last_visit` visits; 0: it may make any number. Both end
- * with `last_epoch` epochs, too. An iteration of Newton's method that was stopped is begun anew:
- * but for the best points so far, and what is told of them, it changes nothing before its end.
+ * Solvers go on until the gap is small, there are `last_epoch` epochs, or they are stopped; they
+ * return a status. Dual ascent, which was begun with all rows of the problem in `active`, also ends
+ * with the first epoch at whose end there are `last_visit` visits; 0: it may make any number. An
+ * iteration of Newton's method that was stopped is begun anew: but for the best points so far, and
+ * what is told of them, it changes nothing before its end.
  */
 int pegasos_ascent_run(fit *f, int64_t last_visit, int64_t last_epoch);
 int pegasos_newton_run(fit *f, int64_t last_epoch);

@@ -201,7 +201,7 @@ static bool multiply(const newton *x)
 
 /* next = a(G) at a point, fresh = its sum over the rows, and what else is summed up; with Newton's
  * matrix where it `bends`. False: stopped. */
-static bool look(newton *x, const joint_point *point, bool bends)
+static bool evaluate(newton *x, const joint_point *point, bool bends)
 {
     const joint *const j = x->j;
     const int64_t K = j->n_classes;
@@ -243,7 +243,7 @@ static bool look(newton *x, const joint_point *point, bool bends)
 
 /* ---- An iteration ---------------------------------------------------------------------------- */
 
-/* step = what solves Newton's equations, where `look` has found the matrix; false: stopped. */
+/* step = what solves Newton's equations, where `evaluate` has found the matrix; false: stopped. */
 static bool solve_equations(newton *x, const joint_point *now)
 {
     const joint *const j = x->j;
@@ -303,7 +303,7 @@ static bool search(newton *x, const joint_point *now, int64_t *n_passes)
     for (int n_done = 0; n_done < SEARCHES; n_done++) {
         const joint_point trial = move(x, now, x->t);
         ++*n_passes;
-        if (!look(x, &trial, false))
+        if (!evaluate(x, &trial, false))
             return false;
         const double fall = x->smooth - before;
         if (fall <= ENOUGH * x->t * slope + ROUNDING * fabs(before))
@@ -338,7 +338,7 @@ int joint_newton(const joint *j)
         if (s->n_epochs >= j->o->last_epoch
             || (s->is_checked && joint_progress(j).relative_gap <= j->o->tol))
             return PEGASOS_DONE;
-        if (!look(&x, &now, true) || !solve_equations(&x, &now) || !search(&x, &now, &n_passes)
+        if (!evaluate(&x, &now, true) || !solve_equations(&x, &now) || !search(&x, &now, &n_passes)
             || !find_dual(&x, &dual))
             return PEGASOS_STOPPED;
         if (!isfinite(x.primal))

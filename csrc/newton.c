@@ -270,10 +270,10 @@ static void add_piece(const run *r, const piece *x, double *sums)
 /* Finds u, a(u), y a as factors, and what a line search and Newton's equations need, of a piece of
  * rows; adds to the sums. Where the smooth problem is solved, A becomes the `a` that is there. Each
  * statement has a loop of its own, so that lanes become SIMD. */
-static INLINE void look_at(const run *r, piece *x, const double *restrict scores,
-                           double *restrict u, double *restrict a, double *restrict weights,
-                           double *restrict ratios, double *restrict bends, double *sums,
-                           const loss_form loss)
+static INLINE void see_lanes(const run *r, piece *x, const double *restrict scores,
+                             double *restrict u, double *restrict a, double *restrict weights,
+                             double *restrict ratios, double *restrict bends, double *sums,
+                             const loss_form loss)
 {
     double lanes[NEGATIVE + 1][LANES] = {{0}};
     const bool is_solved = r->s->is_solved;
@@ -324,14 +324,14 @@ static INLINE void look_at(const run *r, piece *x, const double *restrict scores
             sums[k] += lanes[k][l];
 }
 
-CLONES_WIDE static void look_at_rows(const run *r, piece *x, const double *scores, double *u,
-                                     double *a, double *weights, double *ratios, double *bends,
-                                     double *sums)
+CLONES_WIDE static void see_piece(const run *r, piece *x, const double *scores, double *u,
+                                  double *a, double *weights, double *ratios, double *bends,
+                                  double *sums)
 {
-    WITH_LOSS(r->loss, look_at(r, x, scores, u, a, weights, ratios, bends, sums, LOSS));
+    WITH_LOSS(r->loss, see_lanes(r, x, scores, u, a, weights, ratios, bends, sums, LOSS));
 }
 
-/* Looks at a piece of rows, and lists those that are in the band. */
+/* Sees a piece of rows, and lists those that are in the band. */
 static void see_some(const block_pass *pass, int64_t block, int64_t first, int64_t count)
 {
     const run *const r = pass->context;
@@ -342,8 +342,8 @@ static void see_some(const block_pass *pass, int64_t block, int64_t first, int64
     piece x;
     read_piece(r, first, count, &x);
     memcpy(scores, r->f->scores + first, (size_t)count * sizeof(double));
-    look_at_rows(r, &x, scores, r->u + first, r->a + first, r->weights + first, r->ratios + first,
-                 r->bends + first, sums);
+    see_piece(r, &x, scores, r->u + first, r->a + first, r->weights + first, r->ratios + first,
+              r->bends + first, sums);
     int64_t n = *n_band;
     for (int64_t i = first; i < first + count; i++) { /* no branch: none could be foreseen */
         band[n] = i;

@@ -12,7 +12,7 @@
  * PEGASOS_AUTO takes the solver that is likely to be cheaper, and gives it a budget of passes. A
  * solver's first budget only measures the gap, unless dual ascent gives up (`has_stopped`), or
  * epochs get few (`is_late`). After each later budget the gap must have halved, or the other solver
- * takes over with twice the budget.
+ * goes on with twice the budget.
  *
  *     begin -> [epoch of Pegasos] -> solver --(gap)--> end
  *                                      ^  |
@@ -198,7 +198,7 @@ static int run_solver(fit *f)
 }
 
 /* PEGASOS_AUTO, at the end of a budget: the solver at work goes on if the gap has halved, or else
- * the other one takes over, with twice the budget; false: stopped. */
+ * the other one does, with twice the budget; false: stopped. */
 static bool change_if_slow(fit *f)
 {
     state *s = f->s;

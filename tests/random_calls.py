@@ -182,7 +182,7 @@ def draw_values(case, n, d, density, like=None):
             )
         elif case.chance(0.05) and density == 1:
             case.shift = case.pick(100.0, 1000.0, 1e5)
-            # As large as those of a scale above 100: polynomials have values up to their 10th power.
+            # As large as those of a scale above 100: polynomials have up to their 10th power.
             case.may_be_refused("too small for loss=|has values beyond float32")
         if case.scale != 1 or case.shift:
             case.note(f"numbers of size {case.scale:g}, shifted by {case.shift:g}")

@@ -56,7 +56,7 @@ def draw_rows(case):
 
 
 def draw_codes(case, values):
-    """Classes 0, 1, ..., each with two rows at least; some that a line separates, some at random."""
+    """Classes 0, 1, ..., each with two rows at least; some separable, some at random."""
     n, k = len(values), case.pick(2, 2, 2, 3, 4 if len(values) > 7 else 2)
     scores = values @ case.rng.normal(size=(values.shape[1], k))
     scores /= max(np.abs(scores).max(), 1e-300)
@@ -522,8 +522,8 @@ def check_known(clf, k, machine, rows):
 
 
 _WORDS = re.compile(
-    r"stopped (?:at max_iter=(?P<epochs>\d+)|after (?P<done>\d+) epochs?: rounding allows no smaller "
-    r"gap)(?: for (?P<which>(?:class|classes|label) .*?))?\. Objective (?P<objective>[^,]+), "
+    r"stopped (?:at max_iter=(?P<epochs>\d+)|after (?P<done>\d+) epochs?: rounding allows no "
+    r"smaller gap)(?: for (?P<which>(?:class|classes|label) .*?))?\. Objective (?P<objective>[^,]+), "
     r"(?:gap (?P<gap>[^,]+), (?P<part>\S+) % of the objective|"
     r"primal and dual value (?P<apart>\S+) % of it apart .*?); tol=(?P<tol>\S+) asks for"
 )
