@@ -157,12 +157,23 @@ def test_the_automatic_grid_suits_huber_and_targets_far_above_epsilon(data, kind
     options = options_of(kind, cv=3, random_state=0, penalize_intercept=False)
     small = kind(loss="huber", epsilons=[1e3], refit=False, **options).fit(X, y)
     assert small.cv_results_["param_C"].tolist() == pytest.approx(np.geomspace(1e-4, 10, 10), 1e-5)
-    unit = 2.0**20
+    unit = 2.0**14
     huber = kind(loss="huber", epsilons=[0.01, 0.1], **options).fit(X, unit * y)
     absolute = kind(epsilons=[0.0], **options).fit(X, unit * y)
     of_huber, of_absolute = (np.unique(s.cv_results_["param_C"]) for s in (huber, absolute))
     np.testing.assert_allclose(0.1 * of_huber, of_absolute, rtol=1e-5)
     assert huber.best_score_ == pytest.approx(absolute.best_score_, abs=0.03)
+
+
+@BOTH
+@pytest.mark.parametrize("solver", ["auto", "pegasos"])
+def test_no_automatic_c_of_huber_is_refused(data, kind, solver):
+    X, y, _ = data
+    options = options_of(kind, cv=3, random_state=0, max_iter=5, solver=solver)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        search = kind(loss="huber", epsilons=[1e-7], **options).fit(X, 2.0**30 * y)
+    assert search.cv_results_["param_C"].max() == 1e7
 
 
 @BOTH

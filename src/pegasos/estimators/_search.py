@@ -39,6 +39,9 @@ from pegasos.solvers._linear import Linear
 
 # The automatic grid of C: how many, and from where to where.
 _N_CS, _LEAST_AND_MOST_C = 10, (1e-4, 10.0)
+# Those of "huber" are at most so many times as large: with far larger ones, Pegasos's steps would
+# be too short to count. Errors that are so far above epsilon are absolute errors to it anyway.
+_MOST_OF_HUBER = 1e6
 # ... and that of γ, as multiples of "scale".
 _OF_SCALE = (0.1, 1.0, 10.0)
 # Where a fold has one problem, or problems have so few kernel values together, going over the γ
@@ -315,7 +318,7 @@ class _Search(BaseEstimator):
             if data.units is not None and self.loss == "epsilon_insensitive":
                 values = values * max(data.units)
             elif data.units is not None and self.loss == "huber":
-                values = values * max(1.0, max(data.units) / max(epsilons))
+                values = values * min(max(1.0, max(data.units) / max(epsilons)), _MOST_OF_HUBER)
             if name == "lam":
                 values = [lam_of(C, mass) for C in values]
             values = [_short(value) for value in values]
@@ -740,7 +743,8 @@ class PegasosRegressorCV(_OfRegressors, _Linear, Targets, Search):
     Cs, lams : int or list of float, default=None
         As in `PegasosClassifierCV`. But with the loss "epsilon_insensitive", whose best C grows
         with y, the automatic C are multiplied by a power of two near the standard deviation of y.
-        With "huber", they are multiplied by that power over the largest epsilon, if it is larger.
+        With "huber", they are multiplied by that power over the largest epsilon, but by 1 at least
+        and by a million at most.
     epsilons : list of float, default=None
         The epsilon of the loss to try, in the units of y; None stands for 0.1 alone.
         ``loss="squared_error"`` has none: then one of them is tried, and changes nothing.
