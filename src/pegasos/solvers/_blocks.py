@@ -487,8 +487,10 @@ class BlockSchedule(Passes):
     ) -> np.ndarray:  # fmt: skip
         """Positions of the rows to keep: those that are likely to change next.
 
-        First those between their bounds, then those whose u is next to a corner of the loss; as
-        many as a load has. None if the loss has no corners: no row is nearer than others then.
+        First those between their bounds, of which a large u tells the longest steps. A row that was
+        kept for long has a small u, and makes room. Then those whose u is next to a corner of the
+        loss. They are as many as a load has. None if the loss has no corners: no row is nearer than
+        others then.
         """
         if self._n_in_room == 1:
             return np.zeros(0, np.int64)
@@ -501,7 +503,7 @@ class BlockSchedule(Passes):
             u = (1.0 if values is None else np.asarray(values[k])) - y * scores[:, k]
             is_free = (loss.least * c < a[k]) & (a[k] < loss.bound * c) & (a[k] != 0)
             size = np.abs(u)
-            own = np.where(is_free, size / (1 + size) - 1, np.abs(size - loss.epsilon))
+            own = np.where(is_free, -1 - size, np.abs(size - loss.epsilon))
             np.minimum(distance, own, out=distance, where=y != 0)
         n_rows, n_stored = self.about.largest(self.loads.n_each)
         if room.n_rows > n_rows:  # of what would not be kept, the order does not matter
