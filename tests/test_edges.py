@@ -307,8 +307,9 @@ def test_pegasos_goes_on_quietly_from_a_model_whose_norm_overflows(dtype):
 
 @pytest.mark.parametrize("dtype", ["i1", "u8", ">i4", "?", "f2", "f4", "f8"])
 @pytest.mark.parametrize("values", [(0, 1), (3, 5), (1, 1), (0, 1, 2)])
-def test_numbers_as_labels_are_told_apart_as_numpy_does(rng, dtype, values):
-    y = rng.permuted(np.repeat(values, 20)).astype(dtype)
+@pytest.mark.parametrize("count", [20, 600])
+def test_numbers_as_labels_are_told_apart_as_numpy_does(rng, dtype, values, count):
+    y = rng.permuted(np.repeat(values, count)).astype(dtype)
     classes, codes = _validate.labels(y, len(y))
     expected = np.unique(y)
     np.testing.assert_array_equal(classes, expected)

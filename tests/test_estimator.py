@@ -99,6 +99,9 @@ def test_scikit_learn_accepts_joint_classes(estimator, check):
 )
 def test_every_parameter_is_checked(kind):
     assert kind().get_params().keys() <= _parameters.PARAMETERS.keys()
+    # ... but for defaults, which the checks must allow.
+    for name, check, default in _parameters._checks(kind, tuple(kind().get_params())):
+        check(name, default)
 
 
 @pytest.mark.parametrize("path", sorted(Path(pegasos.__file__).parent.rglob("*.py")), ids=str)

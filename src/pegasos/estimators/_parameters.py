@@ -68,8 +68,10 @@ def parameters(cls: _Class) -> _Class:
 def check(estimator: Any, **own: Check) -> None:
     """Raise unless all parameters of `estimator` are allowed; `own` are checks of its class."""
     given, cls = vars(estimator), cast(Any, type(estimator))
-    for name, check_value in _checks(cls, tuple(given)):
-        own.get(name, check_value)(name, given[name])
+    for name, check_value, default in _checks(cls, tuple(given)):
+        # Defaults are allowed: most parameters are theirs, in a tenth of the time of a small fit.
+        if given[name] is not default or name in own:
+            own.get(name, check_value)(name, given[name])
     epsilons = given.keys() & {"epsilon", "epsilons"}
     for name in epsilons if estimator.loss == "huber" else ():
         for value in [] if given[name] is None else np.atleast_1d(given[name]).tolist():
@@ -91,8 +93,8 @@ def check(estimator: Any, **own: Check) -> None:
 
 
 @lru_cache
-def _checks(cls: Any, names: tuple[str, ...]) -> list[tuple[str, Check]]:
-    """Which of these are parameters, in the order of `PARAMETERS`, and their checks in a class."""
+def _checks(cls: Any, names: tuple[str, ...]) -> list[tuple[str, Check, Any]]:
+    """Which of these are parameters, in the order of `PARAMETERS`; their checks and defaults."""
     usual = dict(PARAMETERS)
     usual["loss"] = partial(_loss, cls, LOSSES, TARGET_LOSSES)
     if "epsilon" in names or "epsilons" in names:
@@ -101,7 +103,9 @@ def _checks(cls: Any, names: tuple[str, ...]) -> list[tuple[str, Check]]:
         usual["multi_class"] = partial(choice, allowed=_SCHEMES[:2])
     if "cv" not in names:
         usual["n_steps"] = partial(integer, besides=(None,))
-    return [(name, check_value) for name, check_value in usual.items() if name in names]
+    defaults = {name: declared.default for name, declared in getattr(cls, "_declared", ())}
+    none = inspect.Parameter.empty
+    return [(name, of, defaults.get(name, none)) for name, of in usual.items() if name in names]
 
 
 def plan(estimator: Any) -> dict[str, Any]:

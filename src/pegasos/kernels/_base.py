@@ -184,7 +184,9 @@ class Kernel:
 
     def is_hollow(self, X: Any) -> bool:
         """Whether these rows are dense, but kernel values are computed faster of sparse ones."""
-        return self.is_of_products and is_hollow(X)
+        if not self.is_of_products or _validate.is_sparse(X):
+            return False
+        return is_hollow(X, np.count_nonzero(X))
 
     def points(self, X: Any) -> Any:
         """The rows of `X` (dense or CSR, float32 or float64) with what the kernel needs of them."""
@@ -196,9 +198,12 @@ class Kernel:
         Columns that are zero in all rows are left out if that changes nothing: images have many.
         """
         X = self._typed(X)
-        if self.is_hollow(X):
+        if _validate.is_sparse(X) or not (self.is_of_products or self.ignores_zeros):
+            return Points(self, X)
+        n_stored = np.count_nonzero(X)
+        if self.is_of_products and is_hollow(X, n_stored):
             return Points(self, _rows.without_zeros(X))
-        if (self.is_of_products or self.ignores_zeros) and not _validate.is_sparse(X):
+        if n_stored < (1 - _EMPTY) * X.size:
             used = X.any(axis=0)
             if np.count_nonzero(used) < (1 - _EMPTY) * len(used):
                 used[0] |= not used.any()

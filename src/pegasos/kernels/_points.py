@@ -24,11 +24,9 @@ _FEW = 2**20
 _CHEAP = 32
 
 
-def is_hollow(X: Any) -> bool:
-    """Whether these rows are dense, and inner products are computed faster when they are not."""
-    if _validate.is_sparse(X):
-        return False
-    return X.shape[1] <= _WIDEST and np.count_nonzero(X) <= _HOLLOW * X.size
+def is_hollow(X: Any, n_stored: Any) -> bool:
+    """Whether inner products of dense rows are computed faster when only `n_stored` are stored."""
+    return X.shape[1] <= _WIDEST and n_stored <= _HOLLOW * X.size
 
 
 class Points:
