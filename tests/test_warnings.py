@@ -2,6 +2,8 @@
 
 import re
 import warnings
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -266,3 +268,13 @@ def test_warnings_point_at_the_line_that_asked(rng, observed):
         with pytest.warns(ConvergenceWarning) as told:
             fit(estimator, X, y)
         assert {of.filename for of in told} == {__file__}, estimator
+
+
+def test_warnings_of_a_worker_name_this_package(rng):
+    """Its stack has no line of the user's; they named one of `threading` or `multiprocessing`."""
+    X, y = rng.normal(size=(60, 3)), np.arange(60) % 2
+    machine = PegasosClassifier(lam=1e-4, solver="sdca", max_iter=1, tol=1e-12, random_state=0)
+    with ThreadPoolExecutor(1) as pool, pytest.warns(ConvergenceWarning) as told:
+        pool.submit(machine.fit, X, y).result()
+    package = str(Path(pegasos.__file__).parent)
+    assert all(of.filename.startswith(package) for of in told)

@@ -2,18 +2,28 @@
 
 import sys
 import warnings
+from types import FrameType
+from typing import Any
 
-# Packages between this line and a warning: pipelines and cross-validation call `fit`, too.
-_BETWEEN = {"pegasos", "sklearn", "joblib"}
+# Packages between that line and a warning: pipelines and cross-validation call `fit`, too, and
+# threads and processes call these.
+_BETWEEN = {"pegasos", "sklearn", "joblib", *sys.stdlib_module_names}
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Issue a warning of the innermost line that is not of this package or scikit-learn."""
-    frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and _package(frame.f_globals) in _BETWEEN:
+    """Issue a warning of the innermost line that is the user's.
+
+    A worker's stack has no such line; the outermost one of this package stands for it.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    level = ours = 2
+    while frame is not None and (package := _package(frame.f_globals)) in _BETWEEN:
+        ours = level if package == "pegasos" else ours
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, category, stacklevel=level)
+    warnings.warn(message, category, stacklevel=ours if frame is None else level)
 
 
-def _package(names: dict[str, object]) -> str:
-    return str(names.get("__name__")).partition(".")[0]
+def _package(names: dict[str, Any]) -> str:
+    """The package that a frame with these globals is of, also of a module run by ``python -m``."""
+    spec = names.get("__spec__")
+    return str(names.get("__name__") if spec is None else spec.name).partition(".")[0]
