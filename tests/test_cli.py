@@ -981,20 +981,21 @@ def test_what_one_class_cannot_have_is_told(tmp_path, rng, capsys):
 @pytest.mark.parametrize(
     ("option", "words"),
     [
-        ("--lable", "--lable x; did you mean --label?"),
+        ("--lable", "--lable; did you mean --label?"),
         ("--lable=species", "did you mean --label?"),
-        ("--threads", "--threads x; did you mean --jobs?"),
+        ("--threads", "--threads; did you mean --jobs?"),
         ("--delimiter=;", "did you mean --separator?"),
         ("--label-column", "did you mean --label?"),
-        ("--zzz", "unrecognized arguments: --zzz x\n"),
+        ("--zzz", "unrecognized arguments: --zzz; pegasos train --help has the options\n"),
     ],
 )
 def test_an_option_that_is_not_known_is_told_with_the_nearest(option, words, capsys):
-    with pytest.raises(SystemExit):
-        cli.main(["train", "a.csv", option, "x"])
-    said = capsys.readouterr().err
-    assert said.startswith("usage: pegasos train")
-    assert words in said
+    for arguments in (["a.csv", option, "x"], [option, "x", "a.csv"]):
+        with pytest.raises(SystemExit):
+            cli.main(["train", *arguments])
+        said = capsys.readouterr().err
+        assert said.startswith("usage: pegasos train")
+        assert words in said
 
 
 def test_a_line_for_people_is_one_write(monkeypatch):

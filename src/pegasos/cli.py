@@ -910,11 +910,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     args, unknown = _parser().parse_known_args(arguments)
     if unknown:
+        # The value of an option that is not known was taken for DATA, and DATA is left over.
+        unknown = [word for word in unknown if word.startswith("-")] or unknown
         options = re.findall(r"--[\w-]+", args.parser.format_help())
         option = unknown[0].partition("=")[0]
         near = difflib.get_close_matches(option, options, 1, cutoff=0.7)
         known = _ELSEWHERE.get(option, near[0] if near else None)
         hint = f"; did you mean {known}?" if known in options else ""
+        if not hint and option.startswith("-"):
+            hint = f"; {args.parser.prog} --help has the options"
         args.parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
     if sys.stderr is None:  # closed
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 as long as the process lives
