@@ -226,9 +226,10 @@ not at their best here.
 def page(results):
     lines, faster = overview(results)
     text = HEAD + markdown(NAMES, map(cells, lines)) + "\n" + NOTES + "\n"
-    for name, caption in PLOTS.items():
+    for name, what in PLOTS.items():
         if (results.folder / f"{name}.png").exists():
-            text += f"![{caption}](results/{name}.png)\n\n"
+            caption = textwrap.fill(f"*{CAPTIONS[name]}*", 98)
+            text += f"![{what}](results/{name}.png)\n\n{caption}\n\n"
     text += METHOD + "\n## Where others are faster\n\nThose that are faster by at least 5 %:\n\n"
     text += "".join(f"- {line}.\n" for line in faster) or "Nowhere in these tables.\n"
     text += f"\n## Figures\n\n{textwrap.fill(results.setting(), 98)}\n"
@@ -272,8 +273,8 @@ def draw_linear(results, plt):
     chosen = {key: chosen[key] for key in wanted if key in chosen}
     if not chosen:
         return None
-    figure, axes = plt.subplots(1, len(chosen), figsize=(3.6 * len(chosen), 3.6), squeeze=False)
-    for ax, ((name, loss), curves) in zip(axes[0], chosen.items(), strict=True):
+    figure, axes = plt.subplots(2, 2, figsize=(8, 9), layout="constrained")
+    for ax, ((name, loss), curves) in zip(axes.flat, chosen.items(), strict=False):
         told = []
         for curve in curves:
             who = curve["machine"]
@@ -293,9 +294,11 @@ def draw_linear(results, plt):
         ax.axhline(1e-3, color="0.8", linewidth=0.8, zorder=0)
         ax.set(title=f"{name}, {loss}", xlabel="seconds of a whole fit", ylim=(1e-6, 1))
         ax.xaxis.set_minor_formatter("")
-        below = {"loc": "upper left", "bbox_to_anchor": (0, -0.17), "ncol": 1}
+        below = {"loc": "upper left", "bbox_to_anchor": (-0.1, -0.15), "ncol": 2}
         ax.legend(fontsize=7, frameon=False, **below)
-    axes[0][0].set_ylabel("relative suboptimality")
+        ax.set_ylabel("relative suboptimality")
+    for ax in axes.flat[len(chosen) :]:
+        ax.set_visible(False)
     return figure
 
 
@@ -402,12 +405,25 @@ def draw_scale(results, plt):
     return figure
 
 
+# What each plot shows, for those who cannot see it.
 PLOTS = {
     "peers": "Seconds of pegasos beside LinearSVC, SGDClassifier and SVC, on four tasks",
-    "suboptimality": "Relative suboptimality against seconds of a whole fit: lower left is better",
-    "searches": "Cross-validated searches: how many times as long the fastest peer takes",
-    "kernels": "Gaussian kernels: how many times as long peers take",
-    "scale": "How training and prediction grow with the size of the data",
+    "suboptimality": "Relative suboptimality against seconds of a whole fit, on four sets",
+    "searches": "Ratios of cross-validated searches",
+    "kernels": "Ratios of fits with a Gaussian kernel",
+    "scale": "Time of training and prediction against the size of the data",
+}
+# What to see in it.
+CAPTIONS = {
+    "peers": "Seconds to a model within 0.1 % of the optimum, or to the best scores of a search: "
+    "shorter is better.",
+    "suboptimality": "How far above the optimum whole fits of a certain time end: lower left is "
+    "better. The grey line is 0.1 %, where the table compares.",
+    "searches": "How many times as long as pegasos the fastest GridSearchCV takes, with scores as "
+    "good.",
+    "kernels": "How many times as long as pegasos SVC and intelex take with a Gaussian kernel.",
+    "scale": "How time grows with one size while the others stay: below the grey line, twice the "
+    "size takes less than twice the time.",
 }
 DRAW = {
     "peers": draw_peers,
