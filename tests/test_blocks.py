@@ -14,6 +14,7 @@ import zipfile
 
 import killing
 import numpy as np
+import pandas as pd
 import pytest
 from interruption import interrupted
 from losses import ALL, CONJUGATES, EPSILON, LOSSES, TARGET_LOSSES
@@ -166,6 +167,42 @@ def test_parquet(tmp_path, rng):
     blocks = Blocks(tmp_path / "*.parquet", cache=tmp_path / "cache", **options)
     Z, z, _ = blocks.in_memory()
     assert (rows_of(Z, z) == rows_of(X, y)).all()
+
+
+@pytest.mark.parametrize("memory", [MEMORY, "1GB"])
+@pytest.mark.parametrize("kind", ["file", "frames", "pieces"])
+def test_fits_of_blocks_know_the_names_of_columns(tmp_path, rng, kind, memory):
+    """They did not: frames with other columns, or in another order, were scored."""
+    X, y, _ = make(rng)
+    frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(D)])
+    if kind == "file":
+        frame.assign(number=range(N), y=y).to_csv(tmp_path / "rows.csv", index=False)
+    source = {
+        "file": tmp_path / "rows.csv",
+        "frames": (frame, y),
+        "pieces": lambda: ((frame[k::3], y[k::3]) for k in range(3)),
+    }[kind]
+    options = {"drop": ["number"]} if kind == "file" else {}
+    blocks = Blocks(source, cache=tmp_path / "cache", memory=memory, **options)
+    clf = PegasosClassifier(random_state=0, warm_start=True).fit(blocks)
+    for fitted in (clf, clf.fit(blocks), PegasosClassifierCV(Cs=2, cv=2).fit(blocks)):
+        assert fitted.feature_names_in_.tolist() == frame.columns.tolist()
+        np.testing.assert_allclose(fitted.score(blocks), fitted.score(frame, y))
+        with pytest.raises(ValueError, match="feature names should match"):
+            fitted.predict(frame[frame.columns[::-1]])
+    other = Blocks((frame[frame.columns[::-1]], y), cache=tmp_path / "other", memory=memory)
+    for use in (clf.predict, clf.fit):
+        with pytest.raises(ValueError, match=r"columns of training|other partitions or blocks"):
+            use(other)
+
+
+def test_pieces_with_other_columns_are_refused(tmp_path, rng):
+    X, y, _ = make(rng)
+    pieces = [(pd.DataFrame(X, columns=[*"abcdefghijkl"]), y), (X, y)]
+    with pytest.raises(
+        ValueError, match=r"piece 1 of source\(\) has the features None, but piece 0"
+    ):
+        Blocks(lambda: iter(pieces), cache=tmp_path, memory=MEMORY)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

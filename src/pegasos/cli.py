@@ -509,7 +509,7 @@ def _training_rows(args: argparse.Namespace, search: Any, say: Callable[..., Non
             random_state=args.random_state, **layout, **counted,
             n_problems=functools.partial(_n_problems, args, search),
         )  # fmt: skip
-        return _readers.Rows(blocks, None, blocks.zero_based, blocks._feature_names)
+        return _readers.Rows(blocks, None, blocks.zero_based, blocks.feature_names)
     rows = _readers.read(
         args.data, targets=args.task == "regression", labels_optional=is_one_class,
         **layout, **counted,

@@ -86,19 +86,31 @@ class LinearMachine(PegasosEstimator):
         raise NotImplementedError
 
     def _problem_scores(self, X: Any) -> np.ndarray:
-        if isinstance(X, Blocks):
-            check_is_fitted(self, "coef_")
-            return np.concatenate([self._problem_scores(rows) for rows, _, _ in X])
         model = self.to_model()
+        if isinstance(X, Blocks):
+            model._check_names(X.feature_names)
+            return np.concatenate([model._problem_scores(rows) for rows, _, _ in X])
         return model._problem_scores(self._validate_rows(X, reset=False), checked=True)
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Data]:
         if isinstance(X, Blocks):
             X.without(y if get_tags(self).target_tags.required else None, sample_weight)
-            if not _blocks.fit_into_memory(X):
-                return self._prepare_blocks(X)
-            X, y, sample_weight = X.in_memory()
+            in_memory = _blocks.fit_into_memory(X)
+            schedule, data = self._prepare_in_memory(X) if in_memory else self._prepare_blocks(X)
+            data.seen = X.seen
+            return schedule, data
         return super()._prepare(X, y, sample_weight)
+
+    def _prepare_in_memory(self, blocks: Blocks) -> tuple[Any, Data]:
+        """As `_prepare`, of all rows of blocks."""
+        if self.warm_start and hasattr(self, "_state"):
+            self.to_model()._check_names(blocks.feature_names)
+        names = self.__dict__.pop("feature_names_in_", None)  # which arrays do not have
+        try:
+            return super()._prepare(*blocks.in_memory())
+        finally:
+            if names is not None:
+                self.feature_names_in_ = names
 
     def _prepare_blocks(self, blocks: Blocks) -> tuple[Any, Data]:
         """As `_prepare`, of rows that are larger than memory."""

@@ -158,11 +158,12 @@ class _Search(BaseEstimator):
                         )
                         state = {}
         more = few if grid.adopt_if_better(early) else {}
-        fitted = data.seen | _public(about) | self._results(task.axes, task.lams, data, more, grid)
+        seen = X.seen if isinstance(X, Blocks) else data.seen
+        fitted = seen | _public(about) | self._results(task.axes, task.lams, data, more, grid)
         if self.refit:
             estimator._is_for_scores = task.scoring.is_of_scores
             estimator.set_params(**fitted["best_params_"]).fit(*task.of_rows)
-            estimator.__dict__.update(data.seen)
+            estimator.__dict__.update(seen)
             fitted |= {"best_estimator_": estimator} | _public(vars(estimator))
         # All at once: of the last search, nothing is left, or everything if this one fails.
         _core.change(vars(self), fitted, _public(vars(self)))

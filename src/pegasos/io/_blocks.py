@@ -131,6 +131,8 @@ class Blocks:
         The distinct labels, sorted; None if y has more than 65,536 values or several columns.
     class_weight_sums : ndarray or None
         The sum of sample weights of each class.
+    feature_names : list of str or None
+        Names of the columns of tables and data frames; a fit has them as `feature_names_in_`.
     feature_scale : ndarray of shape (n_features,)
         Root of the mean square of each feature.
     mean_squared_norm : float
@@ -208,7 +210,7 @@ class Blocks:
             "random_state": _validate.integer("random_state", random_state, at_least=0),
         }
         kind = _sources.Source(source, layout)
-        self._feature_names = kind.feature_names
+        self.feature_names = kind.feature_names
         self._path = os.path.join(self.cache, "rows")
         made_from = {"source": kind.found, "options": options}
         made_from = json.loads(json.dumps(made_from))  # tuples become lists
@@ -274,6 +276,13 @@ class Blocks:
             file.seek(offset)
             self._fill(file, [scale], crc, "the scale of features")
         return scale
+
+    @property
+    def seen(self) -> dict[str, Any]:
+        """What a fit notes of the columns."""
+        names = self.feature_names
+        named = {} if names is None else {"feature_names_in_": np.array(names, object)}
+        return {"n_features_in_": self.shape[1], **named}
 
     @property
     def fingerprint(self) -> list[int]:

@@ -334,11 +334,11 @@ class _Model:
         """Columns that X must have; every kind of model has its own."""
         raise NotImplementedError
 
-    def _check_names(self, X: Any) -> None:
-        """Raise if `X` is a data frame with other columns than those that training saw."""
-        if self.feature_names is None or not hasattr(X, "columns"):
+    def _check_names(self, names: Any) -> None:
+        """Raise if these names of columns, or None, are not those that training saw, if it did."""
+        if self.feature_names is None or names is None:
             return
-        given, known = list(X.columns), self.feature_names.tolist()
+        given, known = list(names), self.feature_names.tolist()
         if given != known:
             raise ValueError(
                 f"X must have the columns of training, {reprlib.repr(known)}, got "
@@ -490,7 +490,7 @@ class LinearModel(_Model):
 
     def _problem_scores(self, X: Any, *, checked: bool = False) -> np.ndarray:
         """Scores of the rows of `X` by each problem; `checked` as in `_validate.rows`."""
-        self._check_names(X)
+        self._check_names(getattr(X, "columns", None))
         coef, intercept = self._coefficients()
         if self.scale is not None:  # of (x - center)/scale, without a copy of the rows
             coef = coef / self.scale
@@ -551,7 +551,7 @@ class KernelModel(_Model):
         if not checked:
             from sklearn.utils import check_array
 
-            self._check_names(X)
+            self._check_names(getattr(X, "columns", None))
             X = _validate.converted(check_array, X)
             _validate.finite_rows(X)
             X = _validate.aligned(X)

@@ -35,7 +35,7 @@ class Source:
     counts_features : bool
         Whether the number of features is what the pieces say, and not at least that.
     feature_names : list of str or None
-        Of files that have some.
+        Of tables and data frames that have some.
     found : list
         The `fingerprint` before the rows are read.
     """
@@ -52,6 +52,7 @@ class Source:
                     f"source must have X, y and perhaps sample weights, got {len(given)} arrays"
                 )
             self.kind = "arrays"
+            self.feature_names = _names(given[0])
         else:
             self.paths = _paths(given)
             formats = set(map(layout.format_of, self.paths))
@@ -70,7 +71,9 @@ class Source:
         """What changes when the source does: sizes and times of files, or checksums."""
         if self.kind == "callable":
             with contextlib.closing(_checked(_started(self.given))) as pieces:
-                self._first = list(map(_crc, next(pieces, ())))
+                first = next(pieces, ())
+                self._first = list(map(_crc, first))
+                self.feature_names = _names(*first[:1])
             names = [getattr(self.given, name, "") for name in ("__module__", "__qualname__")]
             return ["callable", *names, *self._first]
         if self.kind == "arrays":
@@ -93,6 +96,7 @@ class Source:
                         "source() must return a fresh iterator at each call, but the second one "
                         "begins with other rows than the first"
                     )
+                self._check_names(f"piece {number} of source()", "piece 0", _names(piece[0]))
                 yield piece
         elif self.kind == "arrays":
             yield from _of_arrays(self.given, n_bytes)
@@ -108,12 +112,21 @@ class Source:
             for path in self.paths:
                 with _readers.naming(path, path):
                     table = _readers.table_of(path, self.layout)
-                    if table.feature_names != self.feature_names:
-                        raise ValueError(
-                            f"{path} has the features {reprlib.repr(table.feature_names)}, but "
-                            f"{self.paths[0]} has {reprlib.repr(self.feature_names)}"
-                        )
+                    self._check_names(path, self.paths[0], table.feature_names)
                     yield from table.pieces(n_bytes)
+
+    def _check_names(self, what: str, first: str, names: list[str] | None) -> None:
+        if names != self.feature_names:
+            raise ValueError(
+                f"{what} has the features {reprlib.repr(names)}, but {first} has "
+                f"{reprlib.repr(self.feature_names)}"
+            )
+
+
+def _names(X: Any = None) -> list[str] | None:
+    """Names of the columns of a data frame, if all are text."""
+    names = list(getattr(X, "columns", ()))
+    return names if names and all(isinstance(name, str) for name in names) else None
 
 
 def _is_text_path(given: Any) -> bool:
