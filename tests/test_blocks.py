@@ -182,7 +182,7 @@ def test_fits_of_blocks_know_the_names_of_columns(tmp_path, rng, kind, memory):
         "frames": (frame, y),
         "pieces": lambda: ((frame[k::3], y[k::3]) for k in range(3)),
     }[kind]
-    options = {"drop": ["number"]} if kind == "file" else {}
+    options = {"drop": "number"} if kind == "file" else {}
     blocks = Blocks(source, cache=tmp_path / "cache", memory=memory, **options)
     clf = PegasosClassifier(random_state=0, warm_start=True).fit(blocks)
     for fitted in (clf, clf.fit(blocks), PegasosClassifierCV(Cs=2, cv=2).fit(blocks)):

@@ -105,7 +105,7 @@ class Blocks:
     label_column : int or str, default=-1
         Column of CSV, .npy and Parquet files that has the labels or targets: its name or its
         number. Negative numbers count from the end, without the columns of `drop`.
-    drop : sequence of int or str, default=()
+    drop : int, str or sequence of these, default=()
         Columns of CSV, .npy and Parquet files to leave out.
     header : {"auto", "yes", "no"}, default="auto"
         Whether the first line of a CSV file is a header; "auto": if it has no number but the label,
@@ -182,7 +182,7 @@ class Blocks:
         dtype: Any = "float64",
         format: str | None = None,
         label_column: int | str = -1,
-        drop: Sequence[int | str] = (),
+        drop: int | str | Sequence[int | str] = (),
         header: str = "auto",
         separator: str | None = None,
         zero_based: bool | None = None,
@@ -200,7 +200,8 @@ class Blocks:
         self.dtype = np.dtype(dtype)
         if label_column is None:
             raise ValueError("label_column must be a column, got None: blocks need y")
-        layout = _readers.Layout(format, label_column, tuple(drop), header, separator)
+        dropped = [drop] if isinstance(drop, int | str) else drop
+        layout = _readers.Layout(format, label_column, tuple(dropped), header, separator)
         _validate.choice("zero_based", zero_based, [True, False]) if zero_based is not None else 0
         options = {
             "dtype": str(self.dtype),
