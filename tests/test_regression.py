@@ -460,8 +460,8 @@ def test_a_model_that_is_worse_than_a_constant_says_so(
         k = int("of output 1 " in told[0])
         assert worse[k]
         assert ("of output" in told[0]) == (outputs == 2)
-        numbers = re.search(r"mean loss is (\S+), that of the constant \S+ is (\S+)\. ", told[0])
-        assert [float(of) for of in numbers.groups()] == pytest.approx([own[k], best[k]], rel=1e-3)
+        numbers = re.search(r"mean loss of (\S+), the model has (\S+)\. ", told[0])
+        assert [float(of) for of in numbers.groups()] == pytest.approx([best[k], own[k]], rel=1e-3)
         assert ("fit_intercept=True" in told[0]) == (intercept == "none")
         assert ("penalize_intercept=False" in told[0]) == (intercept == "penalized")
         assert ("TransformedTargetRegressor" in told[0]) == (

@@ -247,8 +247,8 @@ def of_constant(
     constant = constants[k] * settings.units[0]
     _told.warn(
         f"a constant predicts the training targets{f' of {about}' if about else ''} better than "
-        f"this model: its mean loss is {own:.4g}, that of the constant {constant:.4g} "
-        f"is {other:.4g}. What may help: {_joined(helps)}",
+        f"this model: {constant:.4g} has a mean loss of {other:.4g}, the model has {own:.4g}. "
+        f"What may help: {_joined(helps)}",
     )
 
 
