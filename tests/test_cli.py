@@ -518,6 +518,10 @@ def test_one_feature_is_counted_as_one(tmp_path, capsys):
         ('"1,234"', "is not a number.*decimals have a point, and thousands no comma"),
         ("1 2", "is not a number.*encode categories first"),
         ("Lima", "is not a number.*encode categories first"),
+        (
+            "False",
+            r"is not a number.*write 1 for true and 0 for false, in pandas by .astype\(float\)",
+        ),
     ],
 )
 def test_fields_as_people_write_them_are_told_what_to_write(tmp_path, field, told, capsys):
@@ -624,7 +628,15 @@ def test_quantities_are_no_classes(tmp_path, capsys):
 
 def test_targets_must_be_numbers(tmp_path, capsys):
     for text, words in (
-        ("1,2,spam\n3,4,ham\n", "a.csv: targets must be numbers, got 'spam'"),
+        (
+            "1,2,7\n\n3,4,ham\n",
+            "a.csv, line 3: targets must be numbers, but column 3 is 'ham' in '3,4,ham': perhaps",
+        ),
+        (
+            'a,b,price\n3,4,"$578,244.57"\n',
+            "line 2: targets must be numbers, but column 3 ('price') is '$578,244.57' in",
+        ),
+        ('a,b,price\n3,4,"$578,244.57"\n', ": write 578244.57\n"),
         ("1,2,1e200\n3,4,5\n", "a.csv: y must have targets between"),
     ):
         (tmp_path / "a.csv").write_text(text)

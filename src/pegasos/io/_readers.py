@@ -188,6 +188,11 @@ def read(
                 raise ValueError(f"{file} holds no rows")
             X, y, _ = joined(pieces)
             y = None if y is None else _plain_labels(y)
+            if format == "csv" and targets and y is not None and y.dtype.kind == "U":
+                text = next((label for label in y.tolist() if not _is_number(label)), None)
+                if text is not None:
+                    error = ValueError(f"targets must be numbers, got {text!r}")
+                    _blame_line(file, table.check_target, error, skip=table.skip)
             if format == "libsvm":
                 X, zero_based = _from_zero(file, X, n_features, zero_based)
             elif format == "csv" and not (targets or labels_optional or y is None):
@@ -649,9 +654,19 @@ class _Csv(_Text):
                 raise ValueError(f"{columns.told(j)} is {field or 'empty'}", hint)
             if not _is_number(field):
                 hint = _written_plainly(field) or columns.advice(j)
+                if field in ("True", "False", "true", "false"):
+                    hint = "write 1 for true and 0 for false, in pandas by .astype(float)"
                 raise ValueError(f"{columns.told(j)} is not a number", hint)
         if columns.label is not None and not fields[columns.label].strip():
             raise ValueError("the label is empty")
+
+    def check_target(self, line: bytes) -> None:
+        """Raise a ValueError unless the label of a line, which others are read of, is a number."""
+        label: Any = self.columns.label
+        field = (_fields(line.decode("utf-8", "replace"), self.delimiter)[label:] or ["0"])[0]
+        if not _is_number(field):
+            what = f"targets must be numbers, but {self.columns.told(label)} is {field!r}"
+            raise ValueError(what, _written_plainly(field.strip()) or "perhaps another --label")
 
     def parse(self, lines: list[str]) -> tuple[np.ndarray, np.ndarray | None]:
         columns, labels = self.columns, dict[str, int]()
