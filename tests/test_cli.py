@@ -1135,6 +1135,21 @@ def test_a_best_c_at_the_edge_of_the_grid_is_told(tmp_path, capsys):
         assert "smaller ones" not in report
 
 
+def test_scores_that_hardly_rise_are_not_told_to_rise(tmp_path, capsys):
+    """Of linear data, the largest C is the best one by very little."""
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    y = X.sum(axis=1) + 0.1 * np.random.default_rng(2).normal(size=200)
+    Cs = [1e-3, 1.0, 100.0]
+    options = {"cv": 3, "epsilons": [0.1], "random_state": 0}
+    found = pegasos.PegasosRegressorCV(Cs=Cs, **options).fit(X, y)
+    before, last = found.cv_results_["mean_test_score"][1:]
+    assert 0 < last - before < 0.1 * found.cv_results_["standard_error"][2]
+    assert found.edges_ == {"C": "largest"}
+    train = ["train", str(write_numbers(tmp_path / "a.npz", X, y)), "-o", str(tmp_path / "m.npz")]
+    assert cli.main([*train, "--task", "regression", "--cv", "3", "--Cs", "1e-3,1,100"]) == 0
+    assert "may score higher" not in capsys.readouterr().err
+
+
 def test_output_without_a_letter_of_the_labels(tmp_path, monkeypatch, capsys):
     path, model = tmp_path / "rows.csv", str(tmp_path / "model.npz")
     path.write_text("a,b,y\n1,2,é\n3,1,e\n", encoding="utf-8")

@@ -468,9 +468,28 @@ def _report_search(say: Callable[..., None], search: Any) -> None:
     if "max_iter" in search.best_params_:
         say(f"best after {search.best_params_['max_iter']} epochs: more score less")
     for name, end in search.edges_.items():
+        if not _is_rising(search, name):
+            continue
         option = "--Cs" if name == "C" else f"--{name}"
         others = "larger" if end == "largest" else "smaller"
         say(f"the {end} {name} of the grid is best: {others} ones ({option}) may score higher")
+
+
+def _is_rising(search: Any, name: str) -> bool:
+    """Whether the score rises by more than a tenth of its standard error up to an end of the grid.
+
+    The best value of the parameter is there.
+    """
+    results, best = search.cv_results_, search.best_params_
+    means = {
+        point[name]: mean
+        for point, mean in zip(results["params"], results["mean_test_score"], strict=True)
+        if point | {name: best[name]} == best
+    }
+    end = means.pop(best[name])
+    nearest = min(means, key=lambda value: abs(value - best[name]))
+    error = results["standard_error"][search.best_index_]
+    return bool(end - means[nearest] > 0.1 * error)
 
 
 def _layout(args: argparse.Namespace) -> dict[str, Any]:
