@@ -18,7 +18,7 @@ X = np.vstack([groups, rng.uniform(-5, 5, size=(10, 2))])
 one = KernelPegasosOneClass(nu=0.1, gamma=0.5, random_state=0).fit(X)
 outliers = one.predict(X) == -1
 print(
-    f"{outliers.sum()} of {len(X)} rows are outliers, {len(one.support_)} are support vectors; "
+    f"{outliers.sum()} of {len(X)} rows are outliers, {len(one.support_)} are support vectors\n"
     f"objective {one.objective_[0]:.5f}, at most {one.duality_gap_[0]:.1e} above the optimum"
 )
 
