@@ -431,6 +431,8 @@ class Problem:
 
     Attributes
     ----------
+    penalty : ndarray
+        Second derivatives of the regulariser: lam, and 0 of a free intercept.
     smooth, gradient : float, ndarray
         Of the smoothed objective at w: its value and derivative.
     width : float
@@ -442,38 +444,34 @@ class Problem:
         part, and w(a).
     pairs : list of tuple of ndarray
         Of L-BFGS: steps, and how the gradient changed.
+    along : ndarray
+        Where slopes along the step are wanted, as multiples of it: where that of 0 is known to be,
+        if it is.
     n_searches : int
         Rounds in which the length of the step was changed.
-    low, high : float
-        Multiples of the step between which the slope along it is 0; inf if it is further.
     is_over : bool
         Whether steps are lost in rounding.
     """
 
-    _ARRAYS = ("point", "step", "best", "gradient", "dual_point")
-    _NUMBERS = (
-        "width", "smooth", "primal", "bound", "value", "n_searches", "low", "high", "is_over",
-    )  # fmt: skip
+    _ARRAYS = ("point", "step", "best", "gradient", "dual_point", "along")
+    _NUMBERS = ("width", "smooth", "primal", "bound", "value", "n_searches", "is_over")
 
     def __init__(
-        self, settings: Settings, loss: _losses.Loss, lam: float, mass: float, point: np.ndarray
+        self, penalty: np.ndarray, mass: float, point: np.ndarray, loss: _losses.Loss
     ) -> None:
-        self.settings, self.lam, self.mass = settings, lam, mass
+        self.penalty, self.mass = penalty, mass
         self.point = self.best = point
         self.step = self.gradient = np.zeros_like(point)
         self.pairs = list[tuple[np.ndarray, np.ndarray]]()
         is_as_it_is = loss.curvature > 0 and loss.bound >= _NARROW
         self.width = 0.0 if is_as_it_is else _FIRST_WIDTH / loss.bound
         self.smooth = self.primal = np.inf
-        self.n_searches, self.low, self.high, self.is_over = 0, 0.0, np.inf, False
+        self.along, self.n_searches, self.is_over = _ALONG, 0, False
         self.bound, self.value, self.dual_point = 0.0, 0.0, np.zeros_like(point)
 
     @property
-    def _penalty(self) -> np.ndarray:
-        """Second derivatives of the regulariser."""
-        penalty = np.full(len(self.point), self.lam)
-        penalty[-1] *= not self.settings.free_intercept
-        return penalty
+    def lam(self) -> float:
+        return float(self.penalty[0])
 
     def take(self, sums: dict[str, Any], n_pairs: int) -> tuple[np.ndarray, float] | None:
         """Hear of a round at w + s, and choose w and s of the next one.
@@ -483,12 +481,12 @@ class Problem:
         tuple or None
             A point and a width: there, centres are to move.
         """
-        m, penalty, point = self.mass, self._penalty, self.point + self.step
+        m, penalty, point = self.mass, self.penalty, self.point + self.step
         ridge = (penalty * point) @ point / 2
         primal, smooth = ridge + sums["loss"] / m, ridge + sums["smooth"] / m
         gradient = penalty * point - sums["vectors"].sum(axis=0) / m
         if not (np.isfinite([primal, smooth]).all() and np.isfinite(gradient).all()):
-            raise _validate.overflow(np.dtype(np.float64), self.settings.lam)
+            raise _validate.overflow(np.dtype(np.float64), self.lam)
         dual = self._hear_of(*self._dual_point(sums))
         if primal < self.primal:
             self.primal, self.best = primal, point
@@ -502,14 +500,13 @@ class Problem:
             if n_pairs and self.step @ change > 0:
                 self.pairs = [*self.pairs[1 - n_pairs :], (self.step, change)]
         self.point, self.smooth, self.gradient = point, smooth, gradient
-        self.n_searches, self.low, self.high = 0, 0.0, np.inf
+        self.along, self.n_searches = _ALONG, 0
         smoothing = self.width / 2 * sums["moved"] / m
         if self.width and smooth - (dual - smoothing) <= primal - smooth:
             width, self.width = self.width, max(_NARROWER * self.width, _NARROWEST)
             self.step = np.zeros_like(point)
             return point, width
-        diagonal = penalty.copy()
-        diagonal[-1] += _FREE * self.lam * self.settings.free_intercept
+        diagonal = np.where(penalty > 0, penalty, _FREE * self.lam)
         if n_pairs:
             self.step = _by_pairs(gradient, diagonal + sums["second"] / m, self.pairs)
         else:
@@ -520,7 +517,8 @@ class Problem:
     def _dual_point(self, sums: dict[str, Any]) -> tuple[float, np.ndarray]:
         """G and w(a) of the dual variables of a round, made feasible."""
         factors, vectors, scale = np.ones(2), sums["vectors"], self.lam * self.mass
-        if self.settings.free_intercept:  # the heavier sign is scaled down, so that sums are equal
+        if self.penalty[-1] == 0:
+            # The intercept is free. The heavier sign is scaled down, so that sums are equal.
             sizes = sums["size"]
             factors = np.divide(sizes.min(), sizes, out=np.zeros(2), where=sizes > 0)
             vectors = factors[:, None] * vectors
@@ -547,19 +545,13 @@ class Problem:
         self.bound = max(self.bound, own, mixed)
         return own
 
-    @property
-    def along(self) -> np.ndarray:
-        """Where slopes along the step are wanted: where that of 0 is known to be, if it is."""
-        is_known = np.isfinite(self.high)
-        return np.linspace(self.low, self.high, len(_ALONG)) if is_known else _ALONG
-
     def _search(self, along: np.ndarray, at_start: float, at_end: float) -> None:
         """Let the step end where the slope along it is about 0; it grows from point to point.
 
         A row far from all others makes a slope that is flat up to a wall: a line between two points
         misses it, so the next pass looks between these two.
         """
-        towards = self._penalty * self.step
+        towards = self.penalty * self.step
         at = towards @ self.point + self.along * (towards @ self.step) - along
         t, at = np.append(self.along, [0, 1]), np.append(at, [at_start, at_end])
         order = np.argsort(t, kind="stable")
@@ -573,7 +565,10 @@ class Problem:
         self.n_searches += 1
         self.is_over = self.n_searches > _SEARCHES or not factor > 0
         if not self.is_over:
-            self.step, self.low, self.high = factor * self.step, low / factor, high / factor
+            self.step = factor * self.step
+            self.along = _ALONG
+            if high < np.inf:
+                self.along = np.linspace(low / factor, high / factor, len(_ALONG))
 
 
 def _by_matrix(gradient: np.ndarray, diagonal: np.ndarray, upper: np.ndarray) -> np.ndarray:
@@ -662,10 +657,11 @@ class Rounds(Passes):
 
     def _begun(self, points: np.ndarray) -> list[Problem]:
         """Problems that begin at these points, of shape (n_problems, n_features + 1)."""
-        of_each = zip(self.settings.lams_of(len(points)), self.masses, points, strict=True)
-        return [
-            Problem(self.settings, self.settings.loss_of(k), *own) for k, own in enumerate(of_each)
-        ]
+        settings, penalties = self.settings, np.ones(points.shape)
+        penalties[:, -1] = not settings.free_intercept
+        penalties *= settings.lams_of(len(points))[:, None]
+        of_each = zip(penalties, self.masses, points, strict=True)
+        return [Problem(*own, settings.loss_of(k)) for k, own in enumerate(of_each)]
 
     def train(
         self,
@@ -778,7 +774,7 @@ class Rounds(Passes):
         size = self.about.shape[1] + 1
         shapes: dict[str, Any] = {"moves": (length("moves"), size + 2)}
         for k in range(len(self.problems)):
-            own: dict[str, Any] = dict.fromkeys(Problem._ARRAYS, size)
+            own: dict[str, Any] = dict.fromkeys(Problem._ARRAYS, size) | {"along": len(_ALONG)}
             own |= {"pairs": (length(f"{k}.pairs"), 2, size), "numbers": len(Problem._NUMBERS)}
             shapes |= {f"{k}.{name}": shape for name, shape in own.items()}
         for name, shape in shapes.items():
