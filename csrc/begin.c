@@ -403,7 +403,8 @@ bool pegasos_fit_check_data(fit *f)
 /*
  * Optima change little with lambda, so w is kept where it becomes smaller: dual variables are then
  * smaller in proportion, and w(a) = 1/(lam m) sum_i a_i y_i x_i stays. For a larger lambda they are
- * kept, which their bounds allow, and w becomes smaller. No pass over the rows is needed.
+ * kept, which their bounds allow, and w becomes smaller. No pass over the rows is needed. Epochs are
+ * counted from here.
  */
 void pegasos_fit_change_lam(fit *f)
 {
@@ -433,4 +434,6 @@ void pegasos_fit_change_lam(fit *f)
     }
     forget(s);
     s->lam = lam;
+    s->n_epochs = 0;
+    memset(s->epochs, 0, sizeof s->epochs);
 }

@@ -56,13 +56,13 @@ typedef struct state {
     int64_t budget;     /* passes of PEGASOS_AUTO that a solver makes, as solve.c counts them; */
     int64_t budget_end; /* how many it has made at its end; */
     double gap_before;  /* the gap at its beginning */
-    int64_t begun;      /* epochs of all solvers before this lambda */
+    int64_t begun;      /* epochs of all solvers before the first of these budgets */
     pegasos_loss loss;
     double lam, mass;    /* lambda and m */
     int64_t n_inside;    /* rows that are in the problem */
     int64_t n_steps;     /* of Pegasos, in dual ascent that is over */
     double longest;      /* max_i c_i (|x_i|^2 + feature^2) */
-    int64_t n_epochs;    /* of all solvers, */
+    int64_t n_epochs;    /* of all solvers with this lambda, */
     double primal;       /* the objective of the best model so far, */
     double intercept;    /* its intercept, penalised or not, */
     double relative_gap; /* and its gap, over `primal` */

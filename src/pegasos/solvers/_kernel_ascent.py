@@ -124,11 +124,6 @@ class KernelAscent(Linear):
         self.rows.widen()
         return True
 
-    def change_lam(self, problem: Problem) -> None:
-        """Go on with another λ, over the same rows; the core counts epochs from here."""
-        self.settings, self.problem = problem.settings, problem
-        self.base[:] = 0
-
     def _shares(self, method: str, n_threads: int) -> tuple[int, int, bool]:
         n, rows, is_divided = len(self.base), self.rows, self._whole is None
         n_jobs, n_each = 1, n_threads

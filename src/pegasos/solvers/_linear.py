@@ -102,8 +102,6 @@ class Linear:
         self.base = np.zeros(n_problems, np.int64)
         self._fingerprints = np.zeros(n_problems, np.int64)
         self.n_inside = np.zeros(n_problems, np.int64)
-        # Epochs at other λ, which do not count.
-        self._earlier = np.zeros(n_problems, np.int64)
         # What the last run found. A run changes it at any time; one that was stopped may have.
         self._found: Any = None
 
@@ -168,7 +166,7 @@ class Linear:
 
     @property
     def n_epochs(self) -> Any:
-        return self.standings()["n_epochs"] - self._earlier
+        return self.standings()["n_epochs"]
 
     @property
     def n_steps(self) -> Any:
@@ -350,9 +348,8 @@ class Linear:
         self.base = np.array(self.n_epochs)
 
     def change_lam(self, problem: Problem) -> None:
-        """Go on with another λ, over the same rows; epochs are counted from here."""
+        """Go on with another λ, over the same rows; the core counts epochs from here."""
         self.settings, self.problem = problem.settings, problem
-        self._earlier += self.n_epochs
         self.base[:] = 0
 
     def run(
@@ -381,8 +378,7 @@ class Linear:
         )  # fmt: skip
 
         def last(some: slice) -> Any:
-            last = self.base[some] + self._earlier[some] + max(max_iter, 0)
-            return np.minimum(last, 2**62 // self.shape[0] - 2)
+            return np.minimum(self.base[some] + max(max_iter, 0), 2**62 // self.shape[0] - 2)
 
         def solve_part(part: Part, tell: Callable[[], None]) -> None:
             some, over = part.problems, self._of(part, n_threads)
@@ -418,7 +414,7 @@ class Linear:
         if self._whole is None:
             return n_threads, n_shares // n, False
         # Problems of the squared error begin together, at the optimum.
-        are_equal = (lams == lams[0]).all() and np.ptp(self.base + self._earlier) == 0
+        are_equal = (lams == lams[0]).all() and np.ptp(self.base) == 0
         is_squared = self.settings.loss.name == "squared_error" and method != "sdca"
         return min(n_threads, n), n_shares, is_squared and are_equal
 
