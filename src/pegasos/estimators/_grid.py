@@ -29,9 +29,9 @@ from pegasos.solvers._schedule import Schedule
 
 # Room for the state of a set of problems; larger sets are split.
 _SET_BYTES = 2**30
-# cv_effort="auto" certifies machines to this gap where all of them are likely to take so many
-# seconds, by the costs that solvers state. A path of λ begins each machine where one is nearly
-# solved: it takes a tenth of a cold start.
+# cv_effort="auto" certifies machines to this gap where Newton's method is likely to take so many
+# seconds for all of them at most, and less than dual ascent, by the costs that solvers state. A
+# path of λ begins each machine where one is nearly solved: it takes a tenth of a cold start.
 GAP, _SECONDS, _WARM = 0.05, 1.0, 0.1
 # ... else it makes epochs, see `_make_epochs`: so few at first, or as many as are likely to take so
 # many seconds, and so many at most. An epoch costs so many passes over its rows.

@@ -605,11 +605,12 @@ class PegasosClassifierCV(_OfClassifiers, _Linear, Labels, Search):
           ones with another `solver`, use Pegasos with an average (of the last half, unless
           `average` says otherwise).
         - "auto": 0.05 for kernel machines, for another `solver` than "auto", and for linear
-          machines if certifying all of them is likely to take a second or less, as with few
-          features. Otherwise epochs: two, or more, up to 16, if these take less than a tenth of a
-          second. The number then doubles for the λ within a standard error of the best score,
-          until the best score rises by at most half a standard error. A machine makes at most
-          `max_iter` epochs, but for the last iteration of Newton's method.
+          machines if Newton's method is likely to certify all of them within a second, and sooner
+          than dual ascent, as with few features; also where folds weigh rows differently, as
+          bootstrap samples do. Otherwise epochs: two, or more, up to 16, if these take less than a
+          tenth of a second. The number then doubles for the λ within a standard error of the best
+          score, until the best score rises by at most half a standard error. A machine makes at
+          most `max_iter` epochs, but for the last iteration of Newton's method.
 
         With "auto", three more rules save time or improve scores. Sparse rows of linear
         machines that make epochs, and rows of kernel machines, are in single precision during the
@@ -759,8 +760,9 @@ class PegasosRegressorCV(_OfRegressors, _Linear, Targets, Search):
         depends on the machines:
 
         - Linear machines with "epsilon_insensitive" over sparse rows of many features make 16
-          epochs. Whichever λ is best then goes on to a gap of 1e-3, until the best one has. If that
-          raises its score much, the next smaller λ goes on, too.
+          epochs, unless dual ascent is likely to certify all of them within 0.03 seconds, or folds
+          weigh rows differently. Whichever λ is best then goes on to a gap of 1e-3, until the best
+          one has. If that raises its score much, the next smaller λ goes on, too.
         - Linear machines over few features, for Newton's method: a gap of 1e-3.
         - Others: a gap of 0.05, in 16 epochs at most. Those whose mean score is then at most half a
           standard error below the best one so far go on to a gap of 1e-3.
