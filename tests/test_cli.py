@@ -339,6 +339,11 @@ def test_the_demo_reports_and_draws(tmp_path):
     assert [element.text for element in shown] == [element.text for element in root]
 
 
+def test_the_formats_of_the_command_line_are_those_of_the_readers():
+    """It has a list of its own: help shall not load scikit-learn, as the readers do."""
+    assert sorted(cli._FORMATS) == sorted(_readers.FORMATS)
+
+
 def test_readers_tell_the_format_from_the_name():
     expected = {"a.svm": "libsvm", "a9a": "libsvm", "a.csv": "csv", "a.csv.gz": "csv",
                 "a.txt.bz2": "libsvm", "a.npz": "npz"}  # fmt: skip
