@@ -146,6 +146,24 @@ def test_metadata_routing_brings_groups_to_the_splitter_of_a_search(iris, kind):
 # ---- Data frames ---------------------------------------------------------------------------------
 
 
+def test_arrays_that_could_be_of_dask_but_are_not_are_read_without_a_warning(iris, machine):
+    """Those of xarray have the method of Dask's collections, which returns None then."""
+
+    class Labelled:
+        def __init__(self, values):
+            self.values, self.shape, self.ndim = values, values.shape, values.ndim
+
+        def __array__(self, dtype=None, copy=None):
+            return np.array(self.values, dtype)
+
+        def __dask_graph__(self):
+            return None
+
+    X, y = iris
+    found = clone(machine).fit(Labelled(X), y).predict(Labelled(X))
+    assert np.array_equal(found, clone(machine).fit(X, y).predict(X))
+
+
 def frame_of(library, X, y):
     names = [f"x{k}" for k in range(X.shape[1])]
     label = np.array(["one", "two", "three"])[y]

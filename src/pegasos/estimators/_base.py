@@ -373,7 +373,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
             self.__dict__.pop("feature_names_in_", None)
             _validate.finite_rows(X)
             return X, options["y"]
-        if hasattr(X, "__dask_graph__"):
+        if hasattr(X, "__dask_graph__") and X.__dask_graph__() is not None:  # xarray may have none
             X = self._of_dask(X)  # of sparse chunks, NumPy would make objects
         try:
             valid = _validate.converted(functools.partial(validate_data, self), X, **options)
