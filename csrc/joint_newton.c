@@ -13,8 +13,8 @@
  * of c/(delta M) (e_k - e_l) (e_k - e_l)^T over pairs of these classes: so Newton's matrix is made
  * of one sum of x x^T for each pair, over the rows that have both.
  *
- * An iteration solves Newton's equations at W and moves to where the smooth objective has fallen
- * enough; there it finds the certificate. Once the smooth problem is solved well enough, A becomes
+ * An iteration solves Newton's equations at W and moves to about where the smooth objective is least
+ * along the step; there it finds the certificate. Once the smooth problem is solved well enough, A becomes
  * a(G), and delta shrinks; it widens once at most (see SHORT). An iteration is a transaction: see
  * newton.c.
  */
@@ -32,15 +32,15 @@ enum { LANES = JOINT_LANES, SEARCHES = 30, ROWS = 128 };
 static const double FIRST = 0.3, NARROWER = 0.6, NARROWEST = 3e-4;
 /* Where the first delta is narrow beside the scores, few rows have curvature, and steps along the
  * others are far too long: once less than SHORT of a step is taken, delta begins anew at FIRST
- * times WIDER. Not so with free intercepts, along which steps are long whatever delta is: nothing
- * but FREE holds them back. */
+ * times WIDER. */
 static const double SHORT = 0.1, WIDER = 10;
-/* Of the fall that the slope promises, what a step must bring. */
-static const double ENOUGH = 1e-4;
+/* Where a line search ends: what is left of the slope, and what the step must bring of the fall
+ * that the slope promises. */
+static const double FLAT = 0.5, ENOUGH = 1e-4;
 /* Rounding of an objective. */
 static const double ROUNDING = 1e-13;
 /* Beside lam: what the matrix has for free intercepts; see newton.c. */
-static const double FREE = 1e-4;
+static const double FREE = 1e-3;
 /* Nanoseconds that a visit takes, for a row and for a class of it; products in a nanosecond; about
  * how many iterations lead to a usual gap; and pairs of classes below their bounds, of a row. */
 static const double PER_ROW = 100, PER_CLASS = 16, PRODUCTS = 8, ITERATIONS = 5, PAIRS = 1.5;
@@ -52,6 +52,7 @@ typedef struct newton {
     int64_t depth, padded, size; /* of a class: features and the constant one; all */
     double full;                 /* W = full v */
     double *next, *trial, *gradient, *step, *room;
+    double *scores, *before; /* Delta + s, row after row, of a point and where its line begins */
     /* Of rows: c/(m delta M); whether a_k is below its bound, class after class; those of a class.
      * Rows of a pair, times the root of the first. */
     double *bends, *scaled;
@@ -88,7 +89,7 @@ int64_t joint_newton_numbers(const pegasos_joint_problem *problem)
     const int64_t n = problem->rows->n_rows, d = problem->rows->n_features;
     const int64_t K = problem->n_classes, size = pegasos_joint_unknowns(problem);
     const int64_t stride = round_up(d + 1);
-    return n * K + round_up(K) * (d + 1) + 3 * size + 2 * n + (n * K + 7) / 8
+    return 3 * n * K + round_up(K) * (d + 1) + 3 * size + 2 * n + (n * K + 7) / 8
            + stride * (ROWS + d + 1) + (round_up(size) + LANES) * size;
 }
 
@@ -99,7 +100,9 @@ static newton lay_out(const joint *j)
     x.padded = round_up(x.depth);
     x.full = 1 / (j->p->lam * j->s->mass);
     x.next = j->next;
-    x.trial = x.next + j->n * j->n_classes;
+    x.scores = x.next + j->n * j->n_classes;
+    x.before = x.scores + j->n * j->n_classes;
+    x.trial = x.before + j->n * j->n_classes;
     x.gradient = x.trial + j->size;
     x.step = x.gradient + size;
     x.room = x.step + size;
@@ -133,6 +136,26 @@ static void bend(const newton *x, int64_t i, double c)
         n += is_inside;
     }
     x->bends[i] = c / (j->s->mass * j->s->width * (double)(n > 0 ? n : 1));
+}
+
+/* The second derivative along the move from `before` to `scores`, of the losses; false: stopped. */
+static bool find_curvature(const newton *x, double *curvature)
+{
+    const joint *const j = x->j;
+    *curvature = 0;
+    for (int64_t i = 0; i < j->n; i++) {
+        const int64_t first = i * j->n_classes;
+        double n = 0, sum = 0, squares = 0;
+        for (int64_t k = 0; k < j->n_classes; k++)
+            if (x->is_inside[k * j->n + i]) {
+                const double move = x->scores[first + k] - x->before[first + k];
+                n++;
+                sum += move;
+                squares += move * move;
+            }
+        *curvature += n > 1 ? x->bends[i] * (n * squares - sum * sum) : 0;
+    }
+    return !joint_is_stopped(j, 0.1 * (double)j->n);
 }
 
 /* The sum of a pair, over those of n rows of a class that have class l. Returns how many have it;
@@ -199,16 +222,15 @@ static bool multiply(const newton *x)
     return true;
 }
 
-/* next = a(G) at a point, fresh = its sum over the rows, and what else is summed up; with Newton's
- * matrix where it `bends`. False: stopped. */
-static bool evaluate(newton *x, const joint_point *point, bool bends)
+/* next = a(G) at a point, fresh = its sum over the rows; also the gradient there, what bends, scores
+ * and what is summed up. False: stopped. */
+static bool evaluate(newton *x, const joint_point *point)
 {
     const joint *const j = x->j;
     const int64_t K = j->n_classes;
     x->primal = x->smooth = x->moved = x->value = 0;
     memset(j->fresh, 0, (size_t)j->size * sizeof(double));
-    if (bends)
-        memset(x->is_inside, 0, (size_t)(j->n * K));
+    memset(x->is_inside, 0, (size_t)(j->n * K));
     for (int64_t i = 0; i < j->n; i++) {
         const int64_t y = j->p->codes[i];
         if (y < 0) {
@@ -228,8 +250,8 @@ static bool evaluate(newton *x, const joint_point *point, bool bends)
         x->moved += moved / c;
         memcpy(x->next + i * K, j->row, (size_t)K * sizeof(double));
         joint_add_row(j, i, j->row, j->fresh);
-        if (bends)
-            bend(x, i, c);
+        memcpy(x->scores + i * K, j->scores, (size_t)K * sizeof(double));
+        bend(x, i, c);
         if (joint_is_stopped(j, 3))
             return false;
     }
@@ -238,21 +260,26 @@ static bool evaluate(newton *x, const joint_point *point, bool bends)
     x->moved *= j->s->width / (2 * mass);
     x->primal = x->primal / mass + square;
     x->smooth = x->smooth / mass - x->moved + square;
-    return !bends || multiply(x);
+    for (int64_t r = 0; r < x->size; r++) {
+        const int64_t k = r / x->depth, t = r % x->depth;
+        const double w = point->scale * *joint_at(j, point->v, k, t);
+        x->gradient[r] = penalty(x, t) * w - *joint_at(j, j->fresh, k, t) / mass;
+    }
+    return true;
 }
 
 /* ---- An iteration ---------------------------------------------------------------------------- */
 
-/* step = what solves Newton's equations, where `evaluate` has found the matrix; false: stopped. */
-static bool solve_equations(newton *x, const joint_point *now)
+/* step = what solves Newton's equations, where `evaluate` was; false: stopped. */
+static bool solve_equations(newton *x)
 {
     const joint *const j = x->j;
     const pegasos_progress progress = joint_progress(j);
     double *const numbers = x->matrix.numbers;
+    if (!multiply(x))
+        return false;
     for (int64_t r = 0; r < x->size; r++) {
-        const int64_t k = r / x->depth, t = r % x->depth;
-        const double w = now->scale * *joint_at(j, now->v, k, t), lam = penalty(x, t);
-        x->gradient[r] = lam * w - *joint_at(j, j->fresh, k, t) / j->s->mass;
+        const double lam = penalty(x, r % x->depth);
         x->step[r] = -x->gradient[r];
         numbers[r * (x->matrix.stride + 1)] += lam > 0 ? lam : FREE * j->p->lam;
     }
@@ -291,25 +318,50 @@ static joint_point move(const newton *x, const joint_point *now, double t)
     return (joint_point){x->trial, now->offset, now->scale};
 }
 
-/* Goes along the step to where the smooth objective is low enough; false: stopped. */
-static bool search(newton *x, const joint_point *now, int64_t *n_passes)
+static double slope_of(const newton *x)
 {
-    const double before = x->smooth;
     double slope = 0;
-    x->t = 1;
-    take_mean_away(x);
     for (int64_t r = 0; r < x->size; r++)
         slope += x->gradient[r] * x->step[r];
+    return slope;
+}
+
+/*
+ * Goes along the step to about where the smooth objective is least; false: stopped. Its slope grows,
+ * and is piecewise linear: Newton's method on it, kept between what is known to lie left and right
+ * of the root. A row whose a(G) is at a corner may have all of the curvature where it leaves that,
+ * and steps that do not know of it are too long by orders of magnitude. So wherever the slope has
+ * not halved, t changes tenfold, or to the middle of both sides in powers.
+ */
+static bool search(newton *x, const joint_point *now, int64_t *n_passes)
+{
+    double low = 0, high = INFINITY, last = INFINITY, square = 0, curvature;
+    take_mean_away(x);
+    double *const scores = x->scores;
+    x->scores = x->before;
+    x->before = scores;
+    const double before = x->smooth, first = slope_of(x), rounding = ROUNDING * fabs(before);
+    for (int64_t r = 0; r < x->size; r++)
+        square += penalty(x, r % x->depth) * x->step[r] * x->step[r];
+    x->t = 1;
     for (int n_done = 0; n_done < SEARCHES; n_done++) {
         const joint_point trial = move(x, now, x->t);
         ++*n_passes;
-        if (!evaluate(x, &trial, false))
+        if (!evaluate(x, &trial))
             return false;
-        const double fall = x->smooth - before;
-        if (fall <= ENOUGH * x->t * slope + ROUNDING * fabs(before))
+        const double slope = slope_of(x), fall = x->smooth - before;
+        if (fabs(fall) <= rounding
+            || (fabs(slope) <= FLAT * fabs(first) && fall <= ENOUGH * x->t * first))
             break;
-        /* To where the parabola through the slope and this value is least. */
-        x->t *= fmax(0.1, fmin(0.5, -slope * x->t / (2 * (fall - slope * x->t))));
+        *(slope < 0 ? &low : &high) = x->t;
+        if (!find_curvature(x, &curvature))
+            return false;
+        const double better = x->t - slope / (square + curvature / (x->t * x->t));
+        if (fabs(slope) <= last / 2 && low < better && better < high)
+            x->t = better;
+        else
+            x->t = low == 0 ? high / 10 : high < INFINITY ? sqrt(low * high) : 10 * low;
+        last = fabs(slope);
     }
     return true;
 }
@@ -325,21 +377,32 @@ static bool find_dual(newton *x, double *dual)
     return true;
 }
 
+static void count_passes(const joint *j, int64_t n)
+{
+    j->s->n_epochs += n;
+    j->s->n_newton += n;
+}
+
 int joint_newton(const joint *j)
 {
     pegasos_joint *const s = j->s;
     const double at_zero = joint_at_zero(j), first = FIRST * at_zero;
     newton x = lay_out(j);
-    s->width = s->width > 0 ? s->width : first;
+    bool is_known = false; /* whether `evaluate` was where the fit stands */
+    if (s->width == 0) {
+        s->width = first;
+        count_passes(j, 1);
+    }
     for (;;) {
         const joint_point now = joint_now(j);
-        int64_t n_passes = 1;
+        const double width = s->width;
+        int64_t n_passes = 0;
         double dual;
         if (s->n_epochs >= j->o->last_epoch
             || (s->is_checked && joint_progress(j).relative_gap <= j->o->tol))
             return PEGASOS_DONE;
-        if (!evaluate(&x, &now, true) || !solve_equations(&x, &now) || !search(&x, &now, &n_passes)
-            || !find_dual(&x, &dual))
+        if (!(is_known || evaluate(&x, &now)) || !solve_equations(&x)
+            || !search(&x, &now, &n_passes) || !find_dual(&x, &dual))
             return PEGASOS_STOPPED;
         if (!isfinite(x.primal))
             return PEGASOS_OVERFLOW;
@@ -347,8 +410,7 @@ int joint_newton(const joint *j)
         s->dual = fmax(s->dual, dual);
         joint_take(j, &found, x.primal, false);
         memcpy(j->v, x.trial, (size_t)j->size * sizeof(double));
-        s->n_epochs += n_passes;
-        s->n_newton += n_passes;
+        count_passes(j, n_passes);
         s->is_checked = 1;
         const bool is_solved = x.smooth - (dual - x.moved) <= x.primal - x.smooth;
         const pegasos_progress progress = joint_progress(j);
@@ -357,8 +419,11 @@ int joint_newton(const joint *j)
             memcpy(j->a, x.next, (size_t)(j->n * j->n_classes) * sizeof(double));
         if (is_solved)
             s->width = fmax(NARROWER * s->width, NARROWEST * at_zero);
-        else if (x.t < SHORT && s->width == first && !j->p->is_free)
+        else if (x.t < SHORT && s->width == first)
             s->width = WIDER * first;
+        is_known = !is_solved && s->width == width;
+        if (!is_known && !is_over)
+            count_passes(j, 1);
         if (is_to_stop_after_epoch(j->watch, &progress))
             return PEGASOS_STOPPED;
     }
