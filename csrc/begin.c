@@ -358,7 +358,8 @@ static bool are_vectors(fit *f, bool *same)
 }
 
 /* Finds the dual value that the dual variables of Newton's method have on these rows; false:
- * stopped. It is what a certificate claims, and rows may be others though scores are not. */
+ * stopped. It is what a certificate claims, and rows may be others though scores are not. One that
+ * rounding alone makes another is not taken, so that a fit ends where an undisturbed one does. */
 static bool find_dual(fit *f)
 {
     state *const s = f->s;
@@ -372,10 +373,12 @@ static bool find_dual(fit *f)
     const double feature = is_free ? 0 : s->newton.feature;
     const double constant = feature * total / (f->problem->lam * s->mass);
     const double squared = squared_norm_of(f->sum, f->rows->n_features) + constant * constant;
-    s->newton.dual_objective =
-        pegasos_best_dual(&f->targets, a, squared, s->mass, f->problem->lam, false);
+    const double dual = pegasos_best_dual(&f->targets, a, squared, s->mass, f->problem->lam, false);
+    if (isfinite(s->primal) && fabs(dual - s->newton.dual_objective) <= SAME * fabs(s->primal))
+        return true;
+    s->newton.dual_objective = dual;
     if (isfinite(s->primal))
-        s->relative_gap = relative_gap_of(s->primal, s->newton.dual_objective);
+        s->relative_gap = relative_gap_of(s->primal, dual);
     return true;
 }
 
@@ -387,14 +390,14 @@ bool pegasos_fit_check_data(fit *f)
     if (s->solver != PEGASOS_AUTO) {
         if (!are_vectors(f, &same) || !fit_score(f, f->coef, intercept, f->room))
             return false;
-        /* Before its first iteration, dual variables are only where losses are smoothed. */
-        if (s->solver == PEGASOS_NEWTON && isfinite(s->newton.dual_objective) && !find_dual(f))
-            return false;
         const double primal = fit_objective(f, f->coef, intercept, f->room);
         if (fabs(primal - before) > SAME * before)
             forget(s);
         else if (s->solver == PEGASOS_ASCENT && isfinite(before))
             s->primal = primal; /* which it claims to the last bit */
+        /* Before its first iteration, dual variables are only where losses are smoothed. */
+        if (s->solver == PEGASOS_NEWTON && isfinite(s->newton.dual_objective) && !find_dual(f))
+            return false;
     }
     s->pending = same ? PEGASOS_GO_ON : PEGASOS_BEGIN_AT_POINT;
     return true;

@@ -14,7 +14,14 @@ from sklearn.base import clone
 from sklearn.datasets import load_wine, make_classification
 from sklearn.exceptions import ConvergenceWarning
 
-from pegasos import KernelPegasosClassifier, PegasosClassifier, _core, _threads, kernels
+from pegasos import (
+    KernelPegasosClassifier,
+    PegasosClassifier,
+    PegasosRegressor,
+    _core,
+    _threads,
+    kernels,
+)
 from pegasos.problems import _problem, _validate
 from pegasos.problems._settings import Settings
 from pegasos.solvers._kernel_ascent import KernelAscent
@@ -348,6 +355,22 @@ def test_a_fit_stopped_before_its_first_iteration_knows_no_dual_value(rng):
         clf.fit(X, y)
         assert clf.objective_ <= whole.objective_ * (1 + 1e-3)
         assert clf.dual_objective_ <= whole.objective_
+
+
+@pytest.mark.parametrize("after", [3, 5, 8])
+def test_rounding_alone_does_not_end_a_fit_that_goes_on(after):
+    """Its dual value, found once more, differs in the last bits: by as much as the gap here."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 5))
+    y = X[:, 0] + 0.1 * rng.normal(size=400) + 1e6
+    options = {"lam": 0.01, "loss": "squared_error", "penalize_intercept": False}
+    whole = PegasosRegressor(**options, random_state=0).fit(X, y)
+    reg = PegasosRegressor(**options, warm_start=True, random_state=0)
+    with interrupted(after):
+        reg.fit(X, y)
+    reg.fit(X, y)
+    assert reg.n_iter_ == whole.n_iter_
+    np.testing.assert_array_equal(reg.coef_, whole.coef_)
 
 
 @pytest.mark.parametrize("loss", ["squared_hinge", "modified_huber"])
