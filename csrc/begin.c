@@ -10,7 +10,7 @@
 /* Newton's method: the errors over which a loss with corners is smoothed at first, of about 1, and
  * the least width; see narrowest_width. A smooth loss that bends within so few errors is smoothed,
  * too, down to that part of its own width. */
-static const double FIRST_WIDTH = 0.25, NARROWEST = 1e-4, FLATTEST = 1e-12;
+static const double FIRST_WIDTH = 0.25, NARROWEST = 1e-4, FLATTEST = 1e-12, WIDEST = 1e-3;
 static const double NARROW = 0.003, OWN_PART = 0.01;
 /* A free intercept is found by a constant feature of this size at least (see pegasos_ascent); in
  * dual ascent, its square is this part of the mean of |x_i|^2. The log loss, whose steps are
@@ -234,13 +234,16 @@ bool pegasos_fit_begin_ascent(fit *f, bool is_zero)
 
 /* ---- Newton's method ------------------------------------------------------------------------- */
 
-/* A change of all a_i by c_i moves scores by about |x_i|^2/(lam m): smoothing the hinge over a
- * width far above that would let dual variables creep. */
+/* About how far a change of a_i by c_i moves the score of row i: |x_i|^2/(lam m). */
+static double move_of_scores(const fit *f)
+{
+    return mean_norm(&f->targets, f->norms, f->s->n_inside) / (f->problem->lam * f->s->mass);
+}
+
+/* Smoothing the hinge over a width far above such a move would let dual variables creep. */
 static double narrowest_width(const fit *f)
 {
-    const double moves =
-        mean_norm(&f->targets, f->norms, f->s->n_inside) / (f->problem->lam * f->s->mass);
-    return fmax(NARROWEST * fmax(fmin(moves, 1), FLATTEST),
+    return fmax(NARROWEST * fmax(fmin(move_of_scores(f), 1), FLATTEST),
                 OWN_PART * loss_of(f->problem->loss).width);
 }
 
@@ -250,6 +253,14 @@ static double first_width(loss_form loss)
 {
     const bool is_as_it_is = loss_is_smooth(loss) && loss.most >= NARROW;
     return is_as_it_is ? loss_width(loss) : FIRST_WIDTH / loss.most;
+}
+
+/* Up to which width the band may grow where Newton's steps are short (see `move` in newton.c). Where
+ * lam is large, that is less than the first width, with which short steps are few. That of the log
+ * loss is its own. */
+static double widest_width(const fit *f)
+{
+    return loss_is_quadratic(loss_of(f->problem->loss)) ? WIDEST * move_of_scores(f) : 0;
 }
 
 /* A free intercept's may be any, but beside one that is much larger than the rows, rounding hides
@@ -275,6 +286,7 @@ void pegasos_fit_set_newton(fit *f, double intercept)
     f->s->newton = (pegasos_newton){
         .feature = feature,
         .narrowest = narrowest_width(f),
+        .widest = widest_width(f),
         .width = width,
         .dual_objective =
             isfinite(f->s->primal) ? f->s->primal * (1 - f->s->relative_gap) : -INFINITY,
@@ -419,6 +431,7 @@ void pegasos_fit_change_lam(fit *f)
         f->a[i] *= of_a;
     if (s->solver == PEGASOS_NEWTON) {
         s->newton.narrowest = narrowest_width(f);
+        s->newton.widest = widest_width(f);
         s->newton.dual_objective = -INFINITY;
         s->newton.width = first_width(loss_of(s->loss));
         for (int64_t i = 0; i < n; i++)

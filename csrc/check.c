@@ -257,7 +257,7 @@ static bool are_newton_numbers(const state *s, const pegasos_problem *problem)
     const pegasos_newton *const p = &s->newton;
     const bool is_feature = problem->free_intercept ? p->feature > 0 && isfinite(p->feature)
                                                     : p->feature == problem->intercept_scaling;
-    return is_feature && isfinite(p->width) && isfinite(p->narrowest)
+    return is_feature && isfinite(p->width) && isfinite(p->narrowest) && p->widest >= 0
            && loss_smoothing(loss_of(s->loss), p->width) >= 0 && !isnan(p->dual_objective);
 }
 

@@ -41,6 +41,7 @@ typedef struct pegasos_ascent {
 typedef struct pegasos_newton {
     double feature;        /* value of the feature that carries the intercept; 0: there is none */
     double narrowest;      /* delta does not fall below, > 0 */
+    double widest;         /* the width may grow up to this; 0 once A has moved */
     double width;          /* delta, and what the loss has of its own, > 0 */
     double dual_objective; /* the best so far */
 } pegasos_newton;

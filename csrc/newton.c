@@ -49,6 +49,8 @@ enum { MOST_BLOCKS = 16, ROWS_PER_MATRIX = 64 };
 
 /* By how much delta falls once the smooth problem is solved well enough (see `evaluate`). */
 static const double NARROWER = 0.6;
+/* By how much the width grows after a step that goes less than SHORT of its way (see `move`). */
+static const double WIDER = 4, SHORT = 0.1;
 /* What Newton's matrix has on its diagonal for a free intercept, as a part of lam. */
 static const double FREE = 1e-4;
 /* A matrix that is singular gets RIDGE times its trace on its diagonal, and a hundred times as much
@@ -860,8 +862,19 @@ static bool search(const run *r, iteration *s)
     return true;
 }
 
+/*
+ * Moves the point, and A where the smooth problem is solved.
+ *
+ * Where lam is small and the band has fewer rows than there are features, steps are long in the
+ * directions that the band does not see. The first rows that enter the band cut them short, so that
+ * each iteration finds a few rows of hundreds. A wider band sees more. So the width grows after a
+ * short step, until A moves for the first time: later on, it would grow again whenever it has
+ * fallen.
+ */
 static void move(const run *r, const iteration *s)
 {
+    pegasos_newton *const p = &r->f->s->newton;
+    const bool is_short = s->t < SHORT && s->width < p->widest;
     for (int64_t j = 0; j < r->size; j++)
         r->f->point[j] += s->t * r->direction[j];
     for (int64_t i = 0; i < r->n; i++)
@@ -869,7 +882,8 @@ static void move(const run *r, const iteration *s)
     const double pull = loss_smoothing(r->loss, s->width) / s->width;
     for (int64_t i = 0; s->is_solved && i < r->n; i++)
         r->f->centre[i] = r->ratios[i] / pull * sample_weight(r->targets->weights, i);
-    r->f->s->newton.width = s->width;
+    p->widest = s->is_solved ? 0 : p->widest;
+    p->width = is_short && !s->is_solved ? fmin(WIDER * s->width, p->widest) : s->width;
 }
 
 /* ---- The beginning --------------------------------------------------------------------------- */

@@ -392,3 +392,14 @@ def test_epochs_over_few_rows_do_not_use_up_max_iter():
     clf = PegasosClassifier(lam=1e-6, random_state=0).fit(X, y)  # and no warning
     assert clf.duality_gap_[0] <= 1e-3 * clf.objective_[0]
     assert clf.n_iter_ < 1000
+
+
+def test_short_steps_widen_the_band():
+    """With a large C, steps in a narrow band find a few rows each."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 100))
+    scores = X @ rng.normal(size=100)
+    y = scores > np.quantile(scores, 0.9)
+    clf = PegasosClassifier(C=1000, random_state=0).fit(X, y)  # and no warning
+    assert clf.duality_gap_[0] <= 1e-3 * clf.objective_[0]
+    assert clf.n_iter_ < 500
