@@ -196,6 +196,17 @@ def test_fits_of_blocks_know_the_names_of_columns(tmp_path, rng, kind, memory):
             use(other)
 
 
+def test_a_fit_of_blocks_that_fit_into_memory_goes_on_from_a_checkpoint(tmp_path, rng):
+    X, y, _ = make(rng)
+    frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(D)])
+    frame.assign(y=y).to_csv(tmp_path / "rows.csv", index=False)
+    line = f"train {tmp_path}/rows.csv --memory 1GB -q --seed 0"
+    assert (
+        cli.main([*line.split(), "--checkpoint", f"{tmp_path}/c.npz", "-o", f"{tmp_path}/a"]) == 0
+    )
+    assert cli.main([*line.split(), "--resume", f"{tmp_path}/c.npz", "-o", f"{tmp_path}/b"]) == 0
+
+
 def test_pieces_with_other_columns_are_refused(tmp_path, rng):
     X, y, _ = make(rng)
     pieces = [(pd.DataFrame(X, columns=[*"abcdefghijkl"]), y), (X, y)]

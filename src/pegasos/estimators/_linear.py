@@ -103,7 +103,7 @@ class LinearMachine(PegasosEstimator):
 
     def _prepare_in_memory(self, blocks: Blocks) -> tuple[Any, Data]:
         """As `_prepare`, of all rows of blocks."""
-        if self.warm_start and hasattr(self, "_state"):
+        if self.warm_start and hasattr(self, "coef_"):  # a checkpoint has no model yet
             self.to_model()._check_names(blocks.feature_names)
         names = self.__dict__.pop("feature_names_in_", None)  # which arrays do not have
         try:
