@@ -232,7 +232,10 @@ def test_libsvm_text_without_labels_can_be_predicted(tmp_path, rows, capsys):
         ("a.csv", "p;q r;s\n1;2,5;1\n", r"column 2 \('q r'\) is not .*: decimals have a point"),
         ("a.csv", "p,q r,s\n1,x,1\n", r"if it is the label, say --label 'q r' .*--drop 'q r'"),
         ("a.csv", "a\x00b,1,0\n2,1,1\n", r"a\.csv"),
-        ("a.csv", "\n1,2,0\n", r"is empty, or its first line is"),
+        ("a.csv", "\n  \n", r"a\.csv is empty$"),
+        ("a.csv", "\na,b,y\n\n", r"a\.csv has names of columns and no rows"),
+        ("a.csv", "\n\na,b,y\n\n1,2,0\n3,x,1\n", r"a\.csv, line 6: column 2 \('b'\) is not a"),
+        ("a.csv", "\n1|2|0\n", r"a\.csv, line 2: there is only one column"),
         ("a.csv", "1,2,0\n\n  \n3,4,1\n", r"a\.csv, line 3: 0 columns where the first line has 3"),
         ("a.csv", "1,2,0\n1_0,4,1\n", r"a\.csv, line 2: column 1 is not a number in '1_0,4,1'"),
         ("a.csv", "\uff11,2,0\n3,4,1\n", r"a\.csv, line 1: column 1 is not a number"),
@@ -275,6 +278,18 @@ def test_csv_may_have_line_ends_and_marks_of_all_systems(tmp_path, end, mark):
     X, y, *_ = _readers.read(tmp_path / "a.csv")
     np.testing.assert_array_equal(X, [[1, 2], [3, 4]])
     assert y.tolist() == ["x", "y"]
+
+
+@pytest.mark.parametrize("header", ["", "a,b,label\n"])
+@pytest.mark.parametrize("before", ["\n", "\r\n\r\n", "  \n"])
+@pytest.mark.parametrize("after", ["", "\n\n"])
+def test_csv_may_have_empty_lines(tmp_path, header, before, after):
+    """Before the header, and after it; only those between rows were skipped, as pandas does."""
+    (tmp_path / "a.csv").write_text(f"{before}{header}{after}1,2,x\n\n3,4,y\n\n", newline="")
+    X, y, _, names = _readers.read(tmp_path / "a.csv")
+    np.testing.assert_array_equal(X, [[1, 2], [3, 4]])
+    assert y.tolist() == ["x", "y"]
+    assert names == (["a", "b"] if header else None)
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])

@@ -383,7 +383,8 @@ class _Text:
         """The rows, about so many bytes of memory at a time."""
         first = 0
         with _opened(self.path) as packed, self.opened(packed) as file:
-            file.readlines(1) if self.skip else None
+            for _ in range(self.skip):
+                file.readline()
             while lines := file.readlines(max(1, n_bytes // _TEXT)):
                 try:
                     X, y = self.parse(lines)
@@ -603,20 +604,20 @@ class _Csv(_Text):
     def __init__(self, path: _archive.Path, layout: Layout, **expected: Any) -> None:
         super().__init__(path, layout)
         name = os.fspath(path)
-        first, self.delimiter, is_alone = _first_line(path, layout.separator)
-        n = len(first)
+        first, self.delimiter, n_before, is_alone = _first_line(path, layout.separator)
+        n, where = len(first), f"{name}, line {n_before + 1}"
         if n == 0:
-            raise ValueError(f"{name} is empty, or its first line is")
+            raise ValueError(f"{name} is empty")
         if n == 1 and layout.label_column is not None and expected.get("n_features") != 1:
-            _check_separator(name, first[0], self.delimiter)
+            _check_separator(where, first[0], self.delimiter)
         if layout.header != "auto" or layout.has_names:
             is_header = layout.header != "no"
         else:
             columns = _Columns(name, None, n, layout, **expected).features
-            is_header = _is_header(name, first, columns)
+            is_header = _is_header(where, first, columns)
             if is_header and is_alone:
                 raise ValueError(f"{name} has names of columns and no rows, or a row of text")
-        self.skip = int(is_header)
+        self.skip = n_before + is_header
         names = _names(first) if is_header else None
         self.columns = _Columns(name, names, n, layout, **expected)
         self.feature_names = self.columns.feature_names
@@ -699,17 +700,21 @@ class _Csv(_Text):
         return X, np.array(list(labels))[table[:, columns.label].astype(np.intp)]
 
 
-def _first_line(path: _archive.Path, separator: str | None) -> tuple[list[str], str, bool]:
-    """The fields of the first line, what is between them, and whether it is the only line."""
+def _first_line(path: _archive.Path, separator: str | None) -> tuple[list[str], str, int, bool]:
+    """The first line that is not blank: its fields, and what is between them.
+
+    And how many blank lines are before it, and whether all lines after it are blank.
+    """
     with _opened(path) as file, io.TextIOWrapper(file, "utf-8", "replace") as text:
-        line = text.readline(_MAX_LINE)
-        is_alone = not text.readline(_MAX_LINE).strip()
+        lines = iter(lambda: text.readline(_MAX_LINE), "")
+        n_before, line = next(((k, line) for k, line in enumerate(lines) if line.strip()), (0, ""))
+        is_alone = not any(map(str.strip, lines))
     if separator is None:
         separator = max(",;\t", key=re.sub('"[^"]*"', "", line).count)  # of equals the first
-    return _fields(line, separator), separator, is_alone
+    return _fields(line, separator), separator, n_before, is_alone
 
 
-def _check_separator(name: str, line: str, separator: str) -> None:
+def _check_separator(where: str, line: str, separator: str) -> None:
     """Raise if a line, which is one field, seems to have another separator."""
     other = max(",;\t|", key=line.count)
     other = other if other in line else " "  # which names of columns may have, too
@@ -717,17 +722,17 @@ def _check_separator(name: str, line: str, separator: str) -> None:
         return
     on_line = "tab" if other == "\t" else shlex.quote(other)
     raise ValueError(
-        f"{name}, line 1: there is only one column, since fields are separated by {separator!r}; "
+        f"{where}: there is only one column, since fields are separated by {separator!r}; "
         f"perhaps --separator {on_line} (in Python, separator={other!r})"
     )
 
 
-def _is_header(name: str, first: list[str], columns: list[int]) -> bool:
+def _is_header(where: str, first: list[str], columns: list[int]) -> bool:
     """Whether the first line has names of columns. One with some numbers is a row, perhaps bad."""
     for fields in (first, [first[j] for j in columns]):  # pandas may number all but the label
         if len(fields) > 2 and fields in [[str(k + j) for j in range(len(fields))] for k in (0, 1)]:
             raise ValueError(
-                f"{name}, line 1: {','.join(first[:3])},... may be a row or names of columns: "
+                f"{where}: {','.join(first[:3])},... may be a row or names of columns: "
                 "say --header yes or --header no"
             )
     return not any(_is_number(first[j]) for j in columns)
