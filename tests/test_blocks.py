@@ -332,7 +332,8 @@ def test_bad_sources_are_told_in_a_sentence(tmp_path, rng):
 
     iterator = iter([(X[:5], y[:5]), (X[5:], y[5:])])
     fails(lambda: iterator, "fresh iterator at each call, but the second one")
-    fails(lambda: iter([]), "source has no rows")
+    fails(lambda: iter([]), "source has no rows: a function must return a fresh iterator")
+    fails((X[:0], y[:0]), "source has no rows$")
     fails(lambda: iter([(X, y), (X[:, 1:], y)]), "piece 1.*11 features, but had 12")
     fails(lambda: iter([(X, y), (sparse.csr_array(X), y)]), "X is sparse, but was dense")
     fails(lambda: iter([(X, y), (X, y.astype(str)), (X, y[:5])]), "y must have an entry for each")
@@ -350,6 +351,10 @@ def test_bad_sources_are_told_in_a_sentence(tmp_path, rng):
         with pytest.raises(ValueError, match=f"memory must be a number of bytes, .* {memory!r}$"):
             Blocks((X, y), cache=tmp_path / "other", memory=memory)
     text = tmp_path / "bad.svm"
+    for content in ("", "# a\n\n# b\n"):
+        text.write_text(content)
+        fails(str(text), r"bad\.svm has no rows$")
+        fails([str(text), str(text)], r"source \(.*bad\.svm, \.\.\.\) has no rows$")
     text.write_text("1 1:1\n" * 3000 + "-1 1:x\n")
     fails(str(text), r"bad.svm, line 3001")
     text.write_text("1 1:1\n" * 3000 + "-1 2:nan\n")

@@ -618,9 +618,9 @@ class _Conversion:
         try:
             dealt = self._deal(self._pieces(work), work, self.seed)
             if self.n_rows == 0:
-                raise ValueError(
-                    "source has no rows: a function must return a fresh iterator at each call"
-                )
+                hint = ": a function must return a fresh iterator at each call"
+                is_function = self.source.kind == "callable"
+                raise ValueError(f"{self.source.name} has no rows{hint * is_function}")
             if self.source.has_changed():
                 raise ValueError("source has changed while it was read: make the cache again")
             self._settle_features()

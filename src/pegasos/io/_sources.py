@@ -32,6 +32,8 @@ class Source:
     Attributes
     ----------
     kind : str
+    name : str
+        What messages call it: a file by its name, of several by the first one's.
     counts_features : bool
         Whether the number of features is what the pieces say, and not at least that.
     feature_names : list of str or None
@@ -41,7 +43,7 @@ class Source:
     """
 
     def __init__(self, given: Any, layout: _readers.Layout) -> None:
-        self.given, self.layout = given, layout
+        self.given, self.layout, self.name = given, layout, "source"
         self.counts_features, self.feature_names = True, None
         self._first: list[int] = []
         if callable(given):
@@ -55,6 +57,8 @@ class Source:
             self.feature_names = _names(given[0])
         else:
             self.paths = _paths(given)
+            first, *others = self.paths
+            self.name = f"source ({first}, ...)" if others else first
             formats = set(map(layout.format_of, self.paths))
             if len(formats) > 1:
                 raise ValueError(
