@@ -1105,6 +1105,22 @@ def test_too_little_memory_for_a_fit_is_told_while_rows_are_converted(tmp_path, 
         )
 
 
+def test_more_features_than_weights_fit_into_memory_are_told_at_once(tmp_path, capsys):
+    """A feature of a large number, perhaps a mistake, ended in 16 GB of squares of features."""
+    path = tmp_path / "far.svm"
+    path.write_text("1 1:1\n-1 2147483647:1\n")
+    said = r"too little for 1 problem\(s\) over rows of {} features in .*far\.svm: give {}MB"
+    with pytest.raises(ValueError, match=said.format(2147483647, 17180)):
+        Blocks(path, cache=tmp_path / "cache", memory="2GB")
+    assert cli.main(["train", str(path), "--memory", "2GB"]) == 2
+    assert re.search("--memory 2000000000 bytes is " + said.format(2147483647, 17180),
+                     capsys.readouterr().err)  # fmt: skip
+    path.write_text("1 1:1\n-1 2:1\n")
+    with pytest.raises(ValueError, match=said.format(10**9, 8000)):
+        Blocks(path, cache=tmp_path / "cache", memory="2GB", n_features=10**9)
+    assert os.listdir(tmp_path) == ["far.svm"]
+
+
 def test_one_class_or_strings_are_refused(tmp_path, rng):
     X, y, _ = make(rng, kind="strings")
     one = Blocks((X, np.ones(N)), cache=tmp_path / "one", memory=MEMORY)

@@ -629,9 +629,9 @@ class _Conversion:
             try:
                 squares = np.zeros(self.n_features)
                 norms = self._write_blocks(out, dealt, work, squares)
-                scale = np.sqrt(squares / self.n_rows)
+                scale = np.sqrt(np.divide(squares, self.n_rows, out=squares), out=squares)
                 of_scale = [out.tell(), zlib.crc32(scale)]
-                out.write(scale.tobytes())
+                out.write(scale)
             finally:
                 out.close(is_last=True)
             rows = os.path.join(self.folder, "rows")
@@ -694,12 +694,16 @@ class _Conversion:
     def _check_memory(self) -> None:
         """Raise or warn if the rows so far tell that a fit will have too little memory.
 
-        Their numbers of features and classes are those of all rows at least.
+        Their numbers of features and classes are those of all rows at least. The weights of one
+        problem are in memory whatever is done with the rows; so are the squares of features here.
         """
         n_problems = self.blocks._n_problems
         k = 1 if n_problems is None else n_problems(len(self.classes or ()))
         may_count_from_1 = not self.source.counts_features and self.lowest > 0
-        d = max(1, self.n_features - may_count_from_1)
+        d = max(1, self.n_features - may_count_from_1, self.options["n_features"] or 0)
+        rows = f"rows of {d} features"
+        if 8 * d > self.memory:
+            raise ValueError(too_little(self.memory, 8 * d, 1, f"{rows} in {self.source.name}"))
         vectors = 8 * VECTORS * k * d
         of_stored = self.dtype.itemsize + 4 * bool(self.is_sparse)
         of_rows = self.n_stored * of_stored + 16 * self.n_rows
@@ -714,7 +718,7 @@ class _Conversion:
             size = int(1.1 * needed) + 1
             in_block = max(1, min(size // _BLOCK_SHARE, _LARGEST_BLOCK) // of_row)
             needed = int((vectors + in_block * each) * SHARE / (SHARE - 1))
-        text = too_little(self.memory, size, k, f"rows of {d} features")
+        text = too_little(self.memory, size, k, rows)
         if n_problems is not None:
             raise ValueError(text)
         self.is_little = True
