@@ -357,6 +357,8 @@ def test_bad_sources_are_told_in_a_sentence(tmp_path, rng):
         fails([str(text), str(text)], r"source \(.*bad\.svm, \.\.\.\) has no rows$")
     text.write_text("1 1:1\n" * 3000 + "-1 1:x\n")
     fails(str(text), r"bad.svm, line 3001")
+    text.write_text("1 1:1\n" * 3000 + "nan 1:1\n")
+    fails(str(text), r"bad\.svm: labels must be finite, got nan in row 3001$")
     text.write_text("1 1:1\n" * 3000 + "-1 2:nan\n")
     fails(str(text), "row 3001, feature 2 is nan")
     table = tmp_path / "bad.csv"

@@ -642,12 +642,16 @@ def test_targets_must_be_numbers(tmp_path, capsys):
             "line 2: targets must be numbers, but column 3 ('price') is '$578,244.57' in",
         ),
         ('a,b,price\n3,4,"$578,244.57"\n', ": write 578244.57\n"),
-        ("1,2,1e200\n3,4,5\n", "a.csv: y must have targets between"),
+        ("1,2,inf\n3,4,5\n", "a.csv: labels must be finite, got inf in row 1\n"),
     ):
         (tmp_path / "a.csv").write_text(text)
         arguments = [str(tmp_path / "a.csv"), "-o", str(tmp_path / "m.npz"), "--task", "regression"]
-        assert cli.main(["train", *arguments]) == 2
-        assert words in capsys.readouterr().err
+        for memory in ([], ["--memory", "1MB"]):
+            assert cli.main(["train", *arguments, *memory]) == 2
+            assert words in capsys.readouterr().err
+    (tmp_path / "a.csv").write_text("1,2,1e200\n3,4,5\n")
+    assert cli.main(["train", *arguments]) == 2
+    assert "a.csv: y must have targets between" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("cv", [(), ("--cv", "3", "--Cs", "3")])

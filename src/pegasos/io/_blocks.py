@@ -172,6 +172,8 @@ class Blocks:
 
     #: How many problems a fit that follows has at a time at least, given a number of classes.
     _n_problems: Callable[[int], int] | None = None
+    #: Whether labels are targets, which text must have as numbers.
+    _has_targets = False
 
     def __init__(
         self,
@@ -210,7 +212,7 @@ class Blocks:
             "n_features": _validate.integer("n_features", n_features, besides=(None,)),
             "random_state": _validate.integer("random_state", random_state, at_least=0),
         }
-        kind = _sources.Source(source, layout)
+        kind = _sources.Source(source, layout, self._has_targets)
         self.feature_names = kind.feature_names
         self._path = os.path.join(self.cache, "rows")
         made_from = {"source": kind.found, "options": options}
@@ -407,11 +409,19 @@ class Blocks:
 class BlocksToTrain(Blocks):
     """Blocks for one purpose: a fit, for which they refuse too little memory as soon as they can.
 
-    `n_problems` says how many problems the fit has at a time at least, given a number of classes.
+    `n_problems` says how many problems the fit has at a time at least, given a number of classes;
+    `targets`, whether it is of regression.
     """
 
-    def __init__(self, source: Any, *, n_problems: Callable[[int], int], **options: Any) -> None:
-        self._n_problems = n_problems
+    def __init__(
+        self,
+        source: Any,
+        *,
+        n_problems: Callable[[int], int],
+        targets: bool = False,
+        **options: Any,
+    ) -> None:
+        self._n_problems, self._has_targets = n_problems, targets
         super().__init__(source, **options)
 
 

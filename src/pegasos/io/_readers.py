@@ -176,6 +176,7 @@ def read(
     format = how.format_of(path)
     expected: dict[str, Any] = {
         "n_features": n_features, "wanted": names, "labels_optional": labels_optional,
+        "targets": targets,
     }  # fmt: skip
     with _that_opens_again(path) as file, naming(name, file):
         if format == "npz":
@@ -188,11 +189,6 @@ def read(
                 raise ValueError(f"{file} holds no rows")
             X, y, _ = joined(pieces)
             y = None if y is None else _plain_labels(y)
-            if format == "csv" and targets and y is not None and y.dtype.kind == "U":
-                text = next((label for label in y.tolist() if not _is_number(label)), None)
-                if text is not None:
-                    error = ValueError(f"targets must be numbers, got {text!r}")
-                    _blame_line(file, table.check_target, error, skip=table.skip)
             if format == "libsvm":
                 X, zero_based = _from_zero(file, X, n_features, zero_based)
             elif format == "csv" and not (targets or labels_optional or y is None):
@@ -395,6 +391,9 @@ class _Text:
                 where = _where_not_finite(X, first, self.first_column)
                 if where is not None:
                     raise ValueError(where)
+                if y is not None and y.dtype.kind == "f" and not np.isfinite(y).all():
+                    at = int(np.argmin(np.isfinite(y)))
+                    raise ValueError(f"labels must be finite, got {y[at]} in row {first + at + 1}")
                 first += X.shape[0]
                 if X.shape[0]:
                     yield X, y, None
@@ -499,8 +498,8 @@ class _Columns:
     n : int
         Number of columns.
     layout : Layout
-    n_features, wanted, labels_optional
-        As `n_features`, `names` and `labels_optional` of `read`.
+    n_features, wanted, labels_optional, targets
+        As `n_features`, `names`, `labels_optional` and `targets` of `read`.
     """
 
     def __init__(
@@ -512,8 +511,9 @@ class _Columns:
         n_features: int | None = None,
         wanted: Sequence[str] | None = None,
         labels_optional: bool = False,
+        targets: bool = False,
     ) -> None:
-        self.file, self.names, self.n = file, names, n
+        self.file, self.names, self.n, self.has_targets = file, names, n, targets
         #: Where each name stands; -1 if several columns have it.
         self._places: dict[str, int] = {}
         for j, name in enumerate(names or []):
@@ -599,7 +599,7 @@ def _names(header: list[str]) -> list[str]:
 
 
 class _Csv(_Text):
-    """Lines of CSV; labels are strings."""
+    """Lines of CSV; labels are strings, and targets numbers."""
 
     def __init__(self, path: _archive.Path, layout: Layout, **expected: Any) -> None:
         super().__init__(path, layout)
@@ -658,16 +658,14 @@ class _Csv(_Text):
                 if field in ("True", "False", "true", "false"):
                     hint = "write 1 for true and 0 for false, in pandas by .astype(float)"
                 raise ValueError(f"{columns.told(j)} is not a number", hint)
-        if columns.label is not None and not fields[columns.label].strip():
+        if columns.label is None:
+            return
+        field = fields[columns.label].strip()
+        if not field:
             raise ValueError("the label is empty")
-
-    def check_target(self, line: bytes) -> None:
-        """Raise a ValueError unless the label of a line, which others are read of, is a number."""
-        label: Any = self.columns.label
-        field = (_fields(line.decode("utf-8", "replace"), self.delimiter)[label:] or ["0"])[0]
-        if not _is_number(field):
-            what = f"targets must be numbers, but {self.columns.told(label)} is {field!r}"
-            raise ValueError(what, _written_plainly(field.strip()) or "perhaps another --label")
+        if columns.has_targets and not _is_number(field):
+            what = f"targets must be numbers, but {columns.told(columns.label)} is {field!r}"
+            raise ValueError(what, _written_plainly(field) or "perhaps another --label")
 
     def parse(self, lines: list[str]) -> tuple[np.ndarray, np.ndarray | None]:
         columns, labels = self.columns, dict[str, int]()
@@ -681,9 +679,9 @@ class _Csv(_Text):
                 raise ValueError("a label has a line break: a quote is not closed")
             return labels.setdefault(label.strip(), len(labels))
 
-        unread = set(range(columns.n)).difference(columns.features)
+        unread = set(range(columns.n)).difference([*columns.features, columns.label])
         converters: Any = dict.fromkeys(unread, lambda _: 0.0)
-        if columns.label is not None:
+        if columns.label is not None and not columns.has_targets:
             converters[columns.label] = number_of
         table = np.loadtxt(
             lines, quotechar='"', comments=None, encoding="utf-8", ndmin=2,
@@ -697,6 +695,8 @@ class _Csv(_Text):
             X = np.ascontiguousarray(table[:, columns.features])
         if columns.label is None:
             return X, None
+        if columns.has_targets:
+            return X, table[:, columns.label]
         return X, np.array(list(labels))[table[:, columns.label].astype(np.intp)]
 
 

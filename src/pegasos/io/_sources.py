@@ -28,6 +28,8 @@ class Source:
     given : str, path, list of these, tuple of arrays, or callable
     layout : pegasos.io._readers.Layout
         Of files.
+    targets : bool, default=False
+        Whether labels are targets of regression; False where nobody knows yet.
 
     Attributes
     ----------
@@ -42,8 +44,8 @@ class Source:
         The `fingerprint` before the rows are read.
     """
 
-    def __init__(self, given: Any, layout: _readers.Layout) -> None:
-        self.given, self.layout, self.name = given, layout, "source"
+    def __init__(self, given: Any, layout: _readers.Layout, targets: bool = False) -> None:
+        self.given, self.layout, self.targets, self.name = given, layout, targets, "source"
         self.counts_features, self.feature_names = True, None
         self._first: list[int] = []
         if callable(given):
@@ -115,7 +117,7 @@ class Source:
         else:
             for path in self.paths:
                 with _readers.naming(path, path):
-                    table = _readers.table_of(path, self.layout)
+                    table = _readers.table_of(path, self.layout, targets=self.targets)
                     self._check_names(path, self.paths[0], table.feature_names)
                     yield from table.pieces(n_bytes)
 
