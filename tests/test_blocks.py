@@ -1129,9 +1129,20 @@ def test_one_class_or_strings_are_refused(tmp_path, rng):
     with pytest.raises(ValueError, match=r"two classes|one class"):
         PegasosClassifier().fit(one)
     words = Blocks((X, y), cache=tmp_path / "words", memory=MEMORY)
-    with pytest.raises(ValueError, match="must be numbers for regression"):
+    with pytest.raises(ValueError, match=r"must be numbers for regression, but it has '[a-z]"):
         PegasosRegressor().fit(words)
     assert PegasosClassifier(random_state=0).fit(words).predict(X).dtype.kind == "U"
+
+
+def test_many_targets_with_a_word_are_refused(tmp_path, rng):
+    """The numbers of the strings, which are too many for classes, were taken for targets."""
+    X, y = rng.normal(size=(70_000, 1)), rng.normal(size=70_000).astype(str)
+    y[1] = "ham"
+    blocks = Blocks((X, y), cache=tmp_path, memory="1MB")
+    assert blocks.classes is None
+    for reg in (PegasosRegressor(), PegasosRegressorCV()):
+        with pytest.raises(ValueError, match="must be numbers for regression, but it has 'ham'"):
+            reg.fit(blocks)
 
 
 def test_indices_of_two_types_and_blocks_without_weight(tmp_path, rng):

@@ -10,6 +10,7 @@ from pegasos.estimators._base import Data, PegasosEstimator, ScoreMixin
 from pegasos.estimators._kernel import KernelMachine
 from pegasos.estimators._linear import LinearMachine
 from pegasos.estimators._parameters import OfKernelMachine, Penalized, Targets, parameters
+from pegasos.io import _readers
 from pegasos.io._blocks import Blocks
 from pegasos.problems import _losses, _units, _validate
 from pegasos.problems._settings import Settings, settings_of
@@ -80,8 +81,9 @@ class Regressor(ScoreMixin, RegressorMixin, PegasosEstimator):
 
     def _read_blocks(self, blocks: Blocks, *, continuing: bool) -> tuple[Data, Any, Any, Any]:
         """See `LinearMachine`."""
-        if blocks.classes is not None and blocks.classes.dtype.kind not in "if":
-            raise ValueError("y of the blocks must be numbers for regression, but it has strings")
+        if blocks.names is not None:
+            word = _readers.first_word(blocks.names)
+            raise ValueError(f"y of the blocks must be numbers for regression, but it has {word!r}")
         n_outputs = max(1, blocks.n_outputs)
         y = blocks.some_targets(_ROWS_FOR_UNITS)
         columns, values, units = _units.problems(

@@ -248,6 +248,7 @@ class Blocks:
         self.n_outputs = index["n_outputs"]  # 0: y is one-dimensional
         self.is_sparse, self.is_weighted = index["is_sparse"], index["is_weighted"]
         self.zero_based = index["zero_based"]
+        self.names: list[str] | None = index["names"]  # of labels that are strings
         self._table = np.array(index["blocks"], np.int64).reshape(-1, 4)
         self.n_blocks = len(self._table)
         self.starts = np.concatenate([[0], np.cumsum(self._table[:, 0])])
@@ -347,9 +348,8 @@ class Blocks:
     def labels(self, y: np.ndarray) -> np.ndarray:
         """Labels as the source had them, from the numbers that are stored."""
         y = y if self.n_outputs else y[:, 0]
-        names = self._index["names"]
-        if names is not None:
-            return np.array(names)[y.astype(np.int64)]
+        if self.names is not None:
+            return np.array(self.names)[y.astype(np.int64)]
         return y.astype(np.int64) if self._index["are_whole"] else y
 
     def codes(self, y: np.ndarray) -> np.ndarray:
@@ -785,8 +785,8 @@ class _Conversion:
             if self.n_rows == 0 and not is_number:
                 self.names = {}
             if self.names is None and not is_number:
-                other = next(s for s in np.unique(text) if not re.fullmatch(_readers._NUMBER, s))
-                raise ValueError(f"y has the label {str(other)!r}, but had only numbers before")
+                other = _readers.first_word(np.unique(text).tolist())
+                raise ValueError(f"y has the label {other!r}, but had only numbers before")
             if self.names is not None:
                 for name in np.unique(text).tolist():
                     self.names.setdefault(name, len(self.names))

@@ -23,7 +23,7 @@ import sys
 import tempfile
 import warnings
 import zlib
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, Any, NamedTuple, NoReturn
 
@@ -298,6 +298,11 @@ def _where_not_finite(X: Any, first_row: int = 0, first_column: int = 1) -> str 
     )
 
 
+def first_word(labels: Iterable[str]) -> str | None:
+    """The first label that is not written as a number, or None."""
+    return next((label for label in labels if not re.fullmatch(_NUMBER, label)), None)
+
+
 def _plain_labels(y: np.ndarray) -> np.ndarray:
     """Labels as integers where all are whole numbers, as numbers, or as strings.
 
@@ -306,7 +311,7 @@ def _plain_labels(y: np.ndarray) -> np.ndarray:
     if y.dtype.kind in "biu":
         return y
     distinct = set(y.tolist()) if y.dtype.kind == "U" else set()
-    if not all(re.fullmatch(_NUMBER, label) for label in distinct):
+    if first_word(distinct) is not None:
         return y
     numbers = y.astype(np.float64)
     if not np.isfinite(numbers).all():
