@@ -577,9 +577,11 @@ def test_a_column_without_a_name_has_that_of_pandas(tmp_path, monkeypatch, more,
 
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("label", ["NA", "nan", "?"])
-def test_a_label_that_looks_missing_is_a_class_and_is_told(tmp_path, label, capsys):
-    (tmp_path / "a.csv").write_text(f"a,y\n1,p\n3,q\n2,{label}\n")
-    train = ["train", str(tmp_path / "a.csv"), "-q", "-o", str(tmp_path / "m.npz")]
+@pytest.mark.parametrize("others", ["pq", "01"])
+@pytest.mark.parametrize("memory", [(), ("--memory", "1MB")])
+def test_a_label_that_looks_missing_is_a_class_and_is_told(tmp_path, label, others, memory, capsys):
+    (tmp_path / "a.csv").write_text(f"a,y\n1,{others[0]}\n3,{others[1]}\n2,{label}\n")
+    train = ["train", str(tmp_path / "a.csv"), "-q", "-o", str(tmp_path / "m.npz"), *memory]
     assert cli.main(train) == 0
     assert f"warning: {train[1]}: the label {label!r} is taken for the" in capsys.readouterr().err
     assert label in pegasos.load(train[4]).classes
@@ -588,9 +590,11 @@ def test_a_label_that_looks_missing_is_a_class_and_is_told(tmp_path, label, caps
 @pytest.mark.filterwarnings("default")
 def test_signs_are_classes_that_do_not_look_missing(tmp_path, capsys):
     (tmp_path / "a.csv").write_text("a,y\n1,+\n3,-\n2,+\n")
-    assert cli.main(["train", str(tmp_path / "a.csv"), "-q", "-o", str(tmp_path / "m.npz")]) == 0
-    assert "missing" not in capsys.readouterr().err
-    assert set(pegasos.load(tmp_path / "m.npz").classes) == {"+", "-"}
+    train = ["train", str(tmp_path / "a.csv"), "-q", "-o", str(tmp_path / "m.npz")]
+    for memory in ([], ["--memory", "1MB"]):
+        assert cli.main([*train, *memory]) == 0
+        assert "missing" not in capsys.readouterr().err
+        assert set(pegasos.load(tmp_path / "m.npz").classes) == {"+", "-"}
 
 
 def test_a_table_of_names_alone_is_told(tmp_path, capsys):

@@ -141,7 +141,8 @@ class Blocks:
     Warns
     -----
     UserWarning
-        If `memory` is too little for any fit of these rows, as soon as the conversion can tell.
+        If `memory` is too little for any fit of these rows, as soon as the conversion can tell; if
+        a label of CSV, such as "nan", seems to say that there is none.
 
     Raises
     ------
@@ -633,6 +634,9 @@ class _Conversion:
                 raise ValueError(f"{self.source.name} has no rows{hint * is_function}")
             if self.source.has_changed():
                 raise ValueError("source has changed while it was read: make the cache again")
+            if self.source.kind == "csv" and self.names is not None:
+                said = _readers.missing_label(self.source.name, self.names)
+                _told.warn(said) if said else None
             self._settle_features()
             path = os.path.join(work, "rows")
             out = _Writer(path)

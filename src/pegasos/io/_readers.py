@@ -193,14 +193,8 @@ def read(
                 X, zero_based = _from_zero(file, X, n_features, zero_based)
             elif format == "csv" and not (targets or labels_optional or y is None):
                 _check_labels(table.columns, y, X[:, 0])
-                words = set(y.tolist()) if y.dtype.kind == "U" else set()
-                words -= {"-"} if "+" in words else set()  # two signs name two classes
-                if missing := sorted(words & {*_MISSING, "NaN", "nan"}):
-                    warnings.warn(
-                        f"{name}: the label {missing[0]!r} is taken for the name of a class: leave "
-                        "out rows whose label is missing",
-                        stacklevel=2,
-                    )
+                if y.dtype.kind == "U" and (said := missing_label(name, y.tolist())):
+                    warnings.warn(said, stacklevel=2)
     if y is None and not labels_optional:
         raise ValueError(
             f"{name} has no labels"
@@ -741,6 +735,19 @@ def _is_header(where: str, first: list[str], columns: list[int]) -> bool:
                 "say --header yes or --header no"
             )
     return not any(_is_number(first[j]) for j in columns)
+
+
+def missing_label(file: str, labels: Iterable[str]) -> str | None:
+    """A warning of a label of CSV that rows without one have, or None."""
+    words = set(labels)
+    words -= {"-"} if "+" in words else set()  # two signs name two classes
+    missing = sorted(words & {*_MISSING, "NaN", "nan"})
+    if not missing:
+        return None
+    return (
+        f"{file}: the label {missing[0]!r} is taken for the name of a class: leave out rows whose "
+        "label is missing"
+    )
 
 
 def _check_labels(columns: _Columns, y: np.ndarray, others: np.ndarray) -> None:
