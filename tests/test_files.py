@@ -1,10 +1,14 @@
 """What commands read and write: pipes, links, devices, closed streams, and text of many kinds."""
 
 import bz2
+import codecs
 import contextlib
 import dataclasses
 import gzip
+import io
+import lzma
 import os
+import pathlib
 import re
 import signal
 import stat
@@ -17,7 +21,7 @@ import numpy as np
 import pytest
 from interruption import asked_often
 from scipy import sparse
-from sklearn.datasets import dump_svmlight_file
+from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 import pegasos
 from pegasos import cli
@@ -245,6 +249,8 @@ def test_libsvm_text_without_labels_can_be_predicted(tmp_path, rows, capsys):
         ("a.svm", "1 1:2\nspam 1:2\n", r"a\.svm, line 2: the label 'spam' is not a number in '.*': name cl"),
         ("a.svm", "1 4294967296:2\n", r"line 1: the index of '4294967296:2' is no number of a fe"),
         ("a.svm", "1 -2:1\n", r"'-2:1' is no .* in '1 -2:1': .* numbers from 0 to 2147483647$"),
+        ("a.svm", "1 1:1 qid:3\n", r"line 1: the index of 'qid:3' is no number of a feature"),
+        ("a.svm", "1 \uff11:1\n", r"line 1: the index of '\uff11:1' is no number of a feature in"),
         ("a.svm", "1 :1\n", r"line 1: the index of ':1' is no number of a feature in"),
         ("a.svm", "1 1:x\n", r"line 1: the value of '1:x' is not a number in '1 1:x'$"),
         ("a.svm", "1 1:\n", r"line 1: the value of '1:' is not a number in '1 1:'$"),
@@ -268,6 +274,40 @@ def test_text_in_utf_16_is_told(tmp_path, name, coding):
     (tmp_path / name).write_bytes(text.encode(coding))
     with pytest.raises(ValueError, match=rf"{name} is text in UTF-16: save it as UTF-8"):
         _readers.read(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1 1:1 3:2\n-1 2:1",
+        "\t1   1:1\t3:2  \n  -1\v2:1\f\n",
+        "\n1 1:1 3:2\r\n\r\n \t\n-1 2:1\r\n",
+        "1 qid:3 1:1 3:2\n-1 qid:4 2:1\n-1 3:1\n",
+        "# all\n1 1:1 #3:2\n-1#x 2:1\n1 1:1#\n",
+        "1 0:1 3:2\n-1 2:1\n",
+        "1 1:1 3:2\n-1 0:1\n",
+        "1 1:0 3:0\n-1\n-1 2:0\n",
+        ".5 01:+1 +3:-.5e1\n+1. 2:1e-400\n-1e0 2:0.12345678901234567890\n",
+        f"2 1:0.{'1' * 400} 2:123456789012345678\n3 7:1e-310\n",
+        "1 1:1 # \udce9\n-1 2:1\n",
+    ],
+)
+@pytest.mark.parametrize("ending", ["", ".gz", ".bz2", ".xz"])
+def test_libsvm_text_is_what_scikit_learn_reads(tmp_path, text, ending):
+    """In memory and as `Blocks`; of a compressed file, in two members, with a mark before it."""
+    content, path = text.encode(errors="surrogateescape"), str(tmp_path / f"a.svm{ending}")
+    X, y = load_svmlight_file(io.BytesIO(content), zero_based="auto")
+    if ending:
+        pack = {".gz": gzip, ".bz2": bz2, ".xz": lzma}[ending].compress
+        content = codecs.BOM_UTF8 + content
+        content = pack(content[:9]) + pack(content[9:])
+    pathlib.Path(path).write_bytes(content)
+    rows = _readers.read(path)
+    blocks = pegasos.Blocks(path, cache=tmp_path / "cache", memory="1MB")
+    for found, labels, *_ in (rows, blocks.in_memory()):
+        tables = [np.column_stack(each) for each in ((labels, found.toarray()), (y, X.toarray()))]
+        tables = [table[np.lexsort(table.T)] for table in tables]  # blocks have another order
+        np.testing.assert_array_equal(*tables)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])

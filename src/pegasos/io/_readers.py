@@ -446,9 +446,9 @@ class _Libsvm(_Text):
             if not colon:
                 hints = ["if this is CSV, say --format csv"] if b"," in line or b";" in line else []
                 raise ValueError(f"{pair!r} is not index:value", *hints)
-            if index == "qid":
+            if index == "qid" and pair == pairs[0]:
                 continue
-            if not (index.isdecimal() and int(index) <= _LAST_FEATURE):
+            if not (index.isascii() and index.isdecimal() and int(index) <= _LAST_FEATURE):
                 allowed = f"features have numbers from 0 to {_LAST_FEATURE}"
                 raise ValueError(f"the index of {pair!r} is no number of a feature", allowed)
             if not _is_number(value):
