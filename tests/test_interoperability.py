@@ -186,6 +186,26 @@ def test_frames_give_the_bits_of_arrays_and_their_names(iris, machine, library):
         fitted.predict(frame[[*frame.columns[1:], frame.columns[0]]])
 
 
+def test_tables_of_arrow_are_rows_with_names(iris, machine, tmp_path):
+    """Their `columns` are what is in them: models refused them, and messages showed all of it."""
+    pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    X, y = iris
+    names = ["a", "b", "c", "d"]
+    table = pyarrow.table(dict(zip(names, X.T, strict=True)))
+    model = machine.fit(table, y).to_model()
+    np.testing.assert_array_equal(model.predict(table), machine.predict(table))
+    with pytest.raises(ValueError, match=r"columns of training.*'d', 'c', 'b', 'a'"):
+        model.predict(table.select(names[::-1]))
+    for column, words in (
+        (np.where(y == 0, np.nan, 1.0), r"X\[0, 4\] \(column 'e'\) is nan"),
+        (NAMES[y], "got text in column 'e'"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            machine.fit(table.append_column("e", pyarrow.array(column)), y)
+    blocks = pegasos.Blocks((table, y), cache=tmp_path, memory="1MB")
+    assert blocks.feature_names == names
+
+
 def test_columns_and_series_that_are_no_rows_are_named(machine):
     dates = pd.DataFrame({"a": [1.0, 2], "day": pd.date_range("2026-01-01", periods=2)})
     with pytest.raises(TypeError, match="column 'day' of X must be numeric, got dtype datetime64"):

@@ -388,7 +388,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
             _validate.no_missing(options.get("y"))
             _validate.no_lists(options.get("y"))
             raise
-        columns = getattr(X, "columns", None)
+        columns = _validate.column_names(X)
         X, *others = valid if isinstance(valid, tuple) else (valid,)
         _validate.finite_rows(X, columns=columns)
         if isinstance(options.get("y"), list):  # whose NaN is text among text

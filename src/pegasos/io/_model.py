@@ -490,7 +490,7 @@ class LinearModel(_Model):
 
     def _problem_scores(self, X: Any, *, checked: bool = False) -> np.ndarray:
         """Scores of the rows of `X` by each problem; `checked` as in `_validate.rows`."""
-        self._check_names(getattr(X, "columns", None))
+        self._check_names(_validate.column_names(X))
         coef, intercept = self._coefficients()
         if self.scale is not None:  # of (x - center)/scale, without a copy of the rows
             coef = coef / self.scale
@@ -551,7 +551,7 @@ class KernelModel(_Model):
         if not checked:
             from sklearn.utils import check_array
 
-            self._check_names(getattr(X, "columns", None))
+            self._check_names(_validate.column_names(X))
             X = _validate.converted(check_array, X)
             _validate.finite_rows(X)
             X = _validate.aligned(X)

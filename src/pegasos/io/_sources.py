@@ -131,7 +131,7 @@ class Source:
 
 def _names(X: Any = None) -> list[str] | None:
     """Names of the columns of a data frame, if all are text."""
-    names = list(getattr(X, "columns", ()))
+    names = _validate.column_names(X)
     return names if names and all(isinstance(name, str) for name in names) else None
 
 

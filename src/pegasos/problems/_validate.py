@@ -382,9 +382,16 @@ def converted(convert: Callable[..., Any], X: Any, **options: Any) -> Any:
         )
 
 
+def column_names(X: Any) -> list[Any] | None:
+    """The names of the columns of a data frame, or a table of Arrow's; None of other rows."""
+    # `columns` of Arrow's tables are what is in them. A data frame has its columns as attributes.
+    names = X.column_names if hasattr(type(X), "column_names") else getattr(X, "columns", None)
+    return None if names is None else list(names)
+
+
 def no_text(X: Any) -> None:
     """Raise for a data frame with a column that is no number, and name the column."""
-    for name in getattr(X, "columns", ()):
+    for name in column_names(X) or ():
         try:
             np.asarray(X[name], np.float64)
         except (TypeError, ValueError):
