@@ -709,10 +709,16 @@ def wave():
     return X, np.sin(X[:, 0]) + 0.3 * np.cos(40 * X[:, 0])
 
 
-@pytest.mark.parametrize("layout", ["dense", "sparse", "frame", "pipeline", "search"])
+@pytest.mark.parametrize(
+    "layout", ["dense", "sparse", "frame", "polars", "pyarrow", "pipeline", "search"]
+)
 def test_a_tube_tells_rows_inside_from_rows_outside(wave, layout):
     X, y = wave
     X = {"sparse": sparse.csr_array(X), "frame": pd.DataFrame({"t": X[:, 0]})}.get(layout, X)
+    if layout in ("polars", "pyarrow"):
+        library = pytest.importorskip(layout, reason=f"{layout} is not installed")
+        make = {"polars": "DataFrame", "pyarrow": "table"}[layout]
+        X = getattr(library, make)({"t": X[:, 0]})
     reg = KernelPegasosRegressor(C=10, epsilon=0.2, random_state=0)
     if layout == "pipeline":
         reg = make_pipeline(StandardScaler(), reg)

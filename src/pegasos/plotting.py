@@ -852,8 +852,7 @@ class TubeDisplay:
         first, last = _corners(None, points)[:, 0]
         n_points = _validate.integer("grid_resolution", grid_resolution)
         grid = np.linspace(first, last, n_points)[:, None]
-        along = type(X)(grid, columns=X.columns) if hasattr(X, "columns") else grid
-        curve = grid[:, 0], estimator.predict(along)
+        curve = grid[:, 0], estimator.predict(_like(X, grid))
         return cls(points[:, 0], y, estimator.predict(X), epsilon, curve).plot(ax=ax, **options)
 
     @classmethod
@@ -998,7 +997,13 @@ def _corners(X: Any, points: np.ndarray) -> Any:
     """Two rows, of the type of `X`, at the ends of the range of `points` and a margin."""
     low, spread = points.min(axis=0), np.ptp(points, axis=0)
     margin = 0.06 * np.where(spread > 0, spread, 1)
-    corners = np.stack([low - margin, low + spread + margin])
-    if hasattr(X, "columns"):
-        return type(X)(dict(zip(X.columns, corners.T, strict=True)))
-    return corners
+    return _like(X, np.stack([low - margin, low + spread + margin]))
+
+
+def _like(X: Any, points: np.ndarray) -> Any:
+    """Points as rows of the type of `X`, if that has names of columns."""
+    names = _validate.column_names(X)
+    if names is None:
+        return points
+    make = getattr(type(X), "from_pydict", type(X))  # the former of tables of Arrow
+    return make(dict(zip(names, points.T, strict=True)))
