@@ -758,6 +758,24 @@ def test_info_tells_what_a_model_is(tmp_path, capsys):
         assert problem["largest_weights"] == {frame.columns[j]: clf.coef_[k, j] for j in largest}
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_info_counts_features_as_the_training_file_does(tmp_path, capsys, first):
+    X, y = np.tile([0.1, 0.1, 0.1, 1.0], (4, 1)), np.array([0, 1, 0, 1])
+    X[:, 3] *= 2 * y - 1  # the feature that tells the classes apart
+    dump_svmlight_file(X, y, str(tmp_path / "a.svm"), zero_based=first == 0)
+    path = str(tmp_path / "m.npz")
+    assert cli.main(["train", str(tmp_path / "a.svm"), "-q", "-o", path]) == 0
+    largest = f"{first + 3}"
+    assert f"\n  largest weights: {largest} " in show(capsys, "info", path, "--weights", "1")
+    told = json.loads(show(capsys, "info", path, "--weights", "1", "--json"))
+    assert list(told["problems"][0]["largest_weights"]) == [largest]
+
+
+def show(capsys, *args):
+    assert cli.main(list(args)) == 0
+    return capsys.readouterr().out
+
+
 def test_info_tells_nothing_that_is_not_known(tmp_path, capsys):
     X = np.random.default_rng(0).normal(size=(30, 2))
     clf = pegasos.KernelPegasosClassifier(kernel="sigmoid", random_state=0, max_iter=2, tol=None)

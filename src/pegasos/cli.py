@@ -209,7 +209,8 @@ def _add_info_options(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--json", action="store_true", help="as one JSON object")
     sub.add_argument(
         "--weights", type=int, default=5, metavar="N",
-        help="of a linear model, how many of the largest weights to show (default 5)",
+        help="of a linear model, how many of the largest weights to show (default 5), each after "
+        "the name of its feature, or its number as the training file counts",
     )  # fmt: skip
 
 
@@ -749,7 +750,8 @@ def _info(args: argparse.Namespace) -> int:
     told = _about(model)
     if isinstance(model, pegasos.LinearModel) and args.weights > 0:
         names: Any = model.feature_names
-        names = range(model.n_features) if names is None else names
+        if names is None:  # numbers, as the training file counts
+            names = np.arange(model.n_features) + (model.zero_based is False)
         for problem, weights in zip(told["problems"], model.coef, strict=True):
             largest = np.argsort(-np.abs(weights), kind="stable")[: args.weights]
             problem["largest_weights"] = {str(names[j]): float(weights[j]) for j in largest}
@@ -761,7 +763,8 @@ def _info(args: argparse.Namespace) -> int:
         line = _certificate(problem["objective"], problem["gap"], problem["name"])
         print(line.replace("objective unknown", _UNKNOWN))
         if largest := problem.get("largest_weights"):
-            print("  " + ", ".join(f"{name} {weight:.4g}" for name, weight in largest.items()))
+            shown = ", ".join(f"{name} {weight:.4g}" for name, weight in largest.items())
+            print(f"  largest weights: {shown}")
     sys.stdout.flush()
     return 0
 
