@@ -776,6 +776,18 @@ def show(capsys, *args):
     return capsys.readouterr().out
 
 
+def test_a_table_with_another_ending_is_told_to_name_its_format(tmp_path, capsys):
+    path = str(tmp_path / "rows.txt")
+    (tmp_path / "rows.txt").write_text("a;b;label\n1;2;x\n3;1;y\n")
+    for option in (["--label", "label"], ["--separator", ";"]):
+        assert cli.main(["train", path, *option, "-o", str(tmp_path / "m.npz")]) == 2
+        said = capsys.readouterr().err
+        assert "format 'libsvm'; --format (in Python, format=) names another one\n" in said
+        assert cli.main(["train", path, *option, "--format", "csv", "-q", "-o",
+                         str(tmp_path / "m.npz")]) == 0  # fmt: skip
+        capsys.readouterr()
+
+
 def test_info_tells_nothing_that_is_not_known(tmp_path, capsys):
     X = np.random.default_rng(0).normal(size=(30, 2))
     clf = pegasos.KernelPegasosClassifier(kernel="sigmoid", random_state=0, max_iter=2, tol=None)

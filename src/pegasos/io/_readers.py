@@ -112,10 +112,11 @@ class Layout:
             ("separator", self.separator is not None, format == "csv"),
         ):
             if is_given and not is_for_it:
+                hint = "" if self.format else "; --format (in Python, format=) names another one"
                 raise ValueError(
                     f"--{name.removesuffix('_column')} (in Python, {name}=) is for "
                     f"{'tables' if name in ('label_column', 'drop') else 'CSV'}, and these are "
-                    f"rows of format {format!r}"
+                    f"rows of format {format!r}{hint}"
                 )
         return format
 
