@@ -52,7 +52,8 @@ int main(void)
     if (memory)
         status = pegasos_solve(&problem, &options, memory, &solution);
     if (status != PEGASOS_DONE || !memory) {
-        fprintf(stderr, "%s\n", pegasos_message(status));
+        fprintf(stderr, "%s\n", status ? pegasos_message(status) : "memory is short");
+        free(memory);
         return EXIT_FAILURE;
     }
     for (int i = 0; i < N; i++) {

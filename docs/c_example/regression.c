@@ -29,11 +29,12 @@ int main(void)
     const pegasos_options options = {.tol = 1e-6, .max_epochs = 1000, .seed = 42};
     pegasos_solution solution;
     int n_near = 0, status = pegasos_check(&problem, &options);
-    void *memory = malloc((size_t)pegasos_memory(&problem));
-    if (status == PEGASOS_DONE && memory)
+    void *memory = status == PEGASOS_DONE ? malloc((size_t)pegasos_memory(&problem)) : NULL;
+    if (memory)
         status = pegasos_solve(&problem, &options, memory, &solution);
     if (status != PEGASOS_DONE || !memory) {
-        fprintf(stderr, "%s\n", pegasos_message(status));
+        fprintf(stderr, "%s\n", status ? pegasos_message(status) : "memory is short");
+        free(memory);
         return EXIT_FAILURE;
     }
     pegasos_scores(&rows, solution.coef, solution.intercept, scores);
