@@ -60,6 +60,17 @@ class Unbounded(Intersection):
     is_positive = True
 
 
+class Strict(Intersection):
+    """A class that says which rows it takes."""
+
+    name = "strict"
+
+    @classmethod
+    def refuse(cls, X):
+        if X.min() < 0:
+            raise ValueError("kernel='strict' needs an X without negative numbers")
+
+
 def cauchy(X, Z, gamma=1.0):
     X, Z = (A.toarray() if sparse.issparse(A) else A for A in (X, Z))
     return 1 / (1 + gamma * ((X[:, None] - Z) ** 2).sum(axis=2))
@@ -132,6 +143,18 @@ def test_a_new_kernel_is_fitted_certified_and_stored(
     assert model.kernel["name"] == kind.name
     np.testing.assert_array_equal(model.predict(rows), clf.predict(rows))
     np.testing.assert_array_equal(model.decision_function(rows), clf.decision_function(rows))
+
+
+def test_a_new_kernel_may_refuse_rows(rng, layout, dtype):
+    X, y = rows_and_labels(rng)
+    with registered(Strict):
+        for machine in (
+            KernelPegasosClassifier(lam=0.01, kernel="strict", random_state=0),
+            KernelPegasosClassifierCV(lams=[0.01], kernel="strict", cv=3, random_state=0),
+        ):
+            machine.fit(convert(X, layout, dtype), y)
+            with pytest.raises(ValueError, match="'strict' needs an X without negative numbers"):
+                machine.fit(convert(-X, layout, dtype), y)
 
 
 def test_searches_know_a_new_kernel(rng, kernel):
