@@ -788,6 +788,12 @@ def test_a_table_with_another_ending_is_told_to_name_its_format(tmp_path, capsys
         capsys.readouterr()
 
 
+def test_json_has_counts_without_a_point(tmp_path, capsys):
+    path = write_numbers(tmp_path / "a.npz", np.eye(4), np.array([0, 1, 0, 1]))
+    train = ("train", path, "-q", "-o", str(tmp_path / "m.npz"), "--json")
+    assert '"support": 2\n' in show(capsys, *train)
+
+
 def test_info_tells_nothing_that_is_not_known(tmp_path, capsys):
     X = np.random.default_rng(0).normal(size=(30, 2))
     clf = pegasos.KernelPegasosClassifier(kernel="sigmoid", random_state=0, max_iter=2, tol=None)

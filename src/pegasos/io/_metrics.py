@@ -64,7 +64,9 @@ def _metrics(model: Any, y: Any, of_problems: np.ndarray) -> dict[str, Any]:
         names = [str(label) for label in classes]
         of: dict[str, Any] = {"labels": classes, "target_names": names, "zero_division": np.nan}
         report: Any = metrics.classification_report(y, predicted, output_dict=True, **of)
-        told["classes"] = {name: report[name] for name in names}
+        told["classes"] = {
+            name: report[name] | {"support": int(report[name]["support"])} for name in names
+        }
         matrix = metrics.confusion_matrix(y, predicted, labels=classes)
         told["confusion"] = by_class(matrix, classes)
     return told
