@@ -794,6 +794,17 @@ def test_json_has_counts_without_a_point(tmp_path, capsys):
     assert '"support": 2\n' in show(capsys, *train)
 
 
+def test_quiet_predictions_come_without_a_report(tmp_path, capsys):
+    path = write_numbers(tmp_path / "a.npz", np.eye(4), np.array([0, 1, 0, 1]))
+    model = str(tmp_path / "m.npz")
+    assert cli.main(["train", path, "-q", "-o", model]) == 0
+    capsys.readouterr()
+    assert cli.main(["predict", model, path, "-q"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == "0\n1\n0\n1\n"
+    assert shown.err == ""
+
+
 def test_info_tells_nothing_that_is_not_known(tmp_path, capsys):
     X = np.random.default_rng(0).normal(size=(30, 2))
     clf = pegasos.KernelPegasosClassifier(kernel="sigmoid", random_state=0, max_iter=2, tol=None)

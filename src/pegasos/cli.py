@@ -202,6 +202,7 @@ def _add_predict_options(sub: argparse.ArgumentParser) -> None:
         help="one JSON object: predictions, scores, probabilities if there are some, and metrics "
         "if there are labels",
     )  # fmt: skip
+    sub.add_argument("-q", "--quiet", action="store_true", help="no report of how good they are")
 
 
 def _add_info_options(sub: argparse.ArgumentParser) -> None:
@@ -837,8 +838,9 @@ def _predict(args: argparse.Namespace) -> int:
         _write(args.output, _table(model._probabilities(of_problems), model.classes))
     else:
         _write(args.output, _table(scores, names) if args.scores else _table(predicted))
-    _say(*lines) if lines else None
-    _metrics.say_tables(_say, told)
+    if not args.quiet:
+        _say(*lines) if lines else None
+        _metrics.say_tables(_say, told)
     return 0
 
 
