@@ -599,6 +599,26 @@ def test_ctrl_c_keeps_the_model_so_far(tmp_path, rows):
     assert pegasos.load(tmp_path / "new.npz").n_steps[0] > 0
 
 
+@pytest.mark.parametrize("learned", [0.0, 1.0])
+@pytest.mark.parametrize("kernel", [[], ["--kernel", "rbf"]])
+def test_ctrl_c_tells_whether_the_model_has_learned(
+    tmp_path, small, kernel, learned, monkeypatch, capsys
+):
+    def interrupted(machine, X, y, *_):
+        machine.fit(X, y)
+        if kernel:
+            machine.dual_coef_ = machine.dual_coef_ * learned
+        else:
+            machine.coef_ = machine.coef_ * learned
+        return False
+
+    monkeypatch.setattr(cli, "_fitted", interrupted)
+    assert main("train", small[0], "-q", "-o", tmp_path / "new.npz", *kernel) == 130
+    what = "the model so far" if learned else "a model that has learned nothing yet"
+    said = f"pegasos: interrupted; {what} is saved to {tmp_path / 'new.npz'}\n"
+    assert capsys.readouterr().err == said
+
+
 @pytest.mark.parametrize("resume", [False, True])
 def test_ctrl_c_names_no_checkpoint_of_an_earlier_run(tmp_path, small, resume, monkeypatch, capsys):
     half = str(tmp_path / "half.npz")

@@ -622,7 +622,9 @@ def _train(args: argparse.Namespace) -> int:
     model = machine.to_model()
     model.save(args.output)
     if not is_whole:
-        raise KeyboardInterrupt(f"the model so far is saved to {args.output}")
+        weights = model.coef if isinstance(model, pegasos.LinearModel) else model.dual_coef
+        so_far = "the model so far" if np.any(weights) else "a model that has learned nothing yet"
+        raise KeyboardInterrupt(f"{so_far} is saved to {args.output}")
     seconds = time.perf_counter() - began
     say(f"trained {model} in {seconds:.2f} s")
     _report(say, model)
