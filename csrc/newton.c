@@ -868,13 +868,13 @@ static bool search(const run *r, iteration *s)
  * Where lam is small and the band has fewer rows than there are features, steps are long in the
  * directions that the band does not see. The first rows that enter the band cut them short, so that
  * each iteration finds a few rows of hundreds. A wider band sees more. So the width grows after a
- * short step, until A moves for the first time: later on, it would grow again whenever it has
- * fallen.
+ * short step of such a band, until A moves for the first time: later on, it would grow again
+ * whenever it has fallen.
  */
 static void move(const run *r, const iteration *s)
 {
     pegasos_newton *const p = &r->f->s->newton;
-    const bool is_short = s->t < SHORT && s->width < p->widest;
+    const bool is_cut_short = s->t < SHORT && s->n_band < r->size && s->width < p->widest;
     for (int64_t j = 0; j < r->size; j++)
         r->f->point[j] += s->t * r->direction[j];
     for (int64_t i = 0; i < r->n; i++)
@@ -883,7 +883,7 @@ static void move(const run *r, const iteration *s)
     for (int64_t i = 0; s->is_solved && i < r->n; i++)
         r->f->centre[i] = r->ratios[i] / pull * sample_weight(r->targets->weights, i);
     p->widest = s->is_solved ? 0 : p->widest;
-    p->width = is_short && !s->is_solved ? fmin(WIDER * s->width, p->widest) : s->width;
+    p->width = is_cut_short && !s->is_solved ? fmin(WIDER * s->width, p->widest) : s->width;
 }
 
 /* ---- The beginning --------------------------------------------------------------------------- */

@@ -403,3 +403,13 @@ def test_short_steps_widen_the_band():
     clf = PegasosClassifier(C=1000, random_state=0).fit(X, y)  # and no warning
     assert clf.duality_gap_[0] <= 1e-3 * clf.objective_[0]
     assert clf.n_iter_ < 500
+
+
+def test_short_steps_leave_a_band_of_many_rows():
+    """A step of a band with more rows than features is not short for want of rows."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 50))
+    scores = X @ rng.normal(size=50)
+    y = scores / scores.std() + 0.05 * rng.normal(size=500)
+    reg = PegasosRegressor(C=50, loss="huber", random_state=0).fit(X, y)
+    assert reg.n_iter_ < 20
