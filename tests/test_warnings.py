@@ -200,7 +200,7 @@ def test_rounding_is_told_from_epochs(rng, make):
     X, y = (1e3 * rng.normal(size=(7, 8))).astype(np.float32), np.arange(7) % 2
     options = {"solver": "newton", "fit_intercept": False, "tol": 1e-3, "max_iter": 10**4}
     with pytest.warns(ConvergenceWarning) as told:
-        machine = make(1e-6 if make is linear else 1e-12, **options).fit(X, y)
+        machine = make(1e-8 if make is linear else 1e-12, **options).fit(X, y)
     words, n = str(told[0].message), machine.n_iter_
     assert words.startswith(f"stopped after {n} epoch")
     assert "rounding allows no smaller gap" in words
