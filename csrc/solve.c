@@ -43,6 +43,11 @@ static const double PRODUCTS_PER_SECOND = 1e11, CUBES_PER_SECOND = 3e10;
 
 /* ---- Which solver ---------------------------------------------------------------------------- */
 
+static double seconds_a_pass(const pegasos_rows *rows)
+{
+    return stored_numbers(rows) * (rows->index_bytes == 0 ? SECONDS_OF_DENSE : SECONDS_OF_SPARSE);
+}
+
 /* Dual ascent makes about 15 epochs where features are many, and 60 where rows are. An epoch costs
  * two passes: one for scores, one for additions to w. Newton's method makes about ten iterations of
  * four passes each. The rows of its matrix are those where the smoothed loss bends, about a tenth
@@ -50,8 +55,7 @@ static const double PRODUCTS_PER_SECOND = 1e11, CUBES_PER_SECOND = 3e10;
 double pegasos_seconds(const pegasos_rows *rows, int64_t solver)
 {
     const double n = (double)rows->n_rows, d = (double)rows->n_features;
-    const double pass =
-        stored_numbers(rows) * (rows->index_bytes == 0 ? SECONDS_OF_DENSE : SECONDS_OF_SPARSE);
+    const double pass = seconds_a_pass(rows);
     if (solver == PEGASOS_ASCENT)
         return 2 * (n < 2 * d ? 15 : 60) * pass;
     if (d >= PEGASOS_NEWTON_MOST)
@@ -173,17 +177,19 @@ static bool prepare(fit *f)
 }
 
 /* PEGASOS_AUTO: whether dual ascent is to leave the rest to Newton's method after so many epochs:
- * more than half of them, if that is not much costlier. */
+ * where at most 2 BUDGET are left, and less than half, if that is likely to take less time than so
+ * many epochs over all rows. */
 static bool is_late(const fit *f, int64_t n_epochs)
 {
-    const int64_t begun = f->s->begun, most = f->options->max_epochs;
-    return n_epochs > begun + (most - begun) / 2 && newton_is_cheaper(f, MOST_COSTLIER);
+    const int64_t n_made = n_epochs - f->s->begun, n_left = f->options->max_epochs - n_epochs;
+    const double made = PASSES_OF_VISITS * (double)n_made * seconds_a_pass(f->rows);
+    return n_left <= 2 * BUDGET && n_left < n_made
+           && pegasos_seconds(f->rows, PEGASOS_NEWTON) < made;
 }
 
 /* Lets the solver at work go on, of PEGASOS_AUTO to the end of its budget; returns a status. Epochs
  * of dual ascent are short where few rows are active, and may be used up before the gap is reached
- * or its budget ends. So it leaves 2 BUDGET of them to Newton's method, where that is less than
- * half. */
+ * or its budget ends. So it stops where 2 BUDGET of them are left, if it `is_late` then. */
 static int run_solver(fit *f)
 {
     const state *const s = f->s;
