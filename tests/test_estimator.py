@@ -527,6 +527,14 @@ def test_progress_is_shown_on_standard_error(digits, capsys):
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("kernel", ["rbf", "sigmoid"])
+def test_progress_of_kernel_machines_calls_its_gap_an_estimate(digits, kernel, capsys):
+    # It leaves rounding out, and a kernel that is not positive semi-definite proves none.
+    KernelPegasosClassifier(kernel=kernel, C=10, verbose=1, random_state=0).fit(*digits)
+    assert "KernelPegasosClassifier  estimated gap " in capsys.readouterr().err
+
+
 # ---- Data of many kinds --------------------------------------------------------------------------
 
 

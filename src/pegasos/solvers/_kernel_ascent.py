@@ -53,6 +53,11 @@ class KernelAscent(Linear):
         """A fit stops by these; without a dual, they are of its last point, not of its best."""
         return np.array(self.relative_gap)
 
+    def progress(self) -> tuple[int, int, str]:
+        """Rows visited, 0, and the largest gap: the `estimate` of `Certificate`, not its bound."""
+        visited, planned, note = super().progress()
+        return visited, planned, note and f"estimated {note}"
+
     @property
     def has_dual(self) -> bool:
         return self.rows.is_positive
