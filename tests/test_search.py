@@ -17,6 +17,7 @@ from sklearn.base import is_classifier
 from sklearn.datasets import load_iris, make_blobs, make_classification
 from sklearn.exceptions import ConvergenceWarning, UndefinedMetricWarning
 from sklearn.metrics import f1_score, get_scorer, make_scorer, pairwise_distances
+from sklearn.metrics.pairwise import linear_kernel
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
@@ -556,6 +557,22 @@ for shape, refit in itertools.product(shapes, (True, False)):
     else:
         raise AssertionError
 """)
+
+
+@pytest.mark.parametrize("gammas", [None, [0.1, 1.0]])
+@pytest.mark.parametrize("kernel", ["linear", "precomputed", linear_kernel])
+def test_a_kernel_without_gamma_is_searched_without_one(rng, kernel, gammas):
+    X = rng.normal(size=(40, 3))
+    y = X[:, 0] + X[:, 1] > 0
+    rows = X @ X.T if kernel == "precomputed" else X
+    options = {"kernel": kernel, "gammas": gammas, "Cs": [0.1, 1.0], "cv": 2, "random_state": 0}
+    search = KernelPegasosClassifierCV(**options).fit(rows, y)
+    assert (search.scores_.shape, [*search.best_params_]) == ((2, 2), ["C"])
+    assert not hasattr(search, "gamma_")
+    assert "param_gamma" not in search.cv_results_
+    search = KernelPegasosRegressorCV(**options | {"epsilons": [0.1, 0.2, 0.3]}).fit(rows, X[:, 0])
+    assert search.scores_.shape == (3, 2, 2)
+    assert [*search.best_params_] == ["epsilon", "C"]
 
 
 def test_sparse_rows_of_users_stay_unsorted():

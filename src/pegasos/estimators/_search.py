@@ -540,19 +540,22 @@ class _Kernel(_Search):
         return isinstance(self.cv_effort, str) and self.n_steps is None
 
     def _other_axes(self, data: Data) -> dict[str, Any]:
-        if self.gammas is not None:
-            return {"gamma": list(self.gammas)}
         kind = kernels.kind(self.kernel)
         if "gamma" not in kind.uses:
-            return {"gamma": ["scale"]}
+            return {}
+        if self.gammas is not None:
+            return {"gamma": list(self.gammas)}
         scale = kind.gamma_of("scale", data.X, data.sample_weight)
         gammas = [_short(factor * scale) for factor in _OF_SCALE]
         return {"gamma": [gamma for gamma in gammas if 0 < gamma < np.inf]}
 
     def _machines(self, task: _Task) -> Iterator[tuple[tuple[int, ...], _grid.Machines]]:
         X = task.data.X
-        for g, gamma in enumerate(task.axes["gamma"]):
-            estimator = self._estimator().set_params(gamma=gamma)
+        variants: list[tuple[tuple[int, ...], dict[str, Any]]] = [
+            ((g,), {"gamma": gamma}) for g, gamma in enumerate(task.axes.get("gamma", ()))
+        ]
+        for where, own in variants or [((), {})]:
+            estimator = self._estimator().set_params(**own)
             kernel = estimator._make_kernel(X, task.data.sample_weight, continuing=False)
             rows = _narrowed(X, kernel) if self._is_automatic else X
             points = kernel.points_among_themselves(rows)
@@ -560,7 +563,7 @@ class _Kernel(_Search):
             cache = kernels.ColumnCache(
                 points, float(self.cache_size), estimator._n_threads(), n_problems=len(task.folds)
             )
-            yield (g,), _grid.Machines(KernelAscent, X, cache, np.float64)
+            yield where, _grid.Machines(KernelAscent, X, cache, np.float64)
 
 
 @parameters
@@ -709,7 +712,7 @@ class KernelPegasosClassifierCV(_OfClassifiers, _Kernel, Labels, OfKernel, Searc
     cv_results_, scores_, best_params_, best_score_, best_index_, C_, lam_, edges_
         As in `PegasosClassifierCV`.
     gamma_ : float or str
-        The best γ.
+        The best γ, of a kernel that has one.
     best_estimator_ : KernelPegasosClassifier
         Trained on all rows. The search has its fitted attributes, too.
 
@@ -824,7 +827,7 @@ class KernelPegasosRegressorCV(_OfRegressors, _Kernel, Targets, OfKernel, Search
     cv_results_, scores_, best_params_, best_score_, best_index_, C_, lam_, edges_, epsilon_
         As in `PegasosRegressorCV`.
     gamma_ : float or str
-        The best γ.
+        The best γ, of a kernel that has one.
     best_estimator_ : KernelPegasosRegressor
         Trained on all rows. The search has its fitted attributes, too.
 
