@@ -192,7 +192,8 @@ typedef struct pegasos_solution {
                                      a multiple of them; of a linear machine with a free intercept,
                                      those of the heavier sign of a_i y_i are scaled down first,
                                      so that sum_i a_i y_i = 0 (y_i = 1 for targets) */
-    double objective;             /* P of the model; infinite before the first gap check */
+    double objective;             /* P of the model; infinite before the first gap check: there
+                                     is no model then, and coef means nothing */
     double dual_objective;        /* D: no model is below it */
     double relative_gap;          /* (P - D)/P */
     int64_t n_epochs;             /* passes over the rows, */
@@ -205,7 +206,7 @@ typedef struct pegasos_solution {
 /* What functions return. */
 enum {
     /* The gap is small enough, or epochs are used up, or (of a kernel machine) nothing but rounding
-     * errors is left of the gap. */
+     * errors is left of the gap. It is small enough where relative_gap <= tol. */
     PEGASOS_DONE = 0,
     PEGASOS_STOPPED = 1,  /* by poll, or by a kernel's `values`; to be resumed */
     PEGASOS_OVERFLOW = 2, /* an objective, or a kernel value, is not finite: scale the rows */
