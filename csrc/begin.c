@@ -8,8 +8,8 @@
 #include "fit.h"
 
 /* Newton's method: the errors over which a loss with corners is smoothed at first, of about 1, and
- * the least width; see narrowest_width. A smooth loss that bends within so few errors is smoothed,
- * too, down to that part of its own width. */
+ * the least and the greatest width: see narrowest_width and widest_width. A smooth loss that bends
+ * within so few errors is smoothed, too, down to that part of its own width. */
 static const double FIRST_WIDTH = 0.25, NARROWEST = 1e-4, FLATTEST = 1e-12, WIDEST = 1e-3;
 static const double NARROW = 0.003, OWN_PART = 0.01;
 /* A free intercept is found by a constant feature of this size at least (see pegasos_ascent); in
@@ -255,9 +255,9 @@ static double first_width(loss_form loss)
     return is_as_it_is ? loss_width(loss) : FIRST_WIDTH / loss.most;
 }
 
-/* Up to which width the band may grow where Newton's steps are short (see `move` in newton.c). Where
- * lam is large, that is less than the first width, with which short steps are few. That of the log
- * loss is its own. */
+/* Up to which width the band may grow where Newton's steps are short (see `move` in newton.c).
+ * Where lam is large, that is less than the first width, with which short steps are few. That of
+ * the log loss is its own. */
 static double widest_width(const fit *f)
 {
     return loss_is_quadratic(loss_of(f->problem->loss)) ? WIDEST * move_of_scores(f) : 0;
@@ -418,8 +418,8 @@ bool pegasos_fit_check_data(fit *f)
 /*
  * Optima change little with lambda, so w is kept where it becomes smaller: dual variables are then
  * smaller in proportion, and w(a) = 1/(lam m) sum_i a_i y_i x_i stays. For a larger lambda they are
- * kept, which their bounds allow, and w becomes smaller. No pass over the rows is needed. Epochs are
- * counted from here.
+ * kept, which their bounds allow, and w becomes smaller. No pass over the rows is needed. Epochs
+ * are counted from here.
  */
 void pegasos_fit_change_lam(fit *f)
 {

@@ -738,8 +738,8 @@ int pegasos_gains_by_blas(int64_t n_features);
 
 /* As pegasos_solve, of one of several problems over the same rows: `labels` are its targets, 0 for
  * rows without weight, and `norms` has |x_i|^2 of all rows. `memory` has pegasos_kept bytes, zeros
- * at first, and says what is pending; if its lambda was another one, the fit goes on from there, and
- * counts epochs anew. */
+ * at first, and says what is pending; if its lambda was another one, the fit goes on from there,
+ * and counts epochs anew. */
 int pegasos_solve_one(const pegasos_problem *problem, const pegasos_options *options,
                       const int8_t *labels, const double *norms, void *memory, void *room);
 

@@ -13,10 +13,10 @@
  * of c/(delta M) (e_k - e_l) (e_k - e_l)^T over pairs of these classes: so Newton's matrix is made
  * of one sum of x x^T for each pair, over the rows that have both.
  *
- * An iteration solves Newton's equations at W and moves to about where the smooth objective is least
- * along the step; there it finds the certificate. Once the smooth problem is solved well enough, A becomes
- * a(G), and delta shrinks; it widens once at most (see SHORT). An iteration is a transaction: see
- * newton.c.
+ * An iteration solves Newton's equations at W and moves to about where the smooth objective is
+ * least along the step; there it finds the certificate. Once the smooth problem is solved well
+ * enough, A becomes a(G), and delta shrinks; it widens once at most (see SHORT). An iteration is a
+ * transaction: see newton.c.
  */
 #include "joint_run.h"
 #include "passes.h"
@@ -222,8 +222,8 @@ static bool multiply(const newton *x)
     return true;
 }
 
-/* next = a(G) at a point, fresh = its sum over the rows; also the gradient there, what bends, scores
- * and what is summed up. False: stopped. */
+/* next = a(G) at a point, fresh = its sum over the rows; also the gradient there, what bends,
+ * scores and what is summed up. False: stopped. */
 static bool evaluate(newton *x, const joint_point *point)
 {
     const joint *const j = x->j;
@@ -327,11 +327,12 @@ static double slope_of(const newton *x)
 }
 
 /*
- * Goes along the step to about where the smooth objective is least; false: stopped. Its slope grows,
- * and is piecewise linear: Newton's method on it, kept between what is known to lie left and right
- * of the root. A row whose a(G) is at a corner may have all of the curvature where it leaves that,
- * and steps that do not know of it are too long by orders of magnitude. So wherever the slope has
- * not halved, t changes tenfold, or to the middle of both sides in powers.
+ * A line search: goes along the step to about where the smooth objective is least; false: stopped.
+ * The slope, its derivative in t, grows and is piecewise linear: safeguarded Newton's method on it,
+ * kept in the bracket [low, high] of its root. A row whose a(G) is at a corner may have all of the
+ * curvature where it leaves that, and steps that do not know of it are too long by orders of
+ * magnitude. So where the slope has not halved, or Newton's method leaves the bracket, t becomes
+ * the geometric mean of the bracket, or changes tenfold while that ends at 0 or infinity.
  */
 static bool search(newton *x, const joint_point *now, int64_t *n_passes)
 {
