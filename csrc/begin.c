@@ -433,6 +433,7 @@ void pegasos_fit_change_lam(fit *f)
         s->newton.narrowest = narrowest_width(f);
         s->newton.widest = widest_width(f);
         s->newton.dual_objective = -INFINITY;
+        s->newton.n_idle = 0;
         s->newton.width = first_width(loss_of(s->loss));
         for (int64_t i = 0; i < n; i++)
             f->centre[i] *= of_a;

@@ -213,7 +213,8 @@ static bool is_safe(const fit *f, int64_t value_bytes)
     if (s->solver == PEGASOS_ASCENT)
         return is_ascent_safe(s, f->active);
     if (s->solver == PEGASOS_NEWTON)
-        return s->newton.width > 0 && s->newton.narrowest > 0;
+        return s->newton.width > 0 && s->newton.narrowest > 0 && 0 <= s->newton.n_idle
+               && s->newton.n_idle <= MOST_IDLE;
     return is_linear_safe(&s->pegasos, s);
 }
 

@@ -44,7 +44,12 @@ typedef struct pegasos_newton {
     double widest;         /* the width may grow up to this; 0 once A has moved */
     double width;          /* delta, and what the loss has of its own, > 0 */
     double dual_objective; /* the best so far */
+    int64_t n_idle;        /* steps in a row that could gain nothing, up to MOST_IDLE */
 } pegasos_newton;
+
+/* After so many steps that could gain nothing, nothing but rounding is left of the gap: where steps
+ * are small, each leaves about a hundredth of the gradient, or less. */
+enum { MOST_IDLE = 3 };
 
 /* Where a fit stands. The arrays that belong to it follow in memory. There are no pointers among
  * them: copying the memory is saving the fit. */
@@ -206,12 +211,20 @@ static INLINE bool is_close(const fit *f)
     return is_small_gap(f->problem->loss, s->relative_gap, s->primal, tol);
 }
 
+/* Whether Newton's method is at work, and can gain nothing any more. A fit to a number of epochs
+ * makes them all the same. */
+static INLINE bool is_idle(const fit *f)
+{
+    return f->options->tol >= 0 && f->s->solver == PEGASOS_NEWTON
+           && f->s->newton.n_idle == MOST_IDLE;
+}
+
 /*
  * Solvers go on until the gap is small, there are `last_epoch` epochs, or they are stopped; they
  * return a status. Dual ascent, which was begun with all rows of the problem in `active`, also ends
- * with the first epoch at whose end there are `last_visit` visits; 0: it may make any number. An
- * iteration of Newton's method that was stopped is begun anew: but for the best points so far, and
- * what is told of them, it changes nothing before its end.
+ * with the first epoch at whose end there are `last_visit` visits; 0: it may make any number.
+ * Newton's method also ends where it is idle. Its iteration that was stopped is begun anew: but for
+ * the best points so far, and what is told of them, it changes nothing before its end.
  */
 int pegasos_ascent_run(fit *f, int64_t last_visit, int64_t last_epoch);
 int pegasos_newton_run(fit *f, int64_t last_epoch);

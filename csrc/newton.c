@@ -90,7 +90,8 @@ typedef struct iteration {
     double width;                  /* from then on */
     int64_t n_band;                /* rows in the band */
     int64_t in_block[MOST_BLOCKS]; /* of them, in each block */
-    double t;                      /* how far the point goes along the step */
+    double slope;                  /* of the smooth objective along the step, at its beginning */
+    double t;                      /* how far the point goes along it */
     int64_t n_passes;              /* over the rows */
 } iteration;
 
@@ -711,6 +712,7 @@ static bool solve_equations(const run *r, iteration *s)
 typedef struct line {
     const run *r;
     double width, first, second, t;
+    double slope; /* at 0 */
 } line;
 
 /* At its bounds a_i may count for the curvature, which has a jump there. */
@@ -798,19 +800,19 @@ static bool find_least(line *x)
 {
     const run *const r = x->r;
     const block_pass over = {add_slopes, x, r->n, r->n_blocks, SEARCH_ROWS, SEARCH_COST};
-    double low = 0, high = INFINITY, flat = 0;
+    double low = 0, high = INFINITY;
     for (int n_done = 0; n_done <= SEARCHES; n_done++) {
         if (!go_over(r, &over, 2))
             return false;
         const double slope = x->first + x->t * x->second - sums_of(r, 0)[0];
         const double curvature = x->second + sums_of(r, 0)[1];
         if (n_done == 0) {
-            flat = FLAT * fabs(slope);
+            x->slope = slope;
             x->t = 1;
             continue;
         }
         *(slope < 0 ? &low : &high) = x->t;
-        if (fabs(slope) <= flat || high - low <= 1e-12 * x->t)
+        if (fabs(slope) <= FLAT * fabs(x->slope) || high - low <= 1e-12 * x->t)
             break;
         const double better = curvature > 0 ? x->t - slope / curvature : INFINITY;
         if (low < better && better < high)
@@ -858,6 +860,7 @@ static bool search(const run *r, iteration *s)
     x.first += slope_of_constant(r) * r->direction[r->d];
     if (!find_least(&x))
         return false;
+    s->slope = x.slope;
     s->t = x.t;
     return true;
 }
@@ -870,6 +873,8 @@ static bool search(const run *r, iteration *s)
  * each iteration finds a few rows of hundreds. A wider band sees more. So the width grows after a
  * short step of such a band, until A moves for the first time: later on, it would grow again
  * whenever it has fallen.
+ *
+ * Where A and the width stay, a step gains about half of its slope: nothing, if that is rounding of P.
  */
 static void move(const run *r, const iteration *s)
 {
@@ -882,6 +887,9 @@ static void move(const run *r, const iteration *s)
     const double pull = loss_smoothing(r->loss, s->width) / s->width;
     for (int64_t i = 0; s->is_solved && i < r->n; i++)
         r->f->centre[i] = r->ratios[i] / pull * sample_weight(r->targets->weights, i);
+    const bool gains =
+        s->is_solved || is_cut_short || fabs(s->slope) > DBL_EPSILON * fabs(s->primal);
+    p->n_idle = gains ? 0 : p->n_idle < MOST_IDLE ? p->n_idle + 1 : MOST_IDLE;
     p->widest = s->is_solved ? 0 : p->widest;
     p->width = is_cut_short && !s->is_solved ? fmin(WIDER * s->width, p->widest) : s->width;
 }
@@ -952,7 +960,7 @@ int pegasos_newton_run(fit *f, int64_t last_epoch)
     assert(loss_smoothing(loss_of(f->problem->loss), s->newton.width) >= 0);
     assert(!f->blas || are_routines(f->blas));
     run r = lay_out(f);
-    while (s->n_epochs < last_epoch && !is_close(f)) {
+    while (s->n_epochs < last_epoch && !is_close(f) && !is_idle(f)) {
         iteration now = {0};
         r.s = &now;
         if (!evaluate(&r, &now))

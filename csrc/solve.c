@@ -10,9 +10,9 @@
  * at the optimum of the squared error (squares.c).
  *
  * PEGASOS_AUTO takes the solver that is likely to be cheaper, and gives it a budget of passes. A
- * solver's first budget only measures the gap, unless dual ascent gives up (`has_stopped`), or
- * epochs get few (`is_late`). After each later budget the gap must have halved, or the other solver
- * goes on with twice the budget.
+ * solver's first budget only measures the gap, unless dual ascent gives up (`has_stopped`), Newton's
+ * method can gain nothing but rounding (`is_idle`), or epochs get few (`is_late`). After each later
+ * budget the gap must have halved, or the other solver goes on with twice the budget.
  *
  *     begin -> [epoch of Pegasos] -> solver --(gap)--> end
  *                                      ^  |
@@ -91,7 +91,8 @@ static bool may_change_solver(const fit *f)
 /* Whether the fit ends here. */
 static bool is_over(const fit *f)
 {
-    return is_close(f) || f->s->n_epochs >= f->options->max_epochs;
+    return is_close(f) || f->s->n_epochs >= f->options->max_epochs
+           || (is_idle(f) && !may_change_solver(f));
 }
 
 /* ---- The schedule ---------------------------------------------------------------------------- */
@@ -208,11 +209,12 @@ static int run_solver(fit *f)
 static bool change_if_slow(fit *f)
 {
     state *s = f->s;
+    const bool is_ascent = s->solver == PEGASOS_ASCENT;
     const bool has_given_up =
-        s->solver == PEGASOS_ASCENT && (s->ascent.has_stopped || is_late(f, s->n_epochs));
+        is_ascent ? s->ascent.has_stopped || is_late(f, s->n_epochs) : is_idle(f);
     const bool has_halved = !has_given_up && s->relative_gap <= s->gap_before / 2;
     if (!has_halved) {
-        if (!change_to(f, s->solver == PEGASOS_ASCENT ? PEGASOS_NEWTON : PEGASOS_ASCENT))
+        if (!change_to(f, is_ascent ? PEGASOS_NEWTON : PEGASOS_ASCENT))
             return false;
         s->budget *= 2;
     }

@@ -373,6 +373,46 @@ def test_rounding_alone_does_not_end_a_fit_that_goes_on(after):
     np.testing.assert_array_equal(reg.coef_, whole.coef_)
 
 
+@pytest.mark.parametrize(
+    ("loss", "seed", "mean", "C"),
+    [
+        ("squared_error", 3, 1e3, 0.01),
+        ("squared_error", 6, 1e5, 1),
+        ("squared_error", 0, 1e7, 0.01),
+        ("squared_epsilon_insensitive", 3, 1e5, 1),
+        ("huber", 7, 1e3, 1),
+    ],
+)
+def test_a_fit_ends_where_its_steps_gain_nothing_but_rounding(loss, seed, mean, C):
+    """Its targets are known to some digits only: 200 epochs would leave as large a gap."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(400, 5))
+    y = X[:, 0] + 0.3 * rng.normal(size=400) + mean
+    options = {"C": C, "loss": loss, "penalize_intercept": False, "random_state": 0}
+    reg = PegasosRegressor(**options).fit(X, y)
+    assert reg.n_iter_ < 60
+    assert reg.duality_gap_ <= 1e-8 * reg.objective_
+    near = PegasosRegressor(**options).fit(X, y - mean)
+    assert reg.dual_objective_ <= near.objective_ * (1 + 1e-8)
+    assert reg.objective_ >= near.dual_objective_ * (1 - 1e-8)
+    for after in range(3, 24, 4):
+        again = PegasosRegressor(**options, warm_start=True)
+        with interrupted(after):
+            again.fit(X, y)
+        again.fit(X, y)
+        assert again.n_iter_ == reg.n_iter_
+        np.testing.assert_array_equal(again.coef_, reg.coef_)
+
+
+def test_epochs_that_are_asked_for_are_made_though_they_gain_nothing():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(400, 5))
+    y = X[:, 0] + 0.3 * rng.normal(size=400) + 1e3
+    options = {"C": 0.01, "loss": "squared_error", "penalize_intercept": False}
+    reg = PegasosRegressor(**options, solver="newton", tol=None, max_iter=100).fit(X, y)
+    assert reg.n_iter_ >= 100
+
+
 @pytest.mark.parametrize("loss", ["squared_hinge", "modified_huber"])
 def test_a_fit_that_max_iter_ends_has_the_best_multiple_of_its_dual_variables(rng, loss):
     """Of hardly bounded dual variables, some multiple always proves more than 0."""
