@@ -6,6 +6,11 @@ its time to a suboptimality is that of its fastest budget that got there, and no
 optimum is the dual bound of a fit of ours to a certified gap of 1e-9. Of several problems,
 objectives are added up. Objectives of one class are below 0: there, suboptimality is relative to
 their size.
+
+Fits that cannot change what is compared are left out. In the table of other losses, a peer gets no
+larger budget after a fit that took ten times as long as ours to whatever level the peer has not
+reached. Rounds after the first repeat short fits, but for those that are far from the fastest of
+their contender to any level.
 """
 
 import statistics
@@ -19,6 +24,12 @@ from peers import TASKS, Ours, Task, contenders
 LEVELS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
 # A contender gets no larger budget after a fit of so many seconds.
 PATIENCE = 20.0
+# Nor does a peer, in the table of other losses, after one of so many times our time to all levels
+# that it has yet to reach, and of so many seconds: first fits may have to warm up.
+TIMES_OURS, LEAST_PATIENCE = 10.0, 0.2
+# Fits of so many seconds spread little, and are not repeated. Those that are not SHORT are if no
+# fit of their contender was twice as fast to some level.
+LONG, SHORT, TWICE = 0.1, 0.02, 2.0
 
 
 def covtype():
@@ -77,7 +88,7 @@ TARGETS = {
 }
 
 
-def measure(name, data, task, levels, repetitions):
+def measure(name, data, task, levels, repetitions, times_ours=np.inf):
     """Rows of the table for one set, and curves of seconds, suboptimality and error."""
     say(f"{name}, {task.loss}: optimum")
     with warnings.catch_warnings():
@@ -86,12 +97,12 @@ def measure(name, data, task, levels, repetitions):
         everyone = list(contenders(task))
     times, reached, errors = {}, {}, {}
     for repetition in range(repetitions):
-        for machine in everyone:
+        for machine in everyone:  # ours first
             say(f"{name}, {task.loss}: {machine.name}")
             for budget in machine.budgets:
                 key = machine.name, budget
-                if repetition > 0 and key not in times:
-                    break
+                if repetition > 0 and not may_be_fastest(key, times, reached, levels):
+                    continue
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     seconds = timed(lambda m=machine, b=budget: m.fit(b))
@@ -100,7 +111,11 @@ def measure(name, data, task, levels, repetitions):
                     coef, intercept = machine.model()
                     reached[key] = (task.objective(coef, intercept) - bound) / abs(bound)
                     errors[key] = test_error(task, data, coef, intercept)
-                    if seconds > PATIENCE or reached[key] < levels[-1] / 3:
+                    if reached[key] < levels[-1] / 3 or seconds > PATIENCE:
+                        break
+                    if not isinstance(machine, Ours) and seconds > patience(
+                        machine.name, times, reached, levels, times_ours
+                    ):
                         break
     rows, curves = [], []
     for machine in everyone:
@@ -127,6 +142,32 @@ def measure(name, data, task, levels, repetitions):
             row |= {f"x at {level:g}": _ratio(rows, row, f"{level:g}") for level in levels}
     say(f"{name}, {task.loss}: optimum known to {gap:.1g}")
     return rows, curves
+
+
+def first_time(level, times, reached, prefix):
+    """Seconds, in the first round, of the fastest to a level whose names begin so, or infinite."""
+    there = [
+        seconds[0]
+        for key, seconds in times.items()
+        if key[0].startswith(prefix) and reached[key] <= level
+    ]
+    return min(there, default=np.inf)
+
+
+def patience(name, times, reached, levels, times_ours):
+    """After a fit of how many seconds a peer gets no larger budget."""
+    best = min(reached[key] for key in times if key[0] == name)
+    ours = [first_time(level, times, reached, "pegasos") for level in levels if level < best]
+    return max([LEAST_PATIENCE, *(times_ours * seconds for seconds in ours)])
+
+
+def may_be_fastest(key, times, reached, levels):
+    """Whether repeating a fit may change its contender's time to a level, by the first round."""
+    if key not in times or times[key][0] > LONG:
+        return False
+    own = {k: times[k] for k in times if k[0] == key[0]}
+    fastest = [first_time(level, own, reached, "") for level in levels if reached[key] <= level]
+    return times[key][0] <= max([SHORT, *(TWICE * seconds for seconds in fastest)])
 
 
 def test_error(task, data, coef, intercept):
@@ -181,7 +222,9 @@ def run_targets(args):
             data = data.first(1000)
         for loss in losses:
             task = TASKS.get(loss, Task)(data.X, data.y, lam, loss)
-            rows, curves = measure(data.called(name), data, task, LEVELS[:4], repetitions)
+            rows, curves = measure(
+                data.called(name), data, task, LEVELS[:4], repetitions, TIMES_OURS
+            )
             results["targets"] += rows
             results["curves"] += curves
     return results

@@ -200,7 +200,10 @@ enough counts. How good a solution is, NumPy computes from its coefficients in f
 clock; the optimum is known from a certified gap of 1e-9. pegasos stops by its own certificate,
 which is part of its time. "SGD, best schedule" is the fastest of 32 fits with different schedules
 and lengths; the search for the schedule is not counted. Kernel peers get tolerances of 0.1 to
-1e-4, and searches the peers' default settings.
+1e-4, and searches the peers' default settings. With other losses than the hinge, a peer gets no
+larger budget after a fit that took ten times as long as those of pegasos to whatever level the
+peer has not reached. Linear fits of more than 0.1 s, and those that are far from the fastest of
+their peer, are measured once.
 
 Run the tables yourself (`pip install ".[bench]"`, real data in the folder that `PEGASOS_DATA`
 names; where a set is missing, random rows of its shape take its place, and tables say
