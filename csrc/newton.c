@@ -874,7 +874,8 @@ static bool search(const run *r, iteration *s)
  * short step of such a band, until A moves for the first time: later on, it would grow again
  * whenever it has fallen.
  *
- * Where A and the width stay, a step gains about half of its slope: nothing, if that is rounding of P.
+ * Where A and the width stay, a step gains about half of its slope: nothing, if that is rounding of
+ * P.
  */
 static void move(const run *r, const iteration *s)
 {

@@ -10,9 +10,9 @@
  * at the optimum of the squared error (squares.c).
  *
  * PEGASOS_AUTO takes the solver that is likely to be cheaper, and gives it a budget of passes. A
- * solver's first budget only measures the gap, unless dual ascent gives up (`has_stopped`), Newton's
- * method can gain nothing but rounding (`is_idle`), or epochs get few (`is_late`). After each later
- * budget the gap must have halved, or the other solver goes on with twice the budget.
+ * solver's first budget only measures the gap, unless dual ascent gives up (`has_stopped`),
+ * Newton's method can gain nothing but rounding (`is_idle`), or epochs get few (`is_late`). After
+ * each later budget the gap must have halved, or the other solver goes on with twice the budget.
  *
  *     begin -> [epoch of Pegasos] -> solver --(gap)--> end
  *                                      ^  |
