@@ -145,10 +145,10 @@ class ColumnCache:
         return self.points.diagonal()
 
     def disprove(self) -> None:
-        """Take note of a negative |w|^2, or of a dual value above a primal one: there is no dual.
+        """Take note of a negative |w|^2 or K(x, x), or of a dual value above a primal one.
 
-        That refutes the user's word only. Of a matrix that is positive by its form, or was
-        factorised, rounding is the cause, for which certificates leave room.
+        There is no dual then. That refutes the user's word only. Of a matrix that is positive by
+        its form, or was factorised, rounding is the cause, for which certificates leave room.
         """
         kernel = self.points.kernel
         if kernel.assume_psd and not kernel.is_positive:
@@ -283,7 +283,7 @@ class ColumnCache:
         objective = proof["objective"]
         if not np.isfinite(objective).all():
             raise _validate.overflow(points.dtype, settings.lam)
-        if proof["is_refuted"].any():
+        if proof["is_refuted"].any() or self.diagonal.min(initial=0) < 0:
             self.disprove()
         bound = proof["dual_objective"] if self.is_positive else np.full_like(objective, np.nan)
         if gap is None:
