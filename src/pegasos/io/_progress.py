@@ -22,8 +22,9 @@ class Progress:
 
     def __init__(self, description: str, enabled: bool = True) -> None:
         stream = sys.stderr  # None where Python has no console
-        self.description, self.enabled = description, enabled and stream is not None
-        self._is_live = self.enabled and ("ipykernel" in sys.modules or stream.isatty())
+        self.description, self.enabled, self._is_live = description, False, False
+        if enabled and stream is not None:
+            self.enabled, self._is_live = True, "ipykernel" in sys.modules or stream.isatty()
         self._began = self._shown = 0.0
         self._width = 0
         self._position: Position = lambda: (0, 0, "")
