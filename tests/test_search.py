@@ -281,6 +281,26 @@ def test_edges_tell_where_a_wider_grid_may_score_higher(cv_effort):
     assert of_words.edges_ == {}
 
 
+def test_means_that_differ_by_rounding_tie():
+    """Of folds of 36 and 35 rows: an error in each of three, or two in one and one in another."""
+    X, y = np.arange(178.0)[:, None], np.arange(178) % 2
+    ends = np.cumsum([0, 36, 36, 36, 35, 35])
+    folds = [np.arange(*ends[k : k + 2]) for k in range(5)]
+    wrong = {1.0: [1, 1, 1, 0, 0], 10.0: [0, 1, 2, 0, 0]}
+
+    def score(clf, X, y):
+        return (len(X) - wrong[clf.C][np.searchsorted(ends, X[0, 0], "right") - 1]) / len(X)
+
+    search = PegasosClassifierCV(
+        Cs=[1.0, 10.0], cv=[(np.setdiff1d(np.arange(178), fold), fold) for fold in folds],
+        scoring=score, refit=False, random_state=0,
+    ).fit(X, y)  # fmt: skip
+    results = search.cv_results_
+    assert results["mean_test_score"][0] < results["mean_test_score"][1]
+    assert results["rank_test_score"].tolist() == [1, 1]
+    assert (search.C_, search.edges_) == (1.0, {})
+
+
 def test_a_class_that_a_fold_lacks_is_learned_from_the_others(data):
     X, _ = data
     y = np.repeat([0, 1, 2], 30)

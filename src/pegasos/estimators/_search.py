@@ -397,7 +397,7 @@ def _scores_of(grid: _grid.Grid, n_points: int) -> dict[str, Any]:
     mean[dropped] = np.nanmean(flat[dropped], axis=1)
     n_scored = np.where(dropped, np.isfinite(flat).sum(axis=1), flat.shape[1])
     # What was not scored everywhere ranks last, as in scikit-learn's searches.
-    ranked = np.where(np.isnan(mean) | dropped, np.inf, -mean)
+    ranked = np.where(np.isnan(mean) | dropped, np.inf, -_rounded(mean))
     return {
         **{f"split{k}_test_score": flat[:, k] for k in range(flat.shape[1])},
         "std_test_score": flat.std(axis=1),
@@ -413,7 +413,7 @@ def _scores_of(grid: _grid.Grid, n_points: int) -> dict[str, Any]:
 
 def _edges(results: dict[str, Any], names: Iterable[str], best: int) -> dict[str, str]:
     """Searched numbers that are best at an end of those tried, and not in a tie with others."""
-    means = results["mean_test_score"]
+    means = _rounded(results["mean_test_score"])
     means = np.where(results["dropped"] | np.isnan(means), -np.inf, means)
     edges = {}
     for name in names:
@@ -424,6 +424,11 @@ def _edges(results: dict[str, Any], names: Iterable[str], best: int) -> dict[str
             if end is not None and means[is_best].max() > means[~is_best].max():
                 edges[name] = end
     return edges
+
+
+def _rounded(means: np.ndarray) -> np.ndarray:
+    """Means of scores without their last bits: one error more in two folds, or two in one, tie."""
+    return np.array([float(f"{mean:.12g}") for mean in means.tolist()])
 
 
 def _short(number: float) -> float:
