@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rows import convert
-from sklearn.datasets import make_classification
+from sklearn.datasets import make_classification, make_moons
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
@@ -105,6 +105,13 @@ def test_scores_that_rank_rows_are_not_of_no_use():
     with pytest.warns(UserWarning, match="help: multi_class='ovo' or loss='squared_hinge'$"):
         linear(None).fit(X, y)
     assert linear(None, multi_class="ovo").fit(X, y).score(X, y) > 0.6
+
+
+@pytest.mark.filterwarnings("default")
+def test_no_loss_is_advised_that_the_kernel_refuses():
+    X, y = make_moons(300, noise=0.2, random_state=0)
+    with pytest.warns(UserWarning, match=r"What may help: a lam below \S+ \(a larger C\)$"):
+        KernelPegasosClassifier(kernel="sigmoid", random_state=0).fit(X, y)
 
 
 @pytest.mark.filterwarnings("default")

@@ -192,6 +192,7 @@ def of_one_class(
     if differs and is_for_scores:
         return
     helps, size, lam = [], _size(rows), schedule.settings.lam
+    may_be_smooth = isinstance(rows, _core.Rows) or rows.is_positive
     is_far = certificate is not None and not (certificate.relative_gap <= _FAR).all()
     is_large = is_far and _is_large(rows, size)
     if size < _SMALL or is_large:
@@ -203,7 +204,8 @@ def of_one_class(
             helps.append(balancing)
         if len(classes) > 2 and multi_class == "ovr":
             helps.append(parameter("multi_class", "ovo"))
-        if not (schedule.settings.loss.curvature or multi_class == "crammer_singer"):
+        is_joint = multi_class == "crammer_singer"
+        if may_be_smooth and not (schedule.settings.loss.curvature or is_joint):
             helps.append(parameter("loss", "squared_hinge"))
     # Hinge losses whose best w is 0 mostly have w = 0 with a larger C as well.
     if is_weak or not helps or (differs and lam * of_classes.sum() > size * size):
