@@ -101,8 +101,8 @@ class Partitions:
     `abouts` are of all partitions. A TypeError or ValueError if they do not go together, or all are
     empty. `which` are those that have rows; `n_stored` is how many numbers X has, `mass` the sum of
     weights, `n_inside` how many rows have weight, `n_outputs` how many columns y has, or 0 if it is
-    one-dimensional. `classes`, `class_weight_sums` and `class_counts` are of labels, or None; labels
-    have no numbers under which they are stored, so `names` is None.
+    one-dimensional. `classes`, `class_weight_sums` and `class_counts` are of labels, or None.
+    Labels have no numbers under which they are stored, so `names` is None.
     """
 
     names = None
