@@ -4,6 +4,8 @@ SciPy is loaded where Newton's method needs BLAS, scikit-learn where a `Converge
 issued.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence

@@ -5,6 +5,8 @@ that are given or on those of a new figure. Both return the display. Needs matpl
 ``import pegasos`` does not load.
 """
 
+from __future__ import annotations
+
 import contextlib
 import math
 import time
@@ -397,7 +399,7 @@ class ConvergenceDisplay:
 
     @classmethod
     def from_recorder(
-        cls, recorder: "Recorder", x: str = "epoch", *, ax: Axes | None = None, **options: Any
+        cls, recorder: Recorder, x: str = "epoch", *, ax: Axes | None = None, **options: Any
     ) -> Self:
         """Draw what a `Recorder` wrote down, against epochs or seconds."""
         if not isinstance(recorder, Recorder):

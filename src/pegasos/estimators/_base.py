@@ -1,5 +1,7 @@
 """What the estimators share: scikit-learn's conventions around the schedule of a fit."""
 
+from __future__ import annotations
+
 import contextlib
 import copy
 import functools

@@ -1,5 +1,7 @@
 """What the classifiers share: labels, classes and their scores."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Linear estimators, in scikit-learn's conventions: what they share, and the classifier."""
 
+from __future__ import annotations
+
 from typing import Any, Self
 
 import numpy as np

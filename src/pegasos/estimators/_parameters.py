@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache, partial
 from numbers import Integral, Real
-from typing import Any, ClassVar, TypeVar, cast, dataclass_transform, get_origin
+from typing import Any, TypeVar, cast, dataclass_transform
 
 import numpy as np
 
@@ -38,8 +38,7 @@ def parameters(cls: _Class) -> _Class:
     """
     declared = {k: v for base in cls.__mro__[:0:-1] for k, v in vars(base).get("_declared", ())}
     for name, kind in inspect.get_annotations(cls).items():
-        origin: Any = get_origin(kind)
-        if origin is ClassVar:
+        if "ClassVar" in str(kind):  # where annotations are not evaluated, it is a string
             continue
         declared[name] = inspect.Parameter(
             name, inspect.Parameter.KEYWORD_ONLY, default=vars(cls)[name], annotation=kind

@@ -1,5 +1,7 @@
 """Searches over λ (and γ, ε, T) by cross-validation, whose engine is `_grid`."""
 
+from __future__ import annotations
+
 import copy
 import dataclasses
 import functools
