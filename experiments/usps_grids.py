@@ -71,7 +71,9 @@ def risks(X, y, lams, steps, seeds, kernel="rbf", gammas=(2.0,)):
             cv=KFold(5, shuffle=True, random_state=seed),
         ).fit(X, y)  # fmt: skip
         seconds.append(time.perf_counter() - began)
-        found.append(100 * (1 - search.scores_.mean(axis=-1)))
+        # A kernel without gamma has no axis of it.
+        risk = 100 * (1 - search.scores_.mean(axis=-1))
+        found.append(risk.reshape(-1, len(lams), len(steps)))
     return np.moveaxis(found, 0, -1), float(np.median(seconds))
 
 
