@@ -601,7 +601,7 @@ def test_ctrl_c_keeps_the_model_so_far(tmp_path, rows):
 
 @pytest.mark.parametrize("learned", [0.0, 1.0])
 @pytest.mark.parametrize("kernel", [[], ["--kernel", "rbf"]])
-def test_ctrl_c_tells_whether_the_model_has_learned(
+def test_ctrl_c_writes_no_model_that_has_learned_nothing(
     tmp_path, small, kernel, learned, monkeypatch, capsys
 ):
     def interrupted(machine, X, y, *_):
@@ -613,10 +613,13 @@ def test_ctrl_c_tells_whether_the_model_has_learned(
         return False
 
     monkeypatch.setattr(cli, "_fitted", interrupted)
-    assert main("train", small[0], "-q", "-o", tmp_path / "new.npz", *kernel) == 130
-    what = "the model so far" if learned else "a model that has learned nothing yet"
-    said = f"pegasos: interrupted; {what} is saved to {tmp_path / 'new.npz'}\n"
-    assert capsys.readouterr().err == said
+    path = tmp_path / "new.npz"
+    path.write_text("an old file")
+    assert main("train", small[0], "-q", "-o", path, *kernel) == 130
+    assert (path.read_bytes() == b"an old file") == (not learned)
+    what = f"the model so far is saved to {path}"
+    what = what if learned else "nothing was learned yet: no model is written"
+    assert capsys.readouterr().err == f"pegasos: interrupted; {what}\n"
 
 
 @pytest.mark.parametrize("resume", [False, True])

@@ -620,11 +620,12 @@ def _train(args: argparse.Namespace) -> int:
     machine._of_file = of_file | scaling
     is_whole = _fitted(machine, X, y, checkpoints, resume)
     model = machine.to_model()
+    weights = model.coef if isinstance(model, pegasos.LinearModel) else model.dual_coef
+    if not is_whole and not np.any(weights):
+        raise KeyboardInterrupt("nothing was learned yet: no model is written")
     model.save(args.output)
     if not is_whole:
-        weights = model.coef if isinstance(model, pegasos.LinearModel) else model.dual_coef
-        so_far = "the model so far" if np.any(weights) else "a model that has learned nothing yet"
-        raise KeyboardInterrupt(f"{so_far} is saved to {args.output}")
+        raise KeyboardInterrupt(f"the model so far is saved to {args.output}")
     seconds = time.perf_counter() - began
     say(f"trained {model} in {seconds:.2f} s")
     _report(say, model)
