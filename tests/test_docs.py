@@ -122,12 +122,12 @@ def test_the_reference_has_every_public_name():
     assert sorted(documented) == sorted({*PUBLIC, *PLOTS, *DASK})
 
 
-def test_representations_in_notebooks_link_to_the_reference():
+def test_representations_in_notebooks_link_to_no_page_that_may_not_be_there():
     for name in filter(re.compile("Pegasos").search, PUBLIC + DASK):
         module, _, cls = name.rpartition(".")
         with contextlib.suppress(ImportError):  # of Dask
             estimator = getattr(importlib.import_module(module), cls)()
-            assert f'href="{URLS["Documentation"]}/api/{name}.html' in estimator._repr_html_()
+            assert "href=" not in estimator._repr_html_()
 
 
 def test_addresses_of_the_repository_are_those_of_the_package():

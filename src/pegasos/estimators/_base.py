@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
-import importlib.metadata
 import types
 import weakref
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import joblib
 import numpy as np
@@ -108,12 +107,11 @@ def one_at_a_time(estimator: Any, method: str) -> Generator[None]:
 class CommonMixin:
     """What estimators and searches share, first of the bases of both.
 
-    Parameters of other libraries are answered with what takes their place, tags say what X and y
-    may be, and the HTML representation links to the page of the class.
+    Parameters of other libraries are answered with what takes their place, and tags say what X and
+    y may be.
     """
 
     _get_param_names: Any
-    _doc_link_module = "pegasos"
 
     def __new__(cls, *arguments: Any, **options: Any) -> Self:
         foreign = _parameters.FOREIGN.keys() & options.keys()
@@ -122,15 +120,6 @@ class CommonMixin:
                 f"{cls.__name__} has no parameter {name!r}: {_parameters.FOREIGN[name]}"
             )
         return super().__new__(cls)
-
-    if not TYPE_CHECKING:  # scikit-learn's can be set as well
-
-        @property
-        def _doc_link_template(self) -> str:
-            urls = importlib.metadata.metadata("pegasos").get_all("Project-URL", [])
-            site = dict(url.split(", ") for url in urls)["Documentation"]
-            public = type(self).__module__.partition(".estimators")[0]
-            return f"{site}/api/{public}.{{estimator_name}}.html"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
