@@ -496,6 +496,22 @@ def test_kernel_machines_in_onnx_decide_the_same(iris, kernel, multi_class, run_
         check_onnx(run_onnx, clf.fit(X, y), X, rtol=1e-10)
 
 
+@pytest.mark.parametrize("degree", [2, 3, 5])
+def test_float32_rows_of_large_features_differ_from_onnx_by_rounding_of_kernel_values(
+    degree, run_onnx
+):
+    rng = np.random.default_rng(degree)
+    X = (100 + 100 * rng.normal(size=(200, 8))).astype(np.float32)
+    clf = KernelPegasosClassifier(
+        kernel="poly", degree=degree, gamma=1.0, coef0=1, random_state=0, max_iter=5, tol=None
+    ).fit(X, X[:, 0] * X[:, 1] > 1e4)
+    _, scores = run_onnx(clf, X)
+    terms = (X @ clf.support_vectors_.T.astype(float) + 1) ** degree * clf.dual_coef_
+    np.testing.assert_allclose(scores, terms.sum(axis=1) + clf.intercept_, rtol=0, atol=1e-10)
+    rounding = np.finfo(np.float32).eps * degree * abs(terms).sum(axis=1)
+    assert (abs(clf.decision_function(X) - scores) <= rounding).all()
+
+
 def test_a_precomputed_kernel_in_onnx_takes_values_with_all_training_rows(iris, run_onnx):
     X, y = iris
     clf = KernelPegasosClassifier(lam=1e-2, kernel="precomputed", random_state=0).fit(X @ X.T, y)
