@@ -407,16 +407,20 @@ def test_several_outputs_are_columns(tmp_path, numbers, capsys):
     assert "no metrics: y has shape (80,), predictions have (80, 2)" in capsys.readouterr().err
 
 
-def test_cross_validation_chooses_what_regression_needs(tmp_path, numbers, capsys):
+@pytest.mark.parametrize(("loss", "epsilon"), [("huber", 0.05), ("squared_error", None)])
+def test_cross_validation_chooses_what_regression_needs(tmp_path, numbers, capsys, loss, epsilon):
     X, y = numbers
     file, model = write_numbers(tmp_path / "a.csv", X, y), tmp_path / "m.npz"
-    options = ["--task", "regression", "--cv", "3", "--Cs", "4", "--epsilon", "0.05"]
+    options = ["--task", "regression", "--cv", "3", "--Cs", "4", "--loss", loss]
+    options += ["--epsilon", "0.05"]
     assert cli.main(["train", file, "-o", str(model), *options]) == 0
     report = capsys.readouterr().err
-    search = pegasos.PegasosRegressorCV(Cs=4, cv=3, epsilons=[0.05], random_state=0).fit(X, y)
+    search = pegasos.PegasosRegressorCV(Cs=4, cv=3, epsilons=[0.05], loss=loss, random_state=0)
+    search.fit(X, y)
+    assert "mean R2 of 3 folds" in report
     assert f"{search.best_score_:.4f} +- " in report
     loaded = pegasos.load(model)
-    assert (loaded.lam, loaded.epsilon) == (pytest.approx(search.lam_), 0.05)
+    assert (loaded.lam, loaded.epsilon) == (pytest.approx(search.lam_), epsilon)
 
 
 @pytest.mark.parametrize(

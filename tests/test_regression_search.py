@@ -19,7 +19,7 @@ from pegasos import (
     PegasosRegressorCV,
 )
 from pegasos.estimators import _grid
-from pegasos.problems._losses import TARGET_LOSSES
+from pegasos.problems._losses import EPSILON_LOSSES, TARGET_LOSSES
 
 SEARCHES = {PegasosRegressorCV: PegasosRegressor, KernelPegasosRegressorCV: KernelPegasosRegressor}
 LAMS = [1.0, 0.03, 1e-3]
@@ -55,10 +55,9 @@ def test_scores_are_those_of_separate_fits(data, kind, loss, layout, dtype, outp
     # Kernel values of rows in single precision are rounded to it.
     is_exact = dtype == np.float64 or kind is PegasosRegressorCV
     assert (search.cv_results_["relative_gap"] <= (1e-7 if is_exact else 1e-5)).all()
-    n_epsilons = 1 if loss == "squared_error" else 2
-    assert search.scores_.shape == ((1,) if "gammas" in options_of(kind) else ()) + (
-        n_epsilons, 3, 3,
-    )  # fmt: skip
+    of_gammas = (1,) if "gammas" in options_of(kind) else ()
+    of_epsilons = (2,) if loss in EPSILON_LOSSES else ()
+    assert search.scores_.shape == (*of_gammas, *of_epsilons, 3, 3)
     for point, scores in zip(
         search.cv_results_["params"], search.scores_.reshape(-1, 3), strict=True
     ):
@@ -71,11 +70,26 @@ def test_scores_are_those_of_separate_fits(data, kind, loss, layout, dtype, outp
             of = {} if c is None else {"sample_weight": c[test]}
             assert score == pytest.approx(single.score(X[test], y[test], **of), abs=3e-3)
     best = search.best_params_
-    assert (search.epsilon_, search.lam_) == (best["epsilon"], best["lam"])
+    assert search.lam_ == best["lam"]
+    for name in ("epsilon", "gamma"):
+        assert getattr(search, f"{name}_", None) == best.get(name)
     np.testing.assert_array_equal(search.predict(X), search.best_estimator_.predict(X))
     assert search.predict(X).shape == y.shape
     assert search.n_outputs_ == outputs
     assert search.score(X, y) == pytest.approx(r2_score(y, search.predict(X)))
+
+
+@BOTH
+def test_a_loss_without_epsilon_is_searched_without_one(data, kind):
+    X, y, _ = data
+    options = options_of(kind, loss="squared_error", lams=LAMS, cv=3, random_state=0)
+    search = kind(epsilons=[0.2, 0.5], **options).fit(X, y)
+    assert [name for name in search.best_params_ if name != "gamma"] == ["lam"]
+    assert not hasattr(search, "epsilon_")
+    assert "param_epsilon" not in search.cv_results_
+    other = kind(**options).fit(X, y)
+    np.testing.assert_array_equal(search.scores_, other.scores_)
+    assert search.best_estimator_.get_params() == other.best_estimator_.get_params()
 
 
 @BOTH
@@ -142,7 +156,9 @@ def test_the_units_of_targets_change_no_score(data, kind, loss, exponent):
     other = kind(Cs=Cs * of_C, epsilons=epsilons * unit, **options).fit(X, unit * y)
     np.testing.assert_allclose(other.scores_, one.scores_, rtol=1e-12)
     np.testing.assert_array_equal(other.predict(X), unit * one.predict(X))
-    assert (other.C_, other.epsilon_) == (one.C_ * of_C, one.epsilon_ * unit)
+    assert one.C_ * of_C == other.C_
+    if loss in EPSILON_LOSSES:
+        assert other.epsilon_ == one.epsilon_ * unit
     automatic = [
         kind(epsilons=[0.1 * unit], refit=False, **options).fit(X, unit * y) for unit in (1, unit)
     ]

@@ -450,10 +450,12 @@ def _made(kind: Any, given: dict[str, Any]) -> Any:
 
 
 def _report_search(say: Callable[..., None], search: Any) -> None:
+    from sklearn.base import is_regressor
+
     results = search.cv_results_
     names = {"C": "param_C", "lambda": "param_lam", "gamma": "param_gamma"}
     columns = {name: results[key] for name, key in names.items() if key in results}
-    score = "R2" if "param_epsilon" in results else "accuracy"
+    score = "R2" if is_regressor(search) else "accuracy"
     if getattr(search, "class_weight", None) is not None:
         score += ", weighted by class,"
     head = "  ".join(f"{name:>10}" for name in columns)

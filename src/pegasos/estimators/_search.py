@@ -34,7 +34,7 @@ from pegasos.io._model import KernelModel, LinearModel
 from pegasos.io._progress import Progress
 from pegasos.problems import _columns as _problems
 from pegasos.problems import _rows, _validate
-from pegasos.problems._losses import with_probabilities
+from pegasos.problems._losses import EPSILON_LOSSES, with_probabilities
 from pegasos.solvers import _blocks
 from pegasos.solvers._kernel_ascent import KernelAscent
 from pegasos.solvers._linear import Linear
@@ -508,12 +508,16 @@ class _OfRegressors(CommonMixin, RegressorMixin, _Search):
     score = _Search.score
 
     def _other_axes(self, data: Data) -> dict[str, Any]:
+        axes = super()._other_axes(data)
+        if self.loss not in EPSILON_LOSSES:
+            return axes
         epsilons = [_EPSILON] if self.epsilons is None else np.asarray(self.epsilons, float)
-        n_tried = 1 if self.loss == "squared_error" else len(epsilons)
-        return super()._other_axes(data) | {"epsilon": epsilons[:n_tried]}
+        return axes | {"epsilon": epsilons}
 
     def _variants(self, estimator: Any, axes: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
-        for e, epsilon in enumerate(axes["epsilon"]):
+        if "epsilon" not in axes:
+            yield from super()._variants(estimator, axes)
+        for e, epsilon in enumerate(axes.get("epsilon", ())):
             yield (e,), copy.copy(estimator).set_params(epsilon=epsilon)
 
     def _plain_score(
@@ -758,8 +762,8 @@ class PegasosRegressorCV(_OfRegressors, _Linear, Targets, Search):
         With "huber", they are multiplied by that power over the largest epsilon, but by 1 at least
         and by a million at most.
     epsilons : list of float, default=None
-        The epsilon of the loss to try, in the units of y; None stands for 0.1 alone.
-        ``loss="squared_error"`` has none: then one of them is tried, and changes nothing.
+        The epsilon of the loss to try, in the units of y; None stands for 0.1 alone. Ignored with
+        ``loss="squared_error"``, which has none.
     cv : int, cross-validation generator or iterable, default=5
         As in `PegasosClassifierCV`, but an int means folds in the order of the rows.
     scoring : str or callable, default=None
@@ -791,7 +795,7 @@ class PegasosRegressorCV(_OfRegressors, _Linear, Targets, Search):
     cv_results_, scores_, best_params_, best_score_, best_index_, C_, lam_, edges_
         As in `PegasosClassifierCV`. No point is dropped.
     epsilon_ : float
-        The best epsilon.
+        The best epsilon, of a loss that has one.
     best_estimator_ : PegasosRegressor
         Trained on all rows. The search has its fitted attributes, too.
 
