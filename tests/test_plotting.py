@@ -165,6 +165,20 @@ def test_best_points_are_marked(moons):
     assert set(legend_texts(display.ax_)) == texts
 
 
+def test_of_equal_scores_the_mark_is_at_what_the_search_takes(rng):
+    """scikit-learn takes the first; ours the largest λ, of scores that are equal in 12 digits."""
+    lams = rng.permutation(np.geomspace(1e-6, 1, 30)).tolist()
+    means = rng.choice([0.7, 0.8, 0.8 * (1 + 1e-15)], 30)
+    is_best = means >= 0.8
+    theirs, ours = (finished(lam=lams, mean_test_score=means.tolist()) for _ in range(2))
+    for search in (theirs, ours):
+        search.cv_results_["rank_test_score"] = np.where(is_best, 1, 2)
+    ours.cv_results_["standard_error"] = np.full(30, 0.01)
+    first, largest = lams[np.argmax(is_best)], np.max(lams, where=is_best, initial=0)
+    for search, lam in ((theirs, first), (ours, largest)):
+        assert SearchDisplay.from_estimator(search).marks["best mean score"] == (lam,)
+
+
 def test_a_search_in_a_pipeline_and_a_pipeline_in_a_search(moons):
     own = PegasosClassifierCV(lams=[1e-3, 1e-2], cv=3, random_state=0).fit(*moons)
     pipeline = make_pipeline("passthrough", clone(own)).fit(*moons)

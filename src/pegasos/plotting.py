@@ -181,8 +181,8 @@ class SearchDisplay:
         # A list of grids masks the parameters that a candidate does not have.
         masked = np.any([np.ma.getmaskarray(column) for column in parameters], axis=0)
         keys = list(zip(*(column.data.tolist() for column in parameters), strict=True))
-        # NaN first, then ascending: the last to be entered in a cell is the best.
-        best = {keys[i]: i for i in np.argsort(-scores)[::-1] if not masked[i]}
+        # NaN first, then ascending: the last to be entered in a cell is the first of the best.
+        best = {keys[i]: i for i in np.argsort(-scores, kind="stable")[::-1] if not masked[i]}
         if not best:
             raise ValueError(f"y must be set together with x={x!r} in a candidate, got {y!r}")
         marks = {}
@@ -956,17 +956,22 @@ def _standard_error(results: Any, metric: str) -> np.ndarray | None:
 
 
 def _marked(results: Any, points: list[int]) -> dict[str, int]:
-    """Which of some points of a search have a mark, by its name."""
+    """Which of some points of a search have a mark, by its name: the best is what a search takes.
+
+    Of equally good points, that is the first, and in our searches the one with the largest λ.
+    """
     means = np.asarray(results["mean_test_score"], dtype=float)
+    ranks = np.asarray(results.get("rank_test_score", -means), dtype=float)[points]
     means = np.where(results.get("dropped", False), np.nan, means)[points]
     if not np.isfinite(means).any():
         return {}
-    lams = np.zeros(len(points))
-    if "param_lam" in results:  # of equally good points, our searches take the largest λ
-        lams = np.ma.filled(np.ma.asarray(results["param_lam"], dtype=float), 0)[points]
-    best = int(np.lexsort((lams, np.where(np.isnan(means), -np.inf, means)))[-1])
+    is_ours, lams = {"standard_error", "param_lam"} <= results.keys(), np.zeros(len(points))
+    if is_ours:
+        lams = np.asarray(results["param_lam"], dtype=float)[points]
+    ranks[np.isnan(means)] = np.inf
+    best = int(np.lexsort((np.array(points), -lams, ranks))[0])
     marked = {_BEST: points[best]}
-    if "standard_error" in results and lams.any():
+    if is_ours:
         least = means[best] - np.asarray(results["standard_error"])[points[best]]
         marked[_WITHIN] = points[int(np.argmax(np.where(means >= least, lams, 0)))]
     return marked
