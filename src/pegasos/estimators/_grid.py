@@ -186,7 +186,14 @@ def standard_errors(scores: np.ndarray) -> np.ndarray:
 class Training:
     """Problems of folds that are trained together, at every λ; `grid` scores them.
 
-    Of several classes in few features, `early` scores machines that make few epochs, too.
+    `run` takes one of these ways, of which `cv_effort` says which:
+
+    - a gap: `_follow`, from the largest λ to the smallest, each beginning where the last ended;
+    - epochs, or steps: `_sweep` of dual ascent in bundles, or `_descend` of Pegasos;
+    - "auto": `_train_as_needed`, which follows to a small gap or makes a few epochs.
+
+    Joint problems of all classes are fits of their own (`_join`). Of several classes in few
+    features, `early` scores machines that make few epochs, too.
     """
 
     search: Any  # has the parameters
@@ -211,7 +218,7 @@ class Training:
     @np.errstate(under="ignore")
     def run(self) -> None:
         """Train as well as the search asks for."""
-        effort, solver = self.search.cv_effort, self.search.solver
+        effort = self.search.cv_effort
         is_automatic, is_counted = isinstance(effort, str), isinstance(effort, Integral)
         epochs = min(int(effort), self.max_iter) if is_counted else self.max_iter
         if getattr(self.search, "multi_class", None) == "crammer_singer":
@@ -221,14 +228,20 @@ class Training:
         elif is_automatic:
             self._train_as_needed()
         elif not is_counted:
-            self._follow(effort, self.grid)
-        elif self.machines.is_linear and solver in ("auto", "sdca"):
+            self._follow(self.grid, effort, epochs)
+        elif self.machines.is_linear and self.search.solver in ("auto", "sdca"):
             self._sweep(np.arange(len(self.points)), epochs)
         else:
             self._descend(epochs)
 
     def _train_as_needed(self) -> None:
-        """Train as well as it takes to find the best λ: the search was asked for no effort."""
+        """Train as well as it takes to find the best λ: the search was asked for no effort.
+
+        R² is less exact than accuracy at the same gap, and the smallest λ take most epochs, and
+        mostly score worse. So regressors make a number of epochs at most to a gap, and those that
+        may be best go on to the gap of fits. By Newton's method, all do: its last digits cost
+        little.
+        """
         rows, solver = self.machines.rows, self.search.solver
         is_linear, has_targets = self.machines.is_linear, self.folds.values is not None
         n_machines = self.n_folds * self.n_problems * len(self.points)
@@ -244,61 +257,74 @@ class Training:
         # One fold alone cannot tell which λ deserve more epochs.
         if is_linear and makes_epochs and solver == "auto" and self.folds.are_all:
             self._make_epochs()
-            return
-        # The last digits cost little by Newton's method, and R² needs them.
-        is_exact = has_targets and is_newton and solver not in ("pegasos", "sdca")
-        self._follow(_schedule.GAP if is_exact else GAP, self.grid)
-        # Not with class weights: rough machines may score better for not heeding them.
-        is_usual = is_linear and not has_targets and solver == "auto"
-        if is_usual and self.search.class_weight is None and self.n_problems > 2:
-            self._follow(None, self.early)
+        elif has_targets and is_newton and solver not in ("pegasos", "sdca"):
+            self._follow(self.grid, _schedule.GAP, self.max_iter)
+        elif has_targets and solver != "pegasos":
+            self._follow(self.grid, GAP, MOST_EPOCHS, best_go_on=True)
+        else:
+            self._follow(self.grid, GAP, self.max_iter)
+            # Not with class weights: rough machines may score better for not heeding them.
+            is_usual = is_linear and not has_targets and solver == "auto"
+            if is_usual and self.search.class_weight is None and self.n_problems > 2:
+                self._follow(self.early, None, LEAST_EPOCHS)
 
     def _make_epochs(self) -> None:
-        """Make epochs for all λ, then train those that may be best with more effort.
-
-        Regressors make the most epochs. The best λ then goes on to the gap of fits, until the best
-        one has: few epochs can make a λ seem better than it is. If its score has risen by more than
-        half a standard error, smaller λ may seem worse than they are: the next one goes on, too,
-        while this raises the best score by so much. Classifiers make twice as many epochs for the λ
-        within a standard error of the best score, while this raises the best score by more than
-        half a standard error.
-        """
-        where, grid, numbers, wide = self.where, self.grid, self.folds.numbers, self.machines
+        """Make epochs for all λ, then train those that may be best with more effort."""
+        wide, most = self.machines, min(MOST_EPOCHS, self.max_iter)
         self.machines = wide.narrowed()
-        rows, has_targets = self.machines.rows, self.folds.values is not None
+        if self.folds.values is None:
+            self._double_epochs(most)
+            self.machines = wide
+        else:
+            self._sweep(np.arange(len(self.points)), most)
+            self.machines = wide
+            self._finish_best()
+
+    def _double_epochs(self, most: int) -> None:
+        """Epochs of classifiers: few, then twice as many for the λ that may be best, and so on.
+
+        These are within a standard error of the best score. It ends when the best score rises by no
+        more than half a standard error.
+        """
+        where, grid, numbers, rows = self.where, self.grid, self.folds.numbers, self.machines.rows
         n_bundles = -(-len(numbers) * self.n_problems // _pegasos.lanes(rows))
         each = _PASSES * n_bundles * len(self.points) * _rows.seconds_a_pass(rows)
-        most = min(MOST_EPOCHS, self.max_iter)
-        least = most if has_targets else min(LEAST_EPOCHS, most)
-        epochs = int(np.clip(_AFFORDED / max(each, 1e-9), least, most))
+        epochs = int(np.clip(_AFFORDED / max(each, 1e-9), min(LEAST_EPOCHS, most), most))
         places, before = np.arange(len(self.points)), -np.inf
         while True:
             self._sweep(places, epochs)
             means, errors = grid.standing(where, numbers)
-            if has_targets or not np.isfinite(means).all() or 2 * epochs > most:
-                break
             best = int(np.argmax(means))
+            if not np.isfinite(means).all() or 2 * epochs > most:
+                return
             if means[best] - before <= errors[best] / 2:
-                break
+                return
             before, epochs = means[best], 2 * epochs
             places = np.flatnonzero(means >= means[best] - errors[best])
             grid.expect(len(places) * len(numbers))
-        self.machines = wide
+
+    @np.errstate(invalid="ignore")  # scores may be infinite
+    def _finish_best(self) -> None:
+        """Let the best λ of regressors go on to the gap of fits, until the best one has.
+
+        Few epochs can make a λ seem better than it is. If its score has risen by more than half a
+        standard error, smaller λ may seem worse than they are: the next one goes on, too, while
+        this raises the best score by so much.
+        """
+        where, grid, numbers = self.where, self.grid, self.folds.numbers
         order, gains, before = np.argsort(-self.lams).tolist(), np.zeros(len(self.points)), -np.inf
-        for _ in self.points if has_targets else ():
+        for _ in self.points:
             means, errors = grid.standing(where, numbers)
             best = place = int(np.argmax(np.nan_to_num(means, nan=-np.inf)))
             if not np.isnan(grid.gaps[where][best]):
                 smaller = order[order.index(best) + 1 :]
-                with np.errstate(invalid="ignore"):  # scores may be infinite
-                    has_risen = min(gains[best], means[best] - before) > errors[best] / 2
+                has_risen = min(gains[best], means[best] - before) > errors[best] / 2
                 if not (has_risen and smaller and np.isnan(grid.gaps[where][smaller[0]])):
-                    break
+                    return
                 place, before = smaller[0], means[best]
             grid.expect(len(numbers))
-            self._follow(_schedule.GAP, grid, np.array([place]))
-            with np.errstate(invalid="ignore"):
-                gains[place] = grid.standing(where, numbers)[0][place] - means[place]
+            self._follow(grid, _schedule.GAP, self.max_iter, np.array([place]))
+            gains[place] = grid.standing(where, numbers)[0][place] - means[place]
 
     def _descend(self, epochs: int | None) -> None:
         """Pegasos for `epochs` or `steps`, as many machines in a set as there is room for."""
@@ -419,20 +445,17 @@ class Training:
         paths = np.array_split(order, 2 if is_one and n_turns < len(order) else 1)
         return list(itertools.product(parts, paths))
 
-    def _follow(self, tol: float | None, grid: Grid, places: Any = slice(None)) -> None:
-        """From the largest λ to the smallest, to a gap, each beginning where the last ended.
+    def _follow(
+        self, grid: Grid, tol: float | None, most: int, places: Any = slice(None),
+        *, best_go_on: bool = False,
+    ) -> None:  # fmt: skip
+        """From the largest λ to the smallest, to a gap or for `most` epochs.
 
-        Those that were dropped are left out. Without a gap, a few epochs, each beginning at 0.
-
-        R² is less exact than accuracy at the same gap. So by default, regressors make a number of
-        epochs at most to a gap, and go on to that of fits, if it is smaller and they may be best
-        then: if their mean score is half a standard error below the best one so far, or less. The
-        smallest λ take most epochs, and mostly score worse.
+        Each begins where the last ended; without a gap, at 0. Those that were dropped are left out.
+        `best_go_on`: those whose mean score is at most half a standard error below the best one so
+        far go on to the gap of fits.
         """
         machines, folds, schedule = self.machines, self.folds, None
-        is_rough = isinstance(self.search.cv_effort, str) and folds.values is not None
-        is_rough &= self.search.solver != "pegasos" and tol != _schedule.GAP
-        most = LEAST_EPOCHS if tol is None else MOST_EPOCHS if is_rough else self.max_iter
         members = np.arange(self.n_folds * self.n_problems)
         fold, column = np.divmod(members, self.n_problems)
         places = np.arange(len(self.lams))[places]
@@ -445,7 +468,7 @@ class Training:
             else:
                 schedule = schedule.at_lam(point.lam, machines.rows)
             certificate = self._train(schedule, where, tol, most, grid)
-            if is_rough and grid.may_be_best(where, folds.numbers):
+            if best_go_on and grid.may_be_best(where, folds.numbers):
                 grid.expect(self.n_folds)
                 certificate = self._train(schedule, where, _schedule.GAP, self.max_iter, grid)
             self._note(grid, where, began, certificate, schedule.n_iter)
