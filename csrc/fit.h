@@ -44,7 +44,8 @@ typedef struct pegasos_newton {
     double widest;         /* the width may grow up to this; 0 once A has moved */
     double width;          /* delta, and what the loss has of its own, > 0 */
     double dual_objective; /* the best so far */
-    int64_t n_idle;        /* steps in a row that could gain nothing, up to MOST_IDLE */
+    int64_t n_idle;        /* steps in a row that could gain nothing, up to MOST_IDLE; which it is,
+                              too, where nothing but rounding hides the gap from running sums */
 } pegasos_newton;
 
 /* After so many steps that could gain nothing, nothing but rounding is left of the gap: where steps
@@ -211,8 +212,8 @@ static INLINE bool is_close(const fit *f)
     return is_small_gap(f->problem->loss, s->relative_gap, s->primal, tol);
 }
 
-/* Whether Newton's method is at work, and can gain nothing any more. A fit to a number of epochs
- * makes them all the same. */
+/* Whether Newton's method is at work, and can gain nothing any more by its running sums. A fit to a
+ * number of epochs makes them all the same. */
 static INLINE bool is_idle(const fit *f)
 {
     return f->options->tol >= 0 && f->s->solver == PEGASOS_NEWTON
@@ -223,8 +224,9 @@ static INLINE bool is_idle(const fit *f)
  * Solvers go on until the gap is small, there are `last_epoch` epochs, or they are stopped; they
  * return a status. Dual ascent, which was begun with all rows of the problem in `active`, also ends
  * with the first epoch at whose end there are `last_visit` visits; 0: it may make any number.
- * Newton's method also ends where it is idle. Its iteration that was stopped is begun anew: but for
- * the best points so far, and what is told of them, it changes nothing before its end.
+ * Newton's method also ends where it is idle; another run then begins at the best model, with sums
+ * computed afresh. Its iteration that was stopped is begun anew: but for the best points so far, and
+ * what is told of them, it changes nothing before its end.
  */
 int pegasos_ascent_run(fit *f, int64_t last_visit, int64_t last_epoch);
 int pegasos_newton_run(fit *f, int64_t last_epoch);

@@ -928,14 +928,17 @@ bool pegasos_newton_scale(fit *f, double *primal)
 
 /* ---- The run --------------------------------------------------------------------------------- */
 
-/* Gives the best point the best intercept, where that is not penalised; false: stopped. */
-static bool fit_intercept(const run *r)
+/* Finds the scores of the best model, and with them the best intercept where that is not penalised;
+ * false: stopped. They are written to `ratios`. */
+static bool see_best(const run *r)
 {
     state *const best = r->f->s;
     double primal = 0, *const scores = r->ratios;
     double *const room = r->u; /* the four arrays from u to weights */
-    if (!fit_score(r->f, r->f->coef, 0, scores))
+    if (!fit_score(r->f, r->f->coef, r->is_free ? 0 : best->intercept, scores))
         return false;
+    if (!r->is_free)
+        return true;
     best->intercept = pegasos_best_intercept(r->targets, scores, room);
     for (int64_t i = 0; i < r->n; i++)
         scores[i] += best->intercept;
@@ -944,6 +947,26 @@ static bool fit_intercept(const run *r)
         primal += r->lam * r->f->coef[j] * r->f->coef[j] / 2;
     best->primal = primal + loss / r->mass + r->targets->loss.nu * best->intercept;
     best->relative_gap = relative_gap_of(best->primal, best->newton.dual_objective);
+    return true;
+}
+
+/* Scores that are changed step by step keep what the longest steps rounded off. So where a run ends
+ * of itself, but the gap is not small by scores computed afresh, another one goes on from the best
+ * model with these; false: stopped. */
+static bool end_run(const run *r)
+{
+    fit *const f = r->f;
+    const bool was_idle = is_idle(f), has_ended = was_idle || is_close(f);
+    if (f->s->pending == PEGASOS_PROVED || !(r->is_free || was_idle))
+        return true;
+    if (!see_best(r))
+        return false;
+    if (!has_ended || is_close(f))
+        return true;
+    memcpy(f->point, f->coef, (size_t)r->d * sizeof(double));
+    f->point[r->d] = r->feature > 0 ? f->s->intercept / r->feature : 0;
+    memcpy(f->scores, r->ratios, (size_t)r->n * sizeof(double));
+    f->s->newton.n_idle = MOST_IDLE;
     return true;
 }
 
@@ -981,6 +1004,5 @@ int pegasos_newton_run(fit *f, int64_t last_epoch)
         if (is_to_stop_after_epoch(&f->watch, &progress))
             return PEGASOS_STOPPED;
     }
-    const bool is_fitted = !r.is_free || s->pending == PEGASOS_PROVED; /* with its intercept */
-    return is_fitted || fit_intercept(&r) ? PEGASOS_DONE : PEGASOS_STOPPED;
+    return end_run(&r) ? PEGASOS_DONE : PEGASOS_STOPPED;
 }

@@ -10,9 +10,14 @@
  * at the optimum of the squared error (squares.c).
  *
  * PEGASOS_AUTO takes the solver that is likely to be cheaper, and gives it a budget of passes. A
- * solver's first budget only measures the gap, unless dual ascent gives up (`has_stopped`),
- * Newton's method can gain nothing but rounding (`is_idle`), or epochs get few (`is_late`). After
- * each later budget the gap must have halved, or the other solver goes on with twice the budget.
+ * solver's first budget only measures the gap, unless dual ascent gives up (`has_stopped`), or
+ * epochs get few (`is_late`). After each later budget the gap must have halved, or the other solver
+ * goes on with twice the budget.
+ *
+ * A tol may be below what rounding leaves of the gap. Newton's method then ends before its budget
+ * (`is_idle`), and is run once more. If that does not halve the gap either, dual ascent must do so
+ * in a budget as at first. Where it does not, or only Newton's method is wanted, the fit ends
+ * (`is_at_rounding`).
  *
  *     begin -> [epoch of Pegasos] -> solver --(gap)--> end
  *                                      ^  |
@@ -91,8 +96,7 @@ static bool may_change_solver(const fit *f)
 /* Whether the fit ends here. */
 static bool is_over(const fit *f)
 {
-    return is_close(f) || f->s->n_epochs >= f->options->max_epochs
-           || (is_idle(f) && !may_change_solver(f));
+    return is_close(f) || f->s->n_epochs >= f->options->max_epochs;
 }
 
 /* ---- The schedule ---------------------------------------------------------------------------- */
@@ -204,21 +208,35 @@ static int run_solver(fit *f)
     return pegasos_ascent_run(f, (int64_t)fmin(visits, 1e18), is_left ? late : most);
 }
 
-/* PEGASOS_AUTO, at the end of a budget: the solver at work goes on if the gap has halved, or else
- * the other one does, with twice the budget; false: stopped. */
+static bool has_halved(const state *s)
+{
+    return s->relative_gap <= s->gap_before / 2;
+}
+
+/* At the end of a budget: whether nothing but rounding is left to gain. The solver at work has not
+ * halved the gap, and there is no other one: none is wanted, or Newton's method was idle before. */
+static bool is_at_rounding(const fit *f)
+{
+    const bool is_second = f->s->solver == PEGASOS_ASCENT && f->s->newton.n_idle == MOST_IDLE;
+    return !has_halved(f->s) && (is_second || !may_change_solver(f));
+}
+
+/* At the end of a budget: the solver at work goes on if the gap has halved, or else the other one
+ * does, with twice the budget; false: stopped. After Newton's method was idle, dual ascent has a
+ * budget as at first, in which it must halve the gap: if so, Newton's method may be tried again. */
 static bool change_if_slow(fit *f)
 {
     state *s = f->s;
-    const bool is_ascent = s->solver == PEGASOS_ASCENT;
-    const bool has_given_up =
-        is_ascent ? s->ascent.has_stopped || is_late(f, s->n_epochs) : is_idle(f);
-    const bool has_halved = !has_given_up && s->relative_gap <= s->gap_before / 2;
-    if (!has_halved) {
+    const bool is_ascent = s->solver == PEGASOS_ASCENT, was_idle = is_idle(f);
+    const bool has_given_up = is_ascent && (s->ascent.has_stopped || is_late(f, s->n_epochs));
+    const bool goes_on = !has_given_up && has_halved(s);
+    if (!goes_on) {
         if (!change_to(f, is_ascent ? PEGASOS_NEWTON : PEGASOS_ASCENT))
             return false;
-        s->budget *= 2;
-    }
-    s->gap_before = has_halved ? s->relative_gap : INFINITY;
+        s->budget = was_idle ? BUDGET : 2 * s->budget;
+    } else
+        s->newton.n_idle = 0;
+    s->gap_before = goes_on || was_idle ? s->relative_gap : INFINITY;
     s->budget_end = passes_made(s) + s->budget;
     return true;
 }
@@ -270,7 +288,7 @@ int pegasos_fit_run(fit *f)
         const int status = run_solver(f);
         if (status != PEGASOS_DONE)
             return status;
-        if (is_over(f))
+        if (is_over(f) || is_at_rounding(f))
             break;
         if (!change_if_slow(f))
             return PEGASOS_STOPPED;

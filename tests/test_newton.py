@@ -404,6 +404,37 @@ def test_a_fit_ends_where_its_steps_gain_nothing_but_rounding(loss, seed, mean, 
         np.testing.assert_array_equal(again.coef_, reg.coef_)
 
 
+@pytest.mark.parametrize("solver", ["auto", "newton"])
+@pytest.mark.parametrize("penalized", [False, True])
+@pytest.mark.parametrize(
+    ("seed", "n", "d", "C"), [(0, 200, 20, 1.0), (1, 60, 10, 100.0), (2, 200, 20, 1.0)]
+)
+def test_a_tol_below_rounding_ends_a_fit_that_can_gain_nothing(solver, penalized, seed, n, d, C):
+    """Solvers took turns up to max_iter, and dual ascent where Newton's method was asked for."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    X[:, 0] *= 100
+    y = X @ rng.normal(size=d) + rng.normal(size=n) > 0
+    options = {"C": C, "penalize_intercept": penalized, "solver": solver, "max_iter": 10**5}
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        clf = PegasosClassifier(**options, tol=1e-16, random_state=0).fit(X, y)
+    gap = clf.duality_gap_[0] / clf.objective_[0]
+    assert gap <= (1e-8 if penalized else 1e-11)
+    assert gap <= 1e-16 or "rounding allows no smaller gap" in str(told[0].message)
+    assert clf.n_iter_ < 2000
+    assert solver == "auto" or "sdca" not in clf.solver_epochs_
+    for after in range(10, 80, 7):
+        again = PegasosClassifier(**options, tol=1e-16, warm_start=True, random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            with interrupted(after, every=300):
+                again.fit(X, y)
+            again.fit(X, y)
+        assert again.n_iter_ == clf.n_iter_
+        np.testing.assert_array_equal(again.coef_, clf.coef_)
+
+
 def test_epochs_that_are_asked_for_are_made_though_they_gain_nothing():
     rng = np.random.default_rng(3)
     X = rng.normal(size=(400, 5))
