@@ -420,6 +420,22 @@ def test_rows_of_any_size_end_in_numbers_or_a_sentence(rng, x):
     assert clf.duality_gap_[0] >= 0
 
 
+def test_a_fit_that_was_stopped_before_it_began_takes_other_rows(rng, monkeypatch):
+    X, y = make_classes(rng)
+    clf = PegasosClassifier(**JOINT, lam=0.1, warm_start=True)
+
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Joint, "_run", stop)
+        with pytest.raises(KeyboardInterrupt):
+            clf.fit(X, y)
+    clf.fit(X[:60], y[:60])
+    other = PegasosClassifier(**JOINT, lam=0.1).fit(X[:60], y[:60])
+    np.testing.assert_array_equal(clf.coef_, other.coef_)
+
+
 def test_damaged_memory_is_refused(rng):
     X, y = make_classes(rng)
     clf = PegasosClassifier(**JOINT, lam=1e-2, warm_start=True, max_iter=3, tol=None).fit(X, y)

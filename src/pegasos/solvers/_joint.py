@@ -5,6 +5,7 @@ that `pegasos.solvers._schedule.Schedule` shows to estimators.
 """
 
 import copy
+import functools
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -31,14 +32,11 @@ class Joint:
     ) -> None:
         self.settings, self.cost, self.seed = settings, cost, seed
         self.n_features, self.dtype = n_features, np.dtype(dtype)
-        self.n_rows = 0
         self.memory = np.zeros(0, np.uint8)
         # Where the present plan began: epochs, and steps of Pegasos. And the first step in the
         # average of its iterates; 0: there is none.
         self.base = np.zeros(3, np.int64)
         self.is_pegasos = False
-        # After how many epochs of dual ascent to take Newton's method; 0: never.
-        self.newton_after = 0
         self.fingerprint = 0
         self._problem: Any = None  # of `train`, for the core
 
@@ -48,7 +46,7 @@ class Joint:
         self.codes = np.where(columns.any(axis=0), codes, -1).astype(np.int64)
         self.weights = row_weights
         n, K = len(self.codes), len(self.cost)
-        if len(self.memory):
+        if self.n_rows:
             return
         try:
             self.memory = _core.aligned_zeros((self.kept(n),), np.uint8)
@@ -57,7 +55,6 @@ class Joint:
                 f"a problem over {n} rows of {self.n_features} features and {K} classes is more "
                 "than memory has room for"
             ) from None
-        self.n_rows = n
 
     def kept(self, n_rows: int) -> int:
         """How many bytes the memory of a fit to so many rows has."""
@@ -84,7 +81,7 @@ class Joint:
         There is one problem, and so one thread.
         """
         self._take_rows(rows, solver == "pegasos" or n_steps is not None)
-        self._choose(solver)
+        newton_after = self._newton_after(solver)
         # Numbers that are few, to rounding: see `pegasos.solvers._schedule.GAP`.
         is_exact = tol == "auto" and rows.size * len(self.cost) <= Linear.few
         tol = GAP if tol == "auto" else tol
@@ -100,12 +97,13 @@ class Joint:
 
         watch = _core.Watch(tell, by_epochs=on_epoch is not None)
         if not self.is_pegasos:
+            run = functools.partial(self._run, self.memory, watch, newton_after=newton_after)
             last = int(self.base[0]) + max_iter
             if is_exact:
                 most = min(last, int(self.base[0]) + _MOST_EPOCHS)
                 if self.n_iter < most:
-                    self._run(self.memory, watch, tol=_LEAST_GAP, last_epoch=most)
-            self._run(self.memory, watch, tol=-1.0 if tol is None else tol, last_epoch=last)
+                    run(tol=_LEAST_GAP, last_epoch=most)
+            run(tol=-1.0 if tol is None else tol, last_epoch=last)
             return self.certify(rows)
         stages = self._stages(max_iter, None if n_steps is not None else tol, n_steps, on_epoch)
         self._plan_average(stages[-1])
@@ -118,8 +116,8 @@ class Joint:
                 break
         return self.certify(rows)
 
-    def _choose(self, solver: str) -> None:
-        """Take Newton's method or dual ascent, where this is not Pegasos."""
+    def _newton_after(self, solver: str) -> int:
+        """After how many epochs of dual ascent to take Newton's method; 0: never."""
         K, most = len(self.cost), _core.NEWTON_MOST
         n_unknowns = K * (self.n_features + self.settings.fit_intercept)
         if solver == "newton" and n_unknowns > most:
@@ -128,18 +126,18 @@ class Joint:
                 f"intercepts with {_validate.parameter('multi_class', 'crammer_singer')}, got "
                 f"{n_unknowns} of {K} classes: take {_validate.parameter('solver', 'auto')}"
             )
-        self.newton_after = {"newton": 1, "auto": self._problem.newton_after}.get(solver, 0)
+        return {"newton": 1, "auto": self._problem.newton_after}.get(solver, 0)
 
     def _take_rows(self, rows: Any, is_pegasos: bool) -> None:
         """Note what the fit is of; a ValueError if it has begun on something else."""
         arrays = [*rows.arrays, self.codes, self.cost]
         fingerprint = _rows.fingerprint(*arrays, *[] if self.weights is None else [self.weights])
-        if self.has_begun and self.fingerprint != fingerprint:
+        if self.n_rows and self.fingerprint != fingerprint:
             raise ValueError(
                 "X, y, cost and the weights of rows must be those of the fit that warm_start "
                 "continues, got others: multi_class='crammer_singer' cannot go on with them"
             )
-        if self.has_begun and self.is_pegasos != is_pegasos:
+        if self.n_rows and self.is_pegasos != is_pegasos:
             raise ValueError(
                 "solver must not change between Pegasos and dual ascent while a fit goes on with "
                 "multi_class='crammer_singer'"
@@ -183,8 +181,6 @@ class Joint:
             sampling = _core.SAMPLINGS[settings.sampling]
             options |= {"batch_size": settings.batch_size, "sampling": sampling}
             options |= {"project": settings.project, "average_from": int(self.base[2])}
-        else:
-            options["newton_after"] = self.newton_after
         try:
             self._problem.run(
                 memory, averages=bool(settings.average), seed=self.seed, watch=watch, **options
@@ -206,8 +202,9 @@ class Joint:
         return memory[: _core.JOINT_STATE.itemsize].view(_core.JOINT_STATE)[0]
 
     @property
-    def has_begun(self) -> bool:
-        return bool(len(self.memory) and self.standing_of(self.memory)["n_rows"])
+    def n_rows(self) -> int:
+        """Of the fit, or 0 as long as it has not begun."""
+        return int(self.standing_of(self.memory)["n_rows"]) if len(self.memory) else 0
 
     @np.errstate(all="ignore")
     def _checked(self) -> np.ndarray:
@@ -218,9 +215,10 @@ class Joint:
         memory = _core.aligned_zeros(self.memory.shape, np.uint8)
         memory[:] = self.memory
         self.standing_of(memory)["is_due"] = 1
-        last = "last_step" if self.is_pegasos else "last_epoch"
-        steps = int(now["n_steps"] if self.is_pegasos else now["n_epochs"])
-        self._run(memory, _core.Watch(), **{last: steps})
+        options = {"last_epoch": int(now["n_epochs"]), "newton_after": int(now["width"] > 0)}
+        if self.is_pegasos:
+            options = {"last_step": int(now["n_steps"])}
+        self._run(memory, _core.Watch(), **options)
         return memory
 
     def certify(self, rows: Any) -> Certificate:
@@ -283,7 +281,7 @@ class Joint:
 
     def return_to_pegasos(self, rows: Any) -> None:
         """Other rows: only where there is nothing to go on from."""
-        if self.has_begun:
+        if self.n_rows:
             raise ValueError(
                 f"X must be that of the fit that warm_start continues, with {self.n_rows} rows, "
                 f"got {rows.shape[0]}: multi_class='crammer_singer' cannot go on with other rows"
@@ -296,6 +294,8 @@ class Joint:
 
     def state(self) -> dict[str, np.ndarray]:
         """The state as a dictionary of arrays, to be given to `restore`."""
+        if not self.n_rows:
+            return self.remains()
         numbers = [self.seed, self.n_rows, self.is_pegasos, self.fingerprint]
         return self.remains() | {
             "numbers": np.array(numbers, np.uint64),
@@ -307,7 +307,7 @@ class Joint:
         """Let a new one stand where a `state` was saved; the core checks memory as it goes on."""
         if "memory" not in state:
             return self
-        self.seed, self.n_rows, is_pegasos, self.fingerprint = map(int, state["numbers"])
+        self.seed, _, is_pegasos, self.fingerprint = map(int, state["numbers"])
         self.is_pegasos = bool(is_pegasos)
         self.memory = _core.aligned_zeros(state["memory"].shape, np.uint8)
         self.memory[:], self.base = state["memory"], state["base"]

@@ -62,9 +62,7 @@ def check(state: dict[str, np.ndarray], blank: Schedule | Joint) -> None:
             same_kind(name, state.get(name), expected[name])
         if "memory" not in state:
             return
-        # Where no fit has begun, the core takes all of it to be 0.
-        memory = state["memory"].copy()
-        if blank.standing_of(memory)["n_rows"] != n_rows and memory.any():
+        if blank.standing_of(state["memory"].copy())["n_rows"] != n_rows:  # a copy is aligned
             raise ValueError("state.memory is not that of a fit to as many rows")
         if (state["base"] < 0).any() or (state["base"] >= _LARGEST).any():
             raise ValueError(f"state.base must be in [0, 2**62), got {state['base']}")
