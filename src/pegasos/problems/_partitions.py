@@ -128,7 +128,7 @@ class Partitions:
             sum(getattr(part, name) for part in parts) for name in ("n_stored", "n_inside")
         )
         self.mean_squared_norm = sum(part.squares for part in parts) / n_rows
-        self.mass, self._mean, self._squares = merged([part.moments for part in parts])
+        self._moments = merged([part.moments for part in parts])
         _validate.sample_weight(np.array([self.mass]), 1)
         self.n_outputs = first.y_shape[0] if first.y_shape else 0
         checksums = np.array([(part.n_rows, part.checksum) for part in parts])
@@ -152,6 +152,10 @@ class Partitions:
             self.class_weight_sums[at] += part.sums
             self.class_counts[at] += part.counts
 
+    @property
+    def mass(self) -> float:
+        return self._moments[0]
+
     def codes(self, y: np.ndarray) -> np.ndarray:
         """The number of each row's label among `classes`."""
         found: np.ndarray = np.searchsorted(self.classes, y.ravel())
@@ -159,8 +163,9 @@ class Partitions:
 
     def some_targets(self, count: int) -> np.ndarray:
         """Two rows of y, which have the mean and the spread of all."""
-        spread = np.sqrt(self._squares / self.mass)
-        return np.stack([self._mean - spread, self._mean + spread])
+        mass, mean, squares = self._moments
+        spread = np.sqrt(squares / mass)
+        return np.stack([mean - spread, mean + spread])
 
     def row(self) -> np.ndarray:
         """A row as large as rows of X are, for what is said of rows at large."""
