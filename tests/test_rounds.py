@@ -187,13 +187,13 @@ def test_the_bound_counts_the_last_dual_point_by_itself(rng):
 @pytest.mark.parametrize("intercept", ["penalised", "free"])
 def test_the_bound_is_that_of_dual_variables_which_numpy_finds(rng, loss, intercept, monkeypatch):
     """Replayed from the messages: centres, dual variables of every round, and their mixture."""
-    heard, hear_of = [], _rounds.Problem._hear_of
+    heard, mixed_with = [], _rounds.Bound.mixed
 
-    def noted(problem, *dual_point):
+    def noted(bound, lam, *dual_point):
         heard.append(dual_point)
-        return hear_of(problem, *dual_point)
+        return mixed_with(bound, lam, *dual_point)
 
-    monkeypatch.setattr(_rounds.Problem, "_hear_of", noted)
+    monkeypatch.setattr(_rounds.Bound, "mixed", noted)
     X, y, z, c = problem_of(rng, loss)
     c = c + 0.5
     n, d = X.shape
@@ -249,12 +249,12 @@ def test_the_bound_is_that_of_dual_variables_which_numpy_finds(rng, loss, interc
         assert (mixed(np.linspace(0, 1, 1001)) <= mixed(t) + 1e-14).all()
         mixture, total = mixture + t * (a - mixture), total + t * (value - total)
         of_mixture = of_mixture + t * (point - of_mixture)
-    found = rounds.problems[0]
-    claimed = found.value - LAM / 2 * found.dual_point @ found.dual_point
+    found = rounds.problems[0].bound
+    claimed = found.value - LAM / 2 * found.point @ found.point
     np.testing.assert_allclose(claimed, mixed(np.zeros(())), rtol=1e-9)
     assert claimed <= dual_value(mixture) + 1e-12
-    assert claimed <= found.bound
-    assert claimed >= 0.99 * found.bound
+    assert claimed <= found.best
+    assert claimed >= 0.99 * found.best
 
 
 def test_layouts_and_types_see_the_same(rng, layout, dtype):

@@ -9,7 +9,7 @@ For rows that are spread over the workers of a cluster, where rounds are dear:
              if the smoothed gap is small:  centres <- slopes at w in every block; s <- 0; next
              s <- Newton's step, or that of L-BFGS
 
-`Rounds.train` and `Problem.take` are this loop. With u = z - y f(x), slopes p = l'(u) and dual
+`Rounds.train` and `Iterate.take` are this loop. With u = z - y f(x), slopes p = l'(u) and dual
 variables a = c p, a pass (`see`) returns, for every problem: slopes of the objective at ten points
 along s; at w + s the losses, sums of the dual variables, sum_i a_i y_i x_i, and the second
 derivatives or their diagonal. So one pass tells whether the step was a good one, the gap where it
@@ -18,7 +18,7 @@ ends, and the next step from there.
 A loss with corners, or a narrow bend, is smoothed over a width around centres p0, by the proximal
 point method on the dual (see ``csrc/newton.c``). Centres stay with the blocks. They are defined by
 the points and the widths at which they were moved: a block that is lost is computed again with the
-same bits, and this list with the numbers of `Problem` is all that it takes to go on.
+same bits, and this list with the state of each `Iterate` is all that it takes to go on.
 
 This module knows nothing of clusters or files: `Blocks` are in this process. Those of
 `pegasos.dask` are on a cluster, and those of `pegasos.solvers._blocks` are read from disk.
@@ -27,7 +27,7 @@ This module knows nothing of clusters or files: `Blocks` are in this process. Th
 import copy
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import linalg
@@ -426,8 +426,72 @@ def same(value: Any) -> Any:
 # ---- What is done with the sums -----------------------------------------------------------------
 
 
-class Problem:
-    """Where one problem stands: at `point`, w, before the pass at `point + step`.
+class Line(NamedTuple):
+    """A step, and where along it slopes are wanted: where that of 0 is known to be, if it is.
+
+    `along` has multiples of the step, which was changed in its length `n_searches` times.
+    """
+
+    step: np.ndarray
+    along: np.ndarray = _ALONG
+    n_searches: int = 0
+
+    def searched(self, at: np.ndarray, at_start: float, at_end: float) -> "Line | None":
+        """The step to where the slope is about 0, given slopes `along` it, at 0 and at 1.
+
+        It grows from point to point. A row far from all others makes a slope that is flat up to a
+        wall: a line between two points misses it, so the next pass looks between these two. None:
+        there is no such step.
+        """
+        t, at = np.append(self.along, [0, 1]), np.append(at, [at_start, at_end])
+        order = np.argsort(t, kind="stable")
+        t, at = t[order], at[order]
+        beyond = np.flatnonzero(at > 0)
+        j = beyond[0] if len(beyond) else len(t)
+        low, high, factor = t[j - 1], np.inf, t[-1]
+        if j < len(t):
+            high = t[j]
+            factor = low + (high - low) * at[j - 1] / (at[j - 1] - at[j]) if j else 0.0
+        if self.n_searches >= _SEARCHES or not factor > 0:
+            return None
+        along = _ALONG
+        if high < np.inf:
+            along = np.linspace(low / factor, high / factor, len(_ALONG))
+        return Line(factor * self.step, along, self.n_searches + 1)
+
+
+class Bound(NamedTuple):
+    """The best D so far, and a mixture of the dual points of the rounds so far.
+
+    D is concave: dual variables (1 - t) a + t a', of two rounds, have at least
+    (1 - t) G + t G' - lam/2 |(1 - t) w(a) + t w(a')|^2, where G is D(a) without its last part. The
+    share t of each new point is the best one; the first mixture is a = 0. (Teo, Vishwanathan, Smola
+    and Le: Bundle methods for regularized risk minimization, JMLR 11 (2010) 311-365, mix all
+    points, not two.) `value` and `point` are G and w(a) of the mixture.
+    """
+
+    best: float
+    value: float
+    point: np.ndarray
+
+    def mixed(self, lam: float, value: float, point: np.ndarray) -> "Bound":
+        """This one, having heard of a dual point with these G and w(a)."""
+        growth, change = value - self.value, point - self.point
+        slope = growth - lam * (self.point @ change)
+        curvature = lam * (change @ change)
+        share = min(max(slope / curvature, 0.0), 1.0) if curvature > 0 else float(slope > 0)
+        mixture = self.value + share * growth, self.point + share * change
+        best = max(self.best, _dual(lam, value, point), _dual(lam, *mixture))
+        return Bound(best, *mixture)
+
+
+def _dual(lam: float, value: float, point: np.ndarray) -> float:
+    """D of G and w(a)."""
+    return value - lam / 2 * float(point @ point)
+
+
+class Iterate:
+    """Where one problem stands: at `point`, w, before the pass at the end of its `line`.
 
     Attributes
     ----------
@@ -439,35 +503,26 @@ class Problem:
         Over which corners are smoothed, or a Huber loss with a narrow epsilon; else 0.
     best, primal : ndarray, float
         The best point so far, and P there.
-    bound, value, dual_point : float, float, ndarray
-        The best D so far; a mixture of the dual points of the rounds so far: D without its last
-        part, and w(a).
+    bound : Bound
+    line : Line
     pairs : list of tuple of ndarray
         Of L-BFGS: steps, and how the gradient changed.
-    along : ndarray
-        Where slopes along the step are wanted, as multiples of it: where that of 0 is known to be,
-        if it is.
-    n_searches : int
-        Rounds in which the length of the step was changed.
     is_over : bool
         Whether steps are lost in rounding.
     """
 
-    _ARRAYS = ("point", "step", "best", "gradient", "dual_point", "along")
-    _NUMBERS = ("width", "smooth", "primal", "bound", "value", "n_searches", "is_over")
-
     def __init__(
         self, penalty: np.ndarray, mass: float, point: np.ndarray, loss: _losses.Loss
     ) -> None:
+        nothing = np.zeros_like(point)
         self.penalty, self.mass = penalty, mass
-        self.point = self.best = point
-        self.step = self.gradient = np.zeros_like(point)
-        self.pairs = list[tuple[np.ndarray, np.ndarray]]()
+        self.point, self.gradient, self.best = point, nothing, point
+        self.smooth = self.primal = np.inf
         is_as_it_is = loss.curvature > 0 and loss.bound >= _NARROW
         self.width = 0.0 if is_as_it_is else _FIRST_WIDTH / loss.bound
-        self.smooth = self.primal = np.inf
-        self.along, self.n_searches, self.is_over = _ALONG, 0, False
-        self.bound, self.value, self.dual_point = 0.0, 0.0, np.zeros_like(point)
+        self.bound, self.line = Bound(0.0, 0.0, nothing), Line(nothing)
+        self.pairs = list[tuple[np.ndarray, np.ndarray]]()
+        self.is_over = False
 
     @property
     def lam(self) -> float:
@@ -481,37 +536,41 @@ class Problem:
         tuple or None
             A point and a width: there, centres are to move.
         """
-        m, penalty, point = self.mass, self.penalty, self.point + self.step
+        m, penalty, step = self.mass, self.penalty, self.line.step
+        point = self.point + step
         ridge = (penalty * point) @ point / 2
         primal, smooth = ridge + sums["loss"] / m, ridge + sums["smooth"] / m
         gradient = penalty * point - sums["vectors"].sum(axis=0) / m
         if not (np.isfinite([primal, smooth]).all() and np.isfinite(gradient).all()):
             raise _validate.overflow(np.dtype(np.float64), self.lam)
-        dual = self._hear_of(*self._dual_point(sums))
+        dual_point = self._dual_point(sums)
+        self.bound = self.bound.mixed(self.lam, *dual_point)
         if primal < self.primal:
             self.primal, self.best = primal, point
-        if self.step.any():
-            at_end, at_start = (float(g @ self.step) for g in (gradient, self.gradient))
+        if step.any():
+            at_end, at_start = (float(g @ step) for g in (gradient, self.gradient))
             is_up = smooth > self.smooth + 1e-12 * abs(self.smooth)
             if is_up or abs(at_end) > _FLAT * abs(at_start):
-                self._search(sums["along"] / m, at_start, at_end)
+                towards = penalty * step
+                at = towards @ self.point + self.line.along * (towards @ step) - sums["along"] / m
+                line = self.line.searched(at, at_start, at_end)
+                self.line, self.is_over = line or self.line, line is None
                 return None
             change = gradient - self.gradient
-            if n_pairs and self.step @ change > 0:
-                self.pairs = [*self.pairs[1 - n_pairs :], (self.step, change)]
+            if n_pairs and step @ change > 0:
+                self.pairs = [*self.pairs[1 - n_pairs :], (step, change)]
         self.point, self.smooth, self.gradient = point, smooth, gradient
-        self.along, self.n_searches = _ALONG, 0
-        smoothing = self.width / 2 * sums["moved"] / m
+        smoothing, dual = self.width / 2 * sums["moved"] / m, _dual(self.lam, *dual_point)
         if self.width and smooth - (dual - smoothing) <= primal - smooth:
             width, self.width = self.width, max(_NARROWER * self.width, _NARROWEST)
-            self.step = np.zeros_like(point)
+            self.line = Line(np.zeros_like(point))
             return point, width
         diagonal = np.where(penalty > 0, penalty, _FREE * self.lam)
         if n_pairs:
-            self.step = _by_pairs(gradient, diagonal + sums["second"] / m, self.pairs)
+            step = _by_pairs(gradient, diagonal + sums["second"] / m, self.pairs)
         else:
-            self.step = _by_matrix(gradient, diagonal, sums["second"] / m)
-        self.is_over = not gradient @ self.step < 0
+            step = _by_matrix(gradient, diagonal, sums["second"] / m)
+        self.line, self.is_over = Line(step), not gradient @ step < 0
         return None
 
     def _dual_point(self, sums: dict[str, Any]) -> tuple[float, np.ndarray]:
@@ -526,49 +585,28 @@ class Problem:
         value = (factors * sums["linear"] - factors**2 * sums["square"]).sum() / self.mass
         return float(value), vectors.sum(axis=0) / scale
 
-    def _hear_of(self, value: float, dual_point: np.ndarray) -> float:
-        """Take a dual point into the mixture, with the share that is best; returns its own D.
+    # ---- Saving ----------------------------------------------------------------------------------
 
-        D is concave: dual variables (1 - t) a + t a', of two rounds, have at least
-        (1 - t) G + t G' - lam/2 |(1 - t) w(a) + t w(a')|^2, where G is D(a) without its last part.
-        The first mixture is a = 0. (Teo, Vishwanathan, Smola and Le: Bundle methods for regularized
-        risk minimization, JMLR 11 (2010) 311-365, mix all points, not two.)
-        """
-        growth, change = value - self.value, dual_point - self.dual_point
-        slope = growth - self.lam * (self.dual_point @ change)
-        curvature = self.lam * (change @ change)
-        share = min(max(slope / curvature, 0.0), 1.0) if curvature > 0 else float(slope > 0)
-        self.value += share * growth
-        self.dual_point = self.dual_point + share * change
-        own = value - self.lam / 2 * float(dual_point @ dual_point)
-        mixed = self.value - self.lam / 2 * float(self.dual_point @ self.dual_point)
-        self.bound = max(self.bound, own, mixed)
-        return own
+    def state(self) -> dict[str, np.ndarray]:
+        """All but what the problem is."""
+        bound, line = self.bound, self.line
+        numbers = [self.width, self.smooth, self.primal, bound.best, bound.value]
+        return {
+            "point": self.point, "step": line.step, "best": self.best, "gradient": self.gradient,
+            "dual_point": bound.point, "along": line.along,
+            "pairs": np.array(self.pairs, float).reshape(-1, 2, len(self.point)),
+            "numbers": np.array([*numbers, line.n_searches, self.is_over], float),
+        }  # fmt: skip
 
-    def _search(self, along: np.ndarray, at_start: float, at_end: float) -> None:
-        """Let the step end where the slope along it is about 0; it grows from point to point.
-
-        A row far from all others makes a slope that is flat up to a wall: a line between two points
-        misses it, so the next pass looks between these two.
-        """
-        towards = self.penalty * self.step
-        at = towards @ self.point + self.along * (towards @ self.step) - along
-        t, at = np.append(self.along, [0, 1]), np.append(at, [at_start, at_end])
-        order = np.argsort(t, kind="stable")
-        t, at = t[order], at[order]
-        beyond = np.flatnonzero(at > 0)
-        j = beyond[0] if len(beyond) else len(t)
-        low, high, factor = t[j - 1], np.inf, t[-1]
-        if j < len(t):
-            high = t[j]
-            factor = low + (high - low) * at[j - 1] / (at[j - 1] - at[j]) if j else 0.0
-        self.n_searches += 1
-        self.is_over = self.n_searches > _SEARCHES or not factor > 0
-        if not self.is_over:
-            self.step = factor * self.step
-            self.along = _ALONG
-            if high < np.inf:
-                self.along = np.linspace(low / factor, high / factor, len(_ALONG))
+    def restore(self, state: dict[str, np.ndarray]) -> None:
+        """Stand where a `state` was saved."""
+        state = {name: array.copy() for name, array in state.items()}
+        self.point, self.best, self.gradient = state["point"], state["best"], state["gradient"]
+        self.pairs = [(step, change) for step, change in state["pairs"]]
+        self.width, self.smooth, self.primal, *others = state["numbers"].tolist()
+        best, value, n_searches, is_over = others
+        self.bound = Bound(best, value, state["dual_point"])
+        self.line, self.is_over = Line(state["step"], state["along"], n_searches), bool(is_over)
 
 
 def _by_matrix(gradient: np.ndarray, diagonal: np.ndarray, upper: np.ndarray) -> np.ndarray:
@@ -627,7 +665,7 @@ class Rounds(Passes):
 
     Attributes
     ----------
-    problems : list of Problem
+    problems : list of Iterate
     moves : list of tuple
         (problem, point, width): all moves of centres so far.
     n_moved : int
@@ -655,13 +693,13 @@ class Rounds(Passes):
             n_pairs = 0 if is_small else most_pairs(n_problems, d)
         self.n_pairs, self.with_matrix = n_pairs, n_pairs == 0
 
-    def _begun(self, points: np.ndarray) -> list[Problem]:
+    def _begun(self, points: np.ndarray) -> list[Iterate]:
         """Problems that begin at these points, of shape (n_problems, n_features + 1)."""
         settings, penalties = self.settings, np.ones(points.shape)
         penalties[:, -1] = not settings.free_intercept
         penalties *= settings.lams_of(len(points))[:, None]
         of_each = zip(penalties, self.masses, points, strict=True)
-        return [Problem(*own, settings.loss_of(k)) for k, own in enumerate(of_each)]
+        return [Iterate(*own, settings.loss_of(k)) for k, own in enumerate(of_each)]
 
     def train(
         self,
@@ -714,8 +752,8 @@ class Rounds(Passes):
             message = Message(
                 which=some,
                 points=np.array([p.point for p in active]),
-                steps=np.array([p.step for p in active]),
-                along=np.array([p.along for p in active]),
+                steps=np.array([p.line.step for p in active]),
+                along=np.array([p.line.along for p in active]),
                 widths=np.array([p.width for p in active]),
                 with_matrix=self.with_matrix,
                 moves=[of for of in self.moves[self.n_moved :] if keeps or of[0] in some],
@@ -734,7 +772,7 @@ class Rounds(Passes):
     def certify(self, rows: Any = None) -> Certificate:
         """The certificate of the best points so far; NaN before the first pass."""
         primal = np.array([p.primal for p in self.problems])
-        known, bound = np.isfinite(primal), np.array([p.bound for p in self.problems])
+        known, bound = np.isfinite(primal), np.array([p.bound.best for p in self.problems])
         return Certificate(np.where(known, primal, np.nan), np.where(known, bound, np.nan))
 
     standing = certify
@@ -760,31 +798,19 @@ class Rounds(Passes):
         state = super().state()
         state["moves"] = np.array(moves, float).reshape(-1, self.about.shape[1] + 3)
         for k, p in enumerate(self.problems):
-            own = {name: getattr(p, name) for name in Problem._ARRAYS}
-            own["pairs"] = np.array(p.pairs, float).reshape(-1, 2, len(p.point))
-            own["numbers"] = np.array([getattr(p, name) for name in Problem._NUMBERS], float)
-            state |= {f"{k}.{name}": array for name, array in own.items()}
+            state |= {f"{k}.{name}": array for name, array in p.state().items()}
         return state
 
     def _restore(self, arrays: dict[str, np.ndarray]) -> None:
-
-        def length(name: str) -> int:
-            return len(np.atleast_1d(arrays.get(name, ())))
-
-        size = self.about.shape[1] + 1
-        shapes: dict[str, Any] = {"moves": (length("moves"), size + 2)}
-        for k in range(len(self.problems)):
-            own: dict[str, Any] = dict.fromkeys(Problem._ARRAYS, size) | {"along": len(_ALONG)}
-            own |= {"pairs": (length(f"{k}.pairs"), 2, size), "numbers": len(Problem._NUMBERS)}
-            shapes |= {f"{k}.{name}": shape for name, shape in own.items()}
-        for name, shape in shapes.items():
-            _state.same_kind(name, arrays.get(name), np.broadcast_to(0.0, shape))
+        known = {k: v for k, v in self.state().items() if k not in Passes.state(self)}
+        for name, own in known.items():
+            if name.endswith(("moves", "pairs")):  # of any number
+                found = np.atleast_1d(arrays.get(name, ()))
+                own = np.broadcast_to(0.0, (len(found), *own.shape[1:]))
+            _state.same_kind(name, arrays.get(name), own)
         moves = np.array(arrays["moves"])
         if not (np.isin(moves[:, 0], range(len(self.problems))) & (moves[:, 1] > 0)).all():
             raise ValueError("state: moves do not fit the rest")
         self.moves = [(int(row[0]), row[2:], float(row[1])) for row in moves]
         for k, p in enumerate(self.problems):
-            vars(p).update((name, np.array(arrays[f"{k}.{name}"])) for name in Problem._ARRAYS)
-            p.pairs = [(step, change) for step, change in np.array(arrays[f"{k}.pairs"])]
-            numbers = arrays[f"{k}.numbers"].tolist()
-            vars(p).update(zip(Problem._NUMBERS, numbers, strict=True))
+            p.restore({name: arrays[f"{k}.{name}"] for name in p.state()})
