@@ -70,10 +70,20 @@ _FREE, _RIDGES = 1e-4, (0.0, 1e-12, 1e-9, 1e-6)
 # ---- What is done with a block ------------------------------------------------------------------
 
 
-class Slopes:
-    """A loss as a function of u for rows of weight 1, smoothed if `smoothing` is not 0.
+class Smoothed:
+    """A loss as a function of u for rows of weight 1, smoothed over a width delta.
 
-    As in ``csrc/loss.h``.
+    Piecewise quadratic losses (``csrc/loss.h``) are l(u) = max_p u p - l*(p), with
+
+        l*(p) = dead |p| + h/2 p^2,    least <= p <= most.
+
+    Smoothed around a centre p0, such a loss is max_p u p - l*(p) - delta/2 (p - p0)^2, at
+
+        p = clip(shrink(u + delta p0, dead)/(h + delta), least, most),
+
+    which is its slope; shrink(u, dead) = sign(u) max(|u| - dead, 0). The second derivative is
+    1/(h + delta) where p is between the bounds, and not 0 if there is a dead zone. A `smoothing`
+    delta of 0 leaves a loss with h > 0 as it is. The log loss is never smoothed.
     """
 
     def __init__(self, loss: _losses.Loss, smoothing: float) -> None:
@@ -202,7 +212,7 @@ def move(block: Block, centres: np.ndarray | None, message: Message) -> np.ndarr
     new = np.zeros(block.labels.shape) if centres is None else centres.copy()
     rows, feature = block.rows(), feature_of(block.settings)
     for k, point, width in message.moves:
-        loss = Slopes(block.settings.loss_of(k), width)
+        loss = Smoothed(block.settings.loss_of(k), width)
         scores = _rows.decision_function(rows, point[None, :-1], feature * point[None, -1])
         for part in block.pieces():
             _, y, z = block.of_problem(k, part)
@@ -220,7 +230,7 @@ def see(
     dict of str to ndarray of shape (len(message.which), ...)
         At w + s: ``loss``, ``smooth`` (the smoothed one), ``moved`` (sum of c (p - centre)^2); of
         the dual variables with y a >= 0 and of the others, ``linear`` and ``square`` (see
-        `Slopes.dual`) and ``size`` (sum of abs(a)); ``vectors``, sum_i a_i y_i (x_i, feature), of
+        `Smoothed.dual`) and ``size`` (sum of abs(a)); ``vectors``, sum_i a_i y_i (x_i, feature), of
         these two kinds apart if the intercept is free; ``second`` derivatives, as upper triangles
         or diagonals. And ``along``: sum_i a_i y_i f_s(x_i) at the points ``message.along`` s.
     """
@@ -233,7 +243,7 @@ def see(
         coef, intercept = np.ascontiguousarray(both[:, :-1]), feature * both[:, -1]
         scores = _rows.decision_function(rows, coef, intercept)
         for j, k in enumerate(message.which):
-            loss, of_pieces = Slopes(block.settings.loss_of(k), message.widths[j]), []
+            loss, of_pieces = Smoothed(block.settings.loss_of(k), message.widths[j]), []
             for part in block.pieces():
                 c, y, z = block.of_problem(k, part)
                 u, towards = z - y * scores[part, j], y * scores[part, count + j]
@@ -254,7 +264,7 @@ def see(
 
 
 def _terms(
-    loss: Slopes, c: np.ndarray, y: np.ndarray, z: Any, u: np.ndarray, towards: np.ndarray,
+    loss: Smoothed, c: np.ndarray, y: np.ndarray, z: Any, u: np.ndarray, towards: np.ndarray,
     centre: Any, points: np.ndarray,
 ) -> tuple[dict[str, Any], np.ndarray]:  # fmt: skip
     """What some rows add to the sums of a problem, and their slopes at w + s."""
