@@ -1,4 +1,16 @@
-"""Searches over λ (and γ, ε, T) by cross-validation, whose engine is `_grid`."""
+"""Searches over λ (and γ, ε, T) by cross-validation.
+
+The way of `fit`:
+
+    _task      checks parameters, X and y; makes folds, the values to try and the scoring
+    _train     for each γ and ε: one kernel matrix or matrix of rows, and the settings of each λ
+    `_grid`    for folds whose rows have equal weights: `Training` trains machines of all λ, as far
+               as `cv_effort` says, and gives `Grid` the scores of test rows
+    _results   means and ranks of points, and the best one
+    fit        of the best estimator, on all rows
+
+Rows on disk go by `_block_search` in place of `_train`.
+"""
 
 from __future__ import annotations
 
