@@ -123,7 +123,7 @@ class Regressor(ScoreMixin, RegressorMixin, PegasosEstimator):
         return settings_of(self, lam, loss=loss, units=data.units)
 
     def _choices(self, settings: Settings) -> dict[str, Any]:
-        epsilon = None if self.loss == "squared_error" else float(self.epsilon)
+        epsilon = float(self.epsilon) if self.loss in _losses.EPSILON_LOSSES else None
         return super()._choices(settings) | {"epsilon": epsilon}
 
 

@@ -16,7 +16,7 @@ from pegasos.io import _archive
 from pegasos.problems import _columns as _problems
 from pegasos.problems import _rows, _validate
 from pegasos.problems._certificate import Certificate
-from pegasos.problems._losses import LOSSES, TARGET_LOSSES, with_probabilities
+from pegasos.problems._losses import EPSILON_LOSSES, LOSSES, TARGET_LOSSES, with_probabilities
 
 # Memory for one piece of a kernel prediction.
 _PREDICT_BYTES = 2**23
@@ -311,7 +311,7 @@ class _Model:
             raise ValueError(f"classes must be None with loss={self.loss!r}")
         if self.epsilon is not None:
             _validate.real("epsilon", self.epsilon, at_least=0)
-        if (self.epsilon is None) != (self.loss == "squared_error"):
+        if (self.epsilon is not None) != (self.loss in EPSILON_LOSSES):
             raise ValueError(f"epsilon is {self.epsilon!r} with loss={self.loss!r}")
         if self.n_steps.ndim != 1 or not 1 <= len(self.n_steps) <= (1 if self.is_flat else np.inf):
             raise ValueError(f"n_steps has shape {self.n_steps.shape}, is_flat is {self.is_flat}")
