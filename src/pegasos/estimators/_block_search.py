@@ -104,7 +104,7 @@ class BlockFolds:
                 certificate = schedule.train(
                     self.blocks, n_threads=machine._n_threads(), on_progress=on_progress,
                     max_iter=most,
-                    tol=None if by_epochs else _grid.GAP if effort == "auto" else float(effort),
+                    tol=None if by_epochs else _grid.ROUGH if effort == "auto" else float(effort),
                 )  # fmt: skip
             except CheckpointDue:
                 write(schedule.state())

@@ -32,7 +32,7 @@ _SET_BYTES = 2**30
 # cv_effort="auto" certifies machines to this gap where Newton's method is likely to take so many
 # seconds for all of them at most, and less than dual ascent, by the costs that solvers state. A
 # path of λ begins each machine where one is nearly solved: it takes a tenth of a cold start.
-GAP, _SECONDS, _WARM = 0.05, 1.0, 0.1
+ROUGH, _SECONDS, _WARM = 0.05, 1.0, 0.1
 # ... else it makes epochs, see `_make_epochs`: so few at first, or as many as are likely to take so
 # many seconds, and so many at most. An epoch costs so many passes over its rows.
 LEAST_EPOCHS, MOST_EPOCHS, _AFFORDED, _PASSES = 2, 16, 0.1, 3
@@ -222,7 +222,7 @@ class Training:
         is_automatic, is_counted = isinstance(effort, str), isinstance(effort, Integral)
         epochs = min(int(effort), self.max_iter) if is_counted else self.max_iter
         if getattr(self.search, "multi_class", None) == "crammer_singer":
-            self._join(epochs, None if is_counted else GAP if is_automatic else float(effort))
+            self._join(epochs, None if is_counted else ROUGH if is_automatic else float(effort))
         elif self.steps is not None:
             self._descend(None)
         elif is_automatic:
@@ -260,9 +260,9 @@ class Training:
         elif has_targets and is_newton and solver not in ("pegasos", "sdca"):
             self._follow(self.grid, _schedule.GAP, self.max_iter)
         elif has_targets and solver != "pegasos":
-            self._follow(self.grid, GAP, MOST_EPOCHS, best_go_on=True)
+            self._follow(self.grid, ROUGH, MOST_EPOCHS, best_go_on=True)
         else:
-            self._follow(self.grid, GAP, self.max_iter)
+            self._follow(self.grid, ROUGH, self.max_iter)
             # Not with class weights: rough machines may score better for not heeding them.
             is_usual = is_linear and not has_targets and solver == "auto"
             if is_usual and self.search.class_weight is None and self.n_problems > 2:
