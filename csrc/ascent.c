@@ -558,8 +558,7 @@ int pegasos_ascent_run(fit *f, int64_t last_visit, int64_t last_epoch)
             return status;
         if (p->position >= p->n_active)
             end_epoch(f);
-        const pegasos_progress progress = progress_of_state(s);
-        if (is_to_stop_after_epoch(&f->watch, &progress))
+        if (is_to_stop_after_epoch(&f->watch, progress_of_state(s)))
             return PEGASOS_STOPPED;
     }
 }
@@ -579,7 +578,6 @@ int pegasos_load_run(const pegasos_rows *rows, pegasos_dual *problem,
     pegasos_dual *const p = problem;
     const double each = VISIT * cost_of_row(rows);
     const int64_t most = visits_at_once(watch, each);
-    const pegasos_progress nothing = {0, INFINITY, INFINITY};
     int64_t n_active = 0;
     assert(are_there(rows, 0, 0) && targets->n == rows->n_rows);
     for (int64_t i = 0; i < rows->n_rows; i++)
@@ -589,7 +587,7 @@ int pegasos_load_run(const pegasos_rows *rows, pegasos_dual *problem,
     for (int64_t epoch = 0; epoch < n_epochs; epoch++) {
         while (p->position < p->n_active) {
             const int64_t done = pegasos_dual_run(rows, p, targets, norms, active, a, w, most);
-            if (is_to_stop(watch, each * (double)done, &nothing))
+            if (is_to_stop(watch, each * (double)done))
                 return PEGASOS_STOPPED;
         }
         if (epoch + 1 < n_epochs)

@@ -64,7 +64,7 @@ static INLINE void work_on_block(void *argument, int64_t block)
 /* Makes a pass; false: stopped. Threads go over all blocks in waves, each of which is some pieces
  * of every block; one thread goes over one block after the other. */
 static INLINE bool go_over_blocks(const block_pass *pass, const pegasos_threads *threads,
-                                  pegasos_watch *watch, const pegasos_progress *progress)
+                                  pegasos_watch *watch)
 {
     const int64_t n_blocks = pass->n_blocks, length = items_of_block(pass), piece = pass->piece;
     const bool is_shared = threads && n_blocks > 1 && (double)pass->n * pass->cost >= WORTH_THREADS;
@@ -80,7 +80,7 @@ static INLINE bool go_over_blocks(const block_pass *pass, const pegasos_threads 
                 threads->run(threads->context, n_blocks, work_on_block, &w);
             else
                 work_on_block(&w, block);
-            if (is_to_stop(watch, (double)(w.end - w.begin) * cost, progress))
+            if (is_to_stop(watch, (double)(w.end - w.begin) * cost))
                 return false;
         }
     }

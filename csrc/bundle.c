@@ -219,9 +219,7 @@ int64_t pegasos_bundle_run(const pegasos_rows *rows, const pegasos_bundle *bundl
     assert(are_there(rows, 0, 0) && order->n_rows >= 1);
     assert(1 <= bundle->n_problems && bundle->n_problems <= BUNDLE_BYTES / rows->value_bytes);
     while (order->next / order->n_rows < bundle->last_epoch) {
-        const double cost = visit(rows, bundle);
-        const pegasos_progress progress = {order->next / order->n_rows, INFINITY, INFINITY};
-        if (is_to_stop(watch, cost, &progress))
+        if (is_to_stop(watch, visit(rows, bundle)))
             return PEGASOS_STOPPED;
     }
     return PEGASOS_DONE;

@@ -80,7 +80,7 @@ typedef struct pegasos_watch {
     double every;      /* numbers to be read from one call of `poll` to the next: > 0, finite */
     int64_t by_epochs; /* 1: `poll` is called at the end of every epoch, too */
     double n_read;     /* numbers read since the last call; 0 at first */
-    pegasos_progress progress; /* of a kernel machine's fit: what `poll` is told */
+    pegasos_progress progress; /* what `poll` is told; a fit sets it at the end of every epoch */
 } pegasos_watch;
 
 /* ---- Rows ------------------------------------------------------------------------------------ */

@@ -102,14 +102,13 @@ static bool measure(const fit *f, int8_t *labels, double *norms)
     pegasos_watch watch = f->watch; /* a copy, since it is written to */
     const int64_t n = f->rows->n_rows;
     const double cost = cost_of_row(f->rows);
-    const pegasos_progress nothing = {0, INFINITY, INFINITY};
     memset(f->sum, 0, (size_t)f->rows->n_features * sizeof(double));
     for (int64_t first = 0, count; first < n; first += count) {
         count = rows_of_piece(f->rows, first);
         pegasos_linear_norms(f->rows, first, count, f->sum, norms + first);
         for (int64_t i = first; i < first + count; i++)
             labels[i] = label_of(f->problem, i);
-        if (is_to_stop(&watch, (double)count * cost, &nothing))
+        if (is_to_stop(&watch, (double)count * cost))
             return false;
     }
     return true;

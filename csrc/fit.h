@@ -154,23 +154,20 @@ static INLINE double relative_gap_of(double primal, double dual)
 /* To be called after each piece of work, which read this many numbers: whether to stop. */
 static INLINE bool fit_is_stopped(fit *f, double numbers)
 {
-    const pegasos_progress now = progress_of_state(f->s);
-    return is_to_stop(&f->watch, numbers, &now);
+    return is_to_stop(&f->watch, numbers);
 }
 
 /* sum = w(a); false: stopped. */
 static INLINE bool fit_combine(fit *f, const double *a, double *sum)
 {
     const double scale = 1 / (f->problem->lam * f->s->mass);
-    const pegasos_progress now = progress_of_state(f->s);
-    return combine_all(f->rows, f->targets.labels, scale, a, sum, &f->watch, &now);
+    return combine_all(f->rows, f->targets.labels, scale, a, sum, &f->watch);
 }
 
 /* scores_i = <w, x_i> + intercept; false: stopped. */
 static INLINE bool fit_score(fit *f, const double *w, double intercept, double *scores)
 {
-    const pegasos_progress now = progress_of_state(f->s);
-    return score_all(f->rows, w, intercept, scores, &f->watch, &now);
+    return score_all(f->rows, w, intercept, scores, &f->watch);
 }
 
 /* P of a model, from its sum of losses. */

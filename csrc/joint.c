@@ -275,8 +275,7 @@ pegasos_progress joint_progress(const joint *j)
 
 bool joint_is_stopped(const joint *j, double passes)
 {
-    const pegasos_progress now = joint_progress(j);
-    return is_to_stop(j->watch, passes * (double)j->n_classes * cost_of_row(j->p->rows), &now);
+    return is_to_stop(j->watch, passes * (double)j->n_classes * cost_of_row(j->p->rows));
 }
 
 /*
@@ -597,8 +596,7 @@ static int ascend(const joint *j)
                 return PEGASOS_STOPPED;
         }
         end_sweep(j);
-        const pegasos_progress now = joint_progress(j);
-        if (is_to_stop_after_epoch(j->watch, &now))
+        if (is_to_stop_after_epoch(j->watch, joint_progress(j)))
             return PEGASOS_STOPPED;
     }
 }

@@ -274,7 +274,6 @@ static bool evaluate(newton *x, const joint_point *point)
 static bool solve_equations(newton *x)
 {
     const joint *const j = x->j;
-    const pegasos_progress progress = joint_progress(j);
     double *const numbers = x->matrix.numbers;
     if (!multiply(x))
         return false;
@@ -286,7 +285,7 @@ static bool solve_equations(newton *x)
     const double trace = symmetric_add_diagonal(&x->matrix, 0, 0);
     const double ridge = (double)x->size * DBL_EPSILON * trace; /* what rounding takes away */
     symmetric_add_diagonal(&x->matrix, ridge, ridge);
-    const int status = symmetric_factorise(&x->matrix, j->watch, &progress);
+    const int status = symmetric_factorise(&x->matrix, j->watch);
     if (status == SYMMETRIC_FACTORED)
         symmetric_solve(&x->matrix, x->step, x->room);
     for (int64_t r = 0; r < x->size && status == SYMMETRIC_NOT_POSITIVE; r++)
@@ -425,7 +424,7 @@ int joint_newton(const joint *j)
         is_known = !is_solved && s->width == width;
         if (!is_known && !is_over)
             count_passes(j, 1);
-        if (is_to_stop_after_epoch(j->watch, &progress))
+        if (is_to_stop_after_epoch(j->watch, progress))
             return PEGASOS_STOPPED;
     }
 }

@@ -497,7 +497,7 @@ static bool sweep_round(run *r)
         s->enough = s->position == 0 ? SOLVED * gap : s->enough;
         s->position++;
         s->most_steps = gap <= s->enough ? s->position : s->most_steps;
-        if (stops(r->watch, (double)(r->m * r->m)))
+        if (is_to_stop(r->watch, (double)(r->m * r->m)))
             return false;
     }
     return true;
@@ -622,7 +622,7 @@ static bool take_steps(run *r)
             return true;
         if (end.why == WANTS && !fetch(r, end.row))
             return false;
-        if (stops(r->watch, each * (double)(s->position - before)))
+        if (is_to_stop(r->watch, each * (double)(s->position - before)))
             return false;
     }
     return true;
@@ -801,9 +801,9 @@ static bool refresh(run *r)
 
 /* ---- The run --------------------------------------------------------------------------------- */
 
-static void tell_progress(const run *r)
+static pegasos_progress progress_of(const pegasos_kernel *s)
 {
-    r->watch->progress = (pegasos_progress){r->s->n_epochs, r->s->primal, r->s->relative_gap};
+    return (pegasos_progress){s->n_epochs, s->primal, s->relative_gap};
 }
 
 static bool is_over(const run *r)
@@ -887,7 +887,7 @@ int pegasos_kernel_run(const pegasos_matrix *matrix, pegasos_kernel *problem,
     pegasos_kernel *s = problem;
     run r = run_of(matrix, problem, arrays);
     leave_round_without_room(r.columns, s);
-    tell_progress(&r);
+    r.watch->progress = progress_of(s);
     while (!is_over(&r)) {
         if (s->part == PEGASOS_KERNEL_BEGIN && !begin_with_sample(&r))
             return PEGASOS_STOPPED;
@@ -903,8 +903,7 @@ int pegasos_kernel_run(const pegasos_matrix *matrix, pegasos_kernel *problem,
             return PEGASOS_STOPPED;
         if (!refresh(&r))
             return PEGASOS_STOPPED;
-        tell_progress(&r);
-        if (is_to_stop_after_epoch(r.watch, &r.watch->progress))
+        if (is_to_stop_after_epoch(r.watch, progress_of(s)))
             return PEGASOS_STOPPED;
     }
     return PEGASOS_DONE;

@@ -301,7 +301,7 @@ static int score_by_weights(const making *c)
         for (int64_t i = 0, count; i < n; i += count) {
             count = n - i < piece ? n - i : piece;
             pegasos_linear_combine(rows, i, count, c->points + p * n + i, w);
-            if (stops(watch, numbers * (double)count))
+            if (is_to_stop(watch, numbers * (double)count))
                 return 1;
         }
         c->sums[p].squared_norm = 0;
@@ -318,7 +318,7 @@ static int score_by_weights(const making *c)
         for (int64_t p = 0; p < n_points; p++)
             for (int64_t r = 0; r < count; r++)
                 c->scores[p * n + i + r] = c->some_scores[r * n_points + p];
-        if (stops(watch, numbers * (double)(count * n_points)))
+        if (is_to_stop(watch, numbers * (double)(count * n_points)))
             return 1;
     }
     return 0;

@@ -146,7 +146,8 @@ static bool compute(run *r, int64_t count, const int64_t *list)
     for (int64_t j = 0; j < count; j++)
         r->wanted[j] = r->rows[list[j]];
     if (r->is_whole)
-        return pegasos_columns_keep(r->columns, count, r->wanted) == 0 && !stops(r->watch, numbers);
+        return pegasos_columns_keep(r->columns, count, r->wanted) == 0
+               && !is_to_stop(r->watch, numbers);
     if (r->n_values + count > r->most_values) { /* room is short: forget those that are there */
         r->n_values = 0;
         for (int64_t l = 0; l < r->m; l++)
@@ -157,7 +158,7 @@ static bool compute(run *r, int64_t count, const int64_t *list)
         return false;
     for (int64_t j = 0; j < count; j++)
         r->place[list[j]] = r->n_values++;
-    return !stops(r->watch, numbers);
+    return !is_to_stop(r->watch, numbers);
 }
 
 static pegasos_targets targets_of_problem(const run *r, int64_t k)
@@ -529,12 +530,12 @@ int pegasos_kernel_train(pegasos_columns *columns, const pegasos_linear_set *set
             const int64_t left = r.count - begin;
             const int64_t end = begin + (left < DRAWS_TOGETHER ? left : DRAWS_TOGETHER);
             for (int64_t k = 0; k < set->n_problems; k++)
-                if (!take_steps(&r, k, begin, end) || stops(r.watch, 0))
+                if (!take_steps(&r, k, begin, end) || is_to_stop(r.watch, 0))
                     return PEGASOS_STOPPED;
         }
         if (!r.is_whole)
             put_back(&r);
-        if (stops(r.watch, (double)(set->n_problems * (r.m + r.count))))
+        if (is_to_stop(r.watch, (double)(set->n_problems * (r.m + r.count))))
             return PEGASOS_STOPPED;
     }
     return PEGASOS_DONE;

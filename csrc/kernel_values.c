@@ -91,7 +91,7 @@ static bool ask(values *v, int64_t count, const int64_t *rows, int64_t m, const 
         v->ended = PEGASOS_OVERFLOW;
         return false;
     }
-    return !stops(&v->watch, NUMBERS_PER_VALUE * (double)(count * m));
+    return !is_to_stop(&v->watch, NUMBERS_PER_VALUE * (double)(count * m));
 }
 
 /* `values` of pegasos_columns. */

@@ -197,12 +197,11 @@ static double *sums_of(const run *r, int64_t block)
 /* Makes a pass, and adds up n_sums sums of all blocks in those of the first; false: stopped. */
 static bool go_over(const run *r, const block_pass *pass, int64_t n_sums)
 {
-    const pegasos_progress now = progress_of_state(r->f->s);
     const int64_t n_blocks = pass->n_blocks, stride = NUMBERS + r->stride;
     assert(n_sums == 0 || n_blocks <= r->n_blocks);
     for (int64_t k = 0; k < n_blocks && n_sums > 0; k++)
         memset(sums_of(r, k), 0, (size_t)n_sums * sizeof(double));
-    if (!go_over_blocks(pass, r->f->options->threads, &r->f->watch, &now))
+    if (!go_over_blocks(pass, r->f->options->threads, &r->f->watch))
         return false;
     add_up_blocks(n_sums > 0 ? n_blocks : 0, stride, n_sums, r->of_blocks);
     return true;
@@ -559,13 +558,12 @@ static void multiply_some(const block_pass *pass, int64_t block, int64_t first, 
 /* A A^T, with A after it; false: stopped. */
 static bool multiply_few(const run *r, const symmetric *m)
 {
-    const pegasos_progress now = progress_of_state(r->f->s);
     const double n_products = (double)(m->size * m->size) / 2 * (double)m->stride;
     char *const scaled = (char *)m->numbers + m->size * m->stride * m->bytes;
     for (int64_t k = 0; k < m->size; k++)
         scale_row(r, k, m->bytes, scaled + k * m->stride * m->bytes);
     symmetric_set_inner(m, scaled);
-    return !is_to_stop(&r->f->watch, n_products / PRODUCTS_PER_NUMBER, &now);
+    return !is_to_stop(&r->f->watch, n_products / PRODUCTS_PER_NUMBER);
 }
 
 /* A^T A; false: stopped. */
@@ -599,7 +597,6 @@ static bool solve_by_matrix(const run *r, iteration *s)
     const bool is_single = symmetric_may_be_single(r->f->blas, s->sums[TRACE], r->lam);
     const bool are_few = r->f->blas && 2 * s->n_band <= r->size && !r->is_free;
     const double last = diagonal(r, s, r->d), intercept = r->feature * r->right[r->d];
-    const pegasos_progress now = progress_of_state(r->f->s);
     symmetric m = {.numbers = r->matrices,
                    .size = are_few ? s->n_band : r->size,
                    .stride = r->stride,
@@ -611,7 +608,7 @@ static bool solve_by_matrix(const run *r, iteration *s)
         if (!(are_few ? multiply_few(r, &m) : multiply(r, s, &m)))
             return false;
         trace = symmetric_add_diagonal(&m, r->lam + ridge, last + ridge);
-        status = symmetric_factorise(&m, &r->f->watch, &now);
+        status = symmetric_factorise(&m, &r->f->watch);
         if (status == SYMMETRIC_STOPPED)
             return false;
         if (status == SYMMETRIC_FACTORED || n_ridges == RIDGES)
@@ -636,7 +633,7 @@ static bool solve_by_matrix(const run *r, iteration *s)
     }
     for (int64_t j = 0; are_few && j < r->size; j++)
         r->direction[j] /= r->lam;
-    return !is_to_stop(&r->f->watch, (double)(m.size * r->size), &now);
+    return !is_to_stop(&r->f->watch, (double)(m.size * r->size));
 }
 
 static void multiply_rows(const block_pass *pass, int64_t block, int64_t first, int64_t count)
@@ -1000,8 +997,7 @@ int pegasos_newton_run(fit *f, int64_t last_epoch)
             move(&r, &now);
         }
         s->n_epochs += now.n_passes;
-        const pegasos_progress progress = progress_of_state(s);
-        if (is_to_stop_after_epoch(&f->watch, &progress))
+        if (is_to_stop_after_epoch(&f->watch, progress_of_state(s)))
             return PEGASOS_STOPPED;
     }
     return end_run(&r) ? PEGASOS_DONE : PEGASOS_STOPPED;

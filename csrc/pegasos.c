@@ -410,7 +410,6 @@ int pegasos_linear_train(const pegasos_rows *rows, const pegasos_linear_set *set
 {
     const double each = numbers_of_draw(rows, set);
     const int64_t most = 1 + (int64_t)fmin(watch->every / each, BLOCK_SPARSE - 1);
-    const pegasos_progress progress = {0, INFINITY, INFINITY};
     int64_t room[BLOCK_SPARSE];
     assert(are_there(rows, 0, 0) && (!draws->order || draws->order->n_rows == rows->n_rows));
     for (int64_t first; (first = next_draw(set->n_problems, set->problems)) >= 0;) {
@@ -419,7 +418,7 @@ int pegasos_linear_train(const pegasos_rows *rows, const pegasos_linear_set *set
         if (count == 0)
             break;
         pegasos_linear_run(rows, set, first, count, drawn);
-        if (is_to_stop(watch, each * (double)count, &progress))
+        if (is_to_stop(watch, each * (double)count))
             return PEGASOS_STOPPED;
     }
     return PEGASOS_DONE;

@@ -125,7 +125,7 @@ typedef struct pegasos_problem {
 
 /* ---- How to solve it ------------------------------------------------------------------------- */
 
-/* How far a fit is. */
+/* How far a fit was at the end of its last epoch. */
 typedef struct pegasos_progress {
     int64_t n_epochs;    /* passes over the rows that are done */
     double objective;    /* of the best model so far; infinite before the first gap check, or that

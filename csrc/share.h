@@ -41,7 +41,7 @@ static bool share(const pegasos_workers *workers, int64_t n, double numbers, sha
             do_slot(&r, 0);
         else
             workers->threads->run(workers->threads->context, n_slots, do_slot, &r);
-        if (stops(workers->watch, numbers * (double)(last - first) / (double)n_slots))
+        if (is_to_stop(workers->watch, numbers * (double)(last - first) / (double)n_slots))
             return false;
     }
     return true;

@@ -282,9 +282,12 @@ int pegasos_fit_run(fit *f)
 {
     assert(are_there(f->rows, 0, f->rows->n_rows) && f->problem->lam > 0);
     assert(f->options->max_epochs >= 0);
+    if (f->s->pending != PEGASOS_BEGIN && f->s->n_rows > 0) /* it goes on */
+        f->watch.progress = progress_of_state(f->s);
     if (!prepare(f))
         return PEGASOS_STOPPED;
     for (;;) {
+        f->watch.progress = progress_of_state(f->s);
         const int status = run_solver(f);
         if (status != PEGASOS_DONE)
             return status;

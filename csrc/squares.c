@@ -110,12 +110,11 @@ static void multiply_some(const block_pass *pass, int64_t block, int64_t first, 
 /* The matrix, in place of that of the first block; false: stopped. */
 static bool multiply(const squares *x, pegasos_watch *watch)
 {
-    const pegasos_progress now = {0, INFINITY, INFINITY};
     const int64_t n = x->f->rows->n_rows, stride = x->m.stride;
     const double cost = (double)stride * (1 + (double)stride / 2 / PRODUCTS_PER_NUMBER);
     const block_pass pass = {multiply_some, x, n, x->n_blocks, ROWS, cost};
     memset(x->m.numbers, 0, (size_t)(x->n_blocks * stride * stride) * sizeof(double));
-    if (!go_over_blocks(&pass, x->f->options->threads, watch, &now))
+    if (!go_over_blocks(&pass, x->f->options->threads, watch))
         return false;
     symmetric_add_up(&x->m, x->n_blocks);
     return true;
@@ -151,7 +150,6 @@ static void see_some(const block_pass *pass, int64_t block, int64_t first, int64
  * it does otherwise. False: stopped. */
 static bool see(const squares *x, pegasos_watch *watch)
 {
-    pegasos_progress now = {0, INFINITY, INFINITY};
     const int64_t d = x->f->rows->n_features, n_problems = x->n_problems;
     const int64_t stride = numbers_of_block(x->m.stride), n_sums = n_problems * (NUMBERS + d);
     const double cost = (double)(2 * n_problems) * cost_of_row(x->f->rows);
@@ -164,7 +162,7 @@ static bool see(const squares *x, pegasos_watch *watch)
     }
     for (int64_t k = 0; k < x->n_blocks; k++)
         memset(sums + k * stride, 0, (size_t)n_sums * sizeof(double));
-    if (!go_over_blocks(&pass, x->f->options->threads, watch, &now))
+    if (!go_over_blocks(&pass, x->f->options->threads, watch))
         return false;
     add_up_blocks(x->n_blocks, stride, n_sums, sums);
     for (int64_t l = 0; l < n_problems; l++, sums += NUMBERS + d) {
@@ -191,8 +189,7 @@ static bool see(const squares *x, pegasos_watch *watch)
         s->n_epochs = 2;
         s->pending = PEGASOS_PROVED;
     }
-    now = progress_of_state(x->f->s);
-    return !is_to_stop_after_epoch(watch, &now);
+    return !is_to_stop_after_epoch(watch, progress_of_state(x->f->s));
 }
 
 /* Whether problems are to begin with Newton's method, over the same rows, which are more than the
@@ -260,8 +257,7 @@ static int solve_some(fit *f, int64_t n_problems, double *room)
         means[j] = get(all.m.numbers, all.m.bytes, j > d ? j * stride + d : d * stride + j);
     all.m.size = d + 1;
     symmetric_add_diagonal(&all.m, lam, is_free ? 0 : lam);
-    const pegasos_progress now = {0, INFINITY, INFINITY};
-    const int status = symmetric_factorise(&all.m, &f->watch, &now);
+    const int status = symmetric_factorise(&all.m, &f->watch);
     if (status != SYMMETRIC_FACTORED)
         return status == SYMMETRIC_STOPPED ? PEGASOS_STOPPED : PEGASOS_DONE;
     for (int64_t l = 0; l < n_problems; l++) {

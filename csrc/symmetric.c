@@ -156,13 +156,12 @@ static int factorise_by_blas(const symmetric *m)
     return failed || !(last < INFINITY) ? SYMMETRIC_NOT_POSITIVE : SYMMETRIC_FACTORED;
 }
 
-int symmetric_factorise(const symmetric *m, pegasos_watch *watch, const pegasos_progress *progress)
+int symmetric_factorise(const symmetric *m, pegasos_watch *watch)
 {
     const double n = (double)m->size;
     if (m->blas) {
         const int status = factorise_by_blas(m);
-        const bool stops = is_to_stop(watch, n * n * n / 6 / PRODUCTS_PER_NUMBER, progress);
-        return stops ? SYMMETRIC_STOPPED : status;
+        return is_to_stop(watch, n * n * n / 6 / PRODUCTS_PER_NUMBER) ? SYMMETRIC_STOPPED : status;
     }
     for (int64_t i = 0; i < m->size; i++) {
         double pivot;
@@ -170,7 +169,7 @@ int symmetric_factorise(const symmetric *m, pegasos_watch *watch, const pegasos_
         if (!(pivot > 0 && pivot < INFINITY))
             return SYMMETRIC_NOT_POSITIVE;
         ((double *)m->numbers)[i * m->stride + i] = sqrt(pivot);
-        if (is_to_stop(watch, (double)(i * i) / 2 / PRODUCTS_PER_NUMBER, progress))
+        if (is_to_stop(watch, (double)(i * i) / 2 / PRODUCTS_PER_NUMBER))
             return SYMMETRIC_STOPPED;
     }
     return SYMMETRIC_FACTORED;

@@ -53,8 +53,7 @@ double symmetric_add_diagonal(const symmetric *matrix, double each, double last)
 
 /* Makes it Cholesky's factor, if it is positive definite and nobody stops it. */
 enum { SYMMETRIC_FACTORED, SYMMETRIC_NOT_POSITIVE, SYMMETRIC_STOPPED };
-int symmetric_factorise(const symmetric *matrix, pegasos_watch *watch,
-                        const pegasos_progress *progress);
+int symmetric_factorise(const symmetric *matrix, pegasos_watch *watch);
 
 /* Solves equations with a matrix of which that is the factor: x is the right side, then the
  * solution. `room` is as long. */

@@ -11,27 +11,20 @@
 #include <stdbool.h>
 
 /* To be called after each piece of work, which read this many numbers: whether to stop. */
-static INLINE bool is_to_stop(pegasos_watch *watch, double numbers,
-                              const pegasos_progress *progress)
+static INLINE bool is_to_stop(pegasos_watch *watch, double numbers)
 {
     watch->n_read += numbers;
     if (watch->n_read < watch->every)
         return false;
     watch->n_read = 0;
-    return watch->poll && watch->poll(watch->context, progress) != 0;
+    return watch->poll && watch->poll(watch->context, &watch->progress) != 0;
 }
 
-/* is_to_stop for a watch that itself knows the progress. */
-static INLINE bool stops(pegasos_watch *watch, double numbers)
+/* To be called at the end of each epoch, with how far the run is now: whether to stop. */
+static INLINE bool is_to_stop_after_epoch(pegasos_watch *watch, pegasos_progress now)
 {
-    return is_to_stop(watch, numbers, &watch->progress);
-}
-
-/* To be called at the end of each epoch: whether to stop. */
-static INLINE bool is_to_stop_after_epoch(const pegasos_watch *watch,
-                                          const pegasos_progress *progress)
-{
-    return watch->by_epochs && watch->poll && watch->poll(watch->context, progress) != 0;
+    watch->progress = now;
+    return watch->by_epochs && watch->poll && watch->poll(watch->context, &watch->progress) != 0;
 }
 
 #endif

@@ -215,6 +215,7 @@ static int run_watched(problem *p, const pegasos_watch *watch)
     p->fit.options = &p->options;
     p->fit.s = &p->state;
     p->fit.watch = *watch;
+    p->fit.watch.progress = progress_of_state(&p->state);
     return pegasos_newton_run(&p->fit, p->options.max_epochs);
 }
 
