@@ -708,6 +708,11 @@ def any_fit(rng):
         getattr(pegasos, name + ("Regressor" if has_targets else "Classifier"))
         for name in ("Pegasos", "KernelPegasos")
     )
+    if not has_targets and rng.random() < 0.2:  # one problem over all classes
+        options |= {"multi_class": "crammer_singer", "loss": "hinge", "max_iter": 20}
+        kind = "dense" if options["solver"] == "newton" else "sparse"  # it takes few features
+        clf = linear(lam=10 ** rng.uniform(-4, -2), **options)
+        return clf, *rows(kind, int(rng.integers(50, 700)), n_classes)
     if rng.random() < 0.5:
         kind = str(rng.choice(["dense", "sparse", "sparse, few features"]))
         clf = linear(lam=10 ** rng.uniform(-4, -2), **options)
