@@ -252,6 +252,7 @@ LABELS_REFUSED = {
     "complex": (np.array([0, 1, 0, 1j]), BOTH, r"y must hold labels.*complex|Complex data"),
     "fractions": ([0.5, 1.25, 0.5, 1.25], None, ""),
     "dates": (np.array(["2020-01-01", "2021-01-01"] * 2, "M8[D]"), BOTH, r"y must hold|label"),
+    "masked": (np.ma.masked_array(LABELS, [0, 1, 0, 0]), ValueError, r"y must not have masked"),
     "records": (np.zeros(4, "f8,f8"), BOTH, r"y must hold labels|Unknown label|cast"),
 }  # fmt: skip
 
@@ -283,6 +284,10 @@ WEIGHTS = {
     "strings": (["a"] * 4, TypeError, r"sample_weight must be numeric"),
     "a word": ("heavy", TypeError, r"sample_weight must be numeric"),
     "objects": (np.array([{}] * 4), TypeError, r"sample_weight must be numeric"),
+    "masked": (
+        np.ma.masked_array([1.0] * 4, [1, 0, 0, 0]), ValueError,
+        r"sample_weight must not have masked values; fill them.*sample_weight\.filled\(0\)",
+    ),
     "sums that overflow": ([1e308] * 4, ValueError, r"sample_weight must have a sum.*1e\+308"),
     "beyond float64": (
         np.array([1, 2, 3, 4], np.longdouble) * np.longdouble("1e4000"), ValueError,
@@ -1132,6 +1137,18 @@ def test_good_labels_of_odd_types_are_accepted():
     ):  # fmt: skip
         model = paper.fit(GOOD, labels, 0.1, random_state=0)
         assert set(model.predict(GOOD)) <= set(np.asarray(labels).tolist())
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_masked_targets_are_refused(rng, n_outputs):
+    y = np.ma.masked_greater(rng.normal(size=(20, n_outputs)), 1).squeeze()
+    takers = [
+        pegasos.PegasosRegressor().fit, pegasos.PegasosRegressorCV().fit,
+        lambda X, y: paper.fit(X, y, 0.1, loss="huber"),
+    ]  # fmt: skip
+    for take in takers:
+        with pytest.raises(ValueError, match="y must not have masked values; leave out their rows"):
+            take(np.eye(20), y)
 
 
 @pytest.mark.parametrize("type", ["bool", "int64", "float64"])

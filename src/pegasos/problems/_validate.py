@@ -320,15 +320,19 @@ def _indices_in_range(name: str, index: Any, stop: int, start: int = 0) -> None:
         raise ValueError(f"{name} must be in [{start}, {stop}), but contains {bad}")
 
 
-def not_masked(X: Any) -> None:
-    """Raise if `X` is a masked array with something masked: what is masked would be used."""
-    if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
-        raise ValueError("X must not have masked values; fill them, for instance with X.filled(0)")
+def not_masked(name: str, values: Any) -> None:
+    """Raise for an array with something masked: what is masked would be used."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        leave_out = "leave out their rows, or " if name == "y" else ""
+        raise ValueError(
+            f"{name} must not have masked values; {leave_out}fill them, for instance with "
+            f"{name}.filled(0)"
+        )
 
 
 def _dense(X: Any) -> Any:
     """Return dense `X` as a two-dimensional array of numbers or of what may turn out not to be."""
-    not_masked(X)
+    not_masked("X", X)
     if is_sparse(getattr(X, "_meta", None)):  # of Dask
         raise TypeError("X must be rows in memory, got chunks that are sparse: use X.compute()")
     try:
@@ -374,6 +378,7 @@ def converted(convert: Callable[..., Any], X: Any, **options: Any) -> Any:
     `finite_rows` is to tell the place of what is not finite, or becomes so by the conversion.
     """
     before_conversion(X)
+    not_masked("y", options.get("y"))
     # scikit-learn would make float64 of float32 in the other byte order.
     types = [np.float64, np.float32, np.dtype(np.float32).newbyteorder()]
     with np.errstate(over="ignore"):
@@ -644,6 +649,7 @@ def labels(y: Any, n_samples: int, name: str = "y") -> tuple[np.ndarray, np.ndar
     """Return the distinct labels, sorted, and the index of each row's label among them."""
     if isinstance(y, list) and name == "y":  # whose NaN is text among text
         no_missing(y)
+    not_masked(name, y)
     y = np.asarray(y)
     if y.ndim != 1:
         raise ValueError(f"{name} must be one-dimensional, got shape {y.shape}")
@@ -692,7 +698,7 @@ def has_columns(y: Any) -> bool:
 def indicator(y: Any, n_samples: int | None = None) -> np.ndarray:
     """Return several labels of each row, zeros and ones in columns, as a dense array of int8."""
     try:
-        not_masked(y)
+        not_masked("y", y)
         if is_sparse(y):
             sparse_structure(y)
             y = y.toarray()
@@ -743,6 +749,7 @@ def before_targets(y: Any) -> None:
 
 def targets(y: Any, n_samples: int) -> np.ndarray:
     """Return targets as float64, of shape (n_samples,) or (n_samples, n_outputs)."""
+    not_masked("y", y)
     y = np.asarray(y)
     if y.dtype.kind == "O":
         try:
@@ -849,6 +856,7 @@ def sample_weight(
     if isinstance(weights, numbers.Real):
         weights = real(name, weights)
         weights = np.full(n_samples, weights, dtype=np.float64)
+    not_masked(name, weights)
     weights = np.asarray(weights)
     _numbers(name, weights.dtype)
     if weights.ndim != 1:
