@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import pickle
 import re
 
 import numpy as np
@@ -740,6 +741,32 @@ def test_a_warm_start_needs_the_same_rows(rng):
         clf.fit(X + 1, y)
     clf.set_params(gamma=1.0)
     with pytest.raises(ValueError, match="gamma must stay"):
+        clf.fit(X, y)
+
+
+def weighted(X, Z, s=1.0, by=1.0):
+    return np.exp(-s * (((X[:, None] - Z) * by) ** 2).sum(axis=2))
+
+
+def test_a_warm_start_needs_the_same_parameters_of_a_kernel_function(rng):
+    """The scores that are kept would be of the kernel before, so that the fit gets nowhere."""
+    X, y = make_rows(rng, n=40, d=3)
+    params = {"s": 1.0, "by": np.ones(3)}
+    clf = paper.kernel(kernel=weighted, kernel_params=params, warm_start=True).fit(X, y)
+    clf = pickle.loads(pickle.dumps(clf)).fit(X, y)
+    clf.set_params(kernel_params={"s": 1.0, "by": np.ones(3)}).fit(X, y)
+    for change in (
+        {"s": 5.0, "by": np.ones(3)},
+        {"s": 1.0, "by": np.arange(3.0)},
+        {"s": 1.0},
+        None,
+    ):
+        clf.set_params(kernel_params=change)
+        with pytest.raises(ValueError, match=r"kernel_params must stay {'s': 1\.0, 'by': array"):
+            clf.fit(X, y)
+    clf.set_params(kernel_params=params).fit(X, y)
+    params["s"] = 2.0
+    with pytest.raises(ValueError, match="kernel_params must stay"):
         clf.fit(X, y)
 
 

@@ -159,6 +159,15 @@ class ScoreMixin(CommonMixin):
         return float(super().score(X, y, sample_weight))  # type: ignore[misc]
 
 
+def _is_same(given: Any, kept: Any) -> bool:
+    """Whether a parameter is what it was; arrays may be among `kernel_params`."""
+    if not isinstance(given, dict):
+        return bool(given == kept)
+    return given.keys() == kept.keys() and all(
+        value is kept[name] or np.array_equal(value, kept[name]) for name, value in given.items()
+    )
+
+
 class _OfCertificate:
     """Stands for an attribute of the certificate where there is none."""
 
@@ -438,7 +447,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         if self.lam is not None:
             del choices["C"]
         for name, value in choices.items():
-            if value != self._fitted[name]:
+            if not _is_same(value, self._fitted[name]):
                 raise ValueError(
                     f"{name} must stay {self._fitted[name]!r} while training goes on "
                     f"(warm_start or partial_fit), got {value!r}; clone the estimator to begin anew"

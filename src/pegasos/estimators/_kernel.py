@@ -204,7 +204,8 @@ class KernelMachine(PegasosEstimator):
 
     def _choices(self, settings: Settings) -> dict[str, Any]:
         return {**super()._choices(settings), "kernel": self.kernel, "gamma": self.gamma,
-                "degree": self.degree, "coef0": self.coef0}  # fmt: skip
+                "degree": self.degree, "coef0": self.coef0,
+                "kernel_params": dict(self.kernel_params or {})}  # fmt: skip
 
 
 @parameters
@@ -281,9 +282,9 @@ class KernelPegasosClassifier(Classifier, KernelMachine, Labels, OfKernelMachine
         As in `PegasosClassifier`; a constant feature c of value `intercept_scaling` adds c² to the
         kernel.
     multi_class, class_weight, warm_start, random_state, verbose
-        As in `PegasosClassifier`. `warm_start` needs the same X and keeps γ. The estimator then
-        keeps scores of all rows of X. If kernel values are computed again in other groups, rounding
-        may change the last bits.
+        As in `PegasosClassifier`. `warm_start` needs the same X and kernel, and keeps γ. The
+        estimator then keeps scores of all rows of X. If kernel values are computed again in other
+        groups, rounding may change the last bits.
     n_jobs : int, default=None
         Threads for kernel values and scores; a kernel function is called in one. Up to eight pairs
         of classes that have matrices of their own train side by side. None: as many threads as BLAS

@@ -297,7 +297,7 @@ class KernelPegasosOneClass(OneClass, KernelMachine, OfKernelMachine, Machine):
     tol, max_iter, n_steps, batch_size, sampling, project, average
         As in `PegasosOneClass`.
     warm_start, random_state, verbose
-        As in `PegasosOneClass`. `warm_start` needs the same X and keeps γ.
+        As in `PegasosOneClass`. `warm_start` needs the same X and kernel, and keeps γ.
     n_jobs : int, default=None
         Threads for kernel values and scores; see `KernelPegasosClassifier`.
 

@@ -285,7 +285,7 @@ class KernelPegasosRegressor(Regressor, KernelMachine, Targets, OfKernelMachine,
         As in `PegasosRegressor`; a constant feature c of value `intercept_scaling` adds c² to the
         kernel. `sklearn.svm.SVR` has ``penalize_intercept=False``.
     warm_start, random_state, verbose
-        As in `PegasosRegressor`. `warm_start` needs the same X and keeps γ.
+        As in `PegasosRegressor`. `warm_start` needs the same X and kernel, and keeps γ.
     n_jobs : int, default=None
         Threads for kernel values and scores; see `KernelPegasosClassifier`.
 
