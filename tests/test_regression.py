@@ -470,6 +470,18 @@ def test_a_model_that_is_worse_than_a_constant_says_so(
         assert f"a lam below {lam:.2g}" in told[0]
 
 
+@pytest.mark.filterwarnings("error:a constant predicts")
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("y", [3.0, 1 / 3, -0.7])
+def test_of_rounding_and_gaps_no_constant_is_called_better(rng, kind, loss, y):
+    X = rng.normal(size=(30, 3))
+    for C, epsilon in itertools.product([1, 1e5], [0.3, 1e-3]):
+        reg = kind(C=C, loss=loss, epsilon=epsilon, penalize_intercept=loss.startswith("eps"))
+        reg.fit(X, np.full(30, y))
+        assert np.abs(reg.predict(X) - y).mean() < 1.1 * epsilon
+
+
 def test_with_any_kernel_a_model_that_is_worse_than_a_constant_says_so():
     """|w|^2 of an indefinite kernel may be below 0, and the objective below the mean loss."""
     X = np.random.default_rng(0).normal(size=(600, 3))[300:]

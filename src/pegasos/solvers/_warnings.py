@@ -227,15 +227,18 @@ def of_constant(
     """Warn if a constant predicts the training targets better, by the loss that was minimised."""
     settings, problem = schedule.settings, schedule.problem
     constants, least = problem.targets.constants(problem.masses, np.zeros(len(problem)))
+    objective = certificate.objective
     # No mean loss is above the objective, unless |w|^2 may be below 0, which bounds nothing.
-    if not ((certificate.objective > least) | np.isnan(certificate.gap)).any():
+    if not ((objective > least) | np.isnan(certificate.gap)).any():
         return
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         scores = schedule.kind.scores(rows, *schedule.model())
         errors = np.ascontiguousarray(problem.values - scores.T)
         mean_loss = replace(problem, values=errors).at_zero
-    k = int(np.argmax(mean_loss - least))
-    if not mean_loss[k] > (1 + GAP) * least[k]:
+    # Fits to a gap, and rounding, leave as much.
+    excess = mean_loss - least - GAP * np.maximum(objective, least) - _core.ROUNDING
+    k = int(np.argmax(excess))
+    if not excess[k] > 0:
         return
     helps = [_less_regularised(settings.lam)]
     if not settings.fit_intercept:
