@@ -233,6 +233,7 @@ LABELS_REFUSED = {
     "none": ([], ValueError, r"inconsistent|one label per row|0 sample"),
     "two columns": (np.full((4, 2), 2), ValueError, r"1d array.*\(4, 2\)|y must be one-dim"),
     "a number": (1, BOTH, r"1d array|y must be one-dimensional|Singleton|expected at least one"),
+    "an array of no dimension": (np.array(1), ValueError, r"1d array|y must be one-dimensional"),
     "NaN": ([0.0, 1.0, np.nan, 1.0], ValueError, r"y\[2\] is nan"),
     "infinity": ([0.0, 1.0, np.inf, 1.0], ValueError, r"y\[2\] is inf"),
     "NaN among objects": (

@@ -405,7 +405,8 @@ def no_text(X: Any) -> None:
 
 def no_lists(y: Any) -> None:
     """Raise for lists of labels, of which rows have different numbers."""
-    if isinstance(y, Sequence | np.ndarray) and any(isinstance(of, list | tuple | set) for of in y):
+    has_rows = isinstance(y, Sequence) or (isinstance(y, np.ndarray) and y.ndim)
+    if has_rows and any(isinstance(of, list | tuple | set) for of in y):
         raise ValueError(
             "y must have a label for each row, got lists of labels: for several labels a row, "
             "sklearn.preprocessing.MultiLabelBinarizer makes the zeros and ones that y may be"
