@@ -363,6 +363,38 @@ def test_a_fit_that_ended_is_continued(data, kind):
         one.set_params(nu=0.3).fit(X)
 
 
+@BOTH
+def test_a_fit_does_not_go_on_with_larger_rows(data, kind):
+    """Their P, in the units of the fit, may be below 0, which its bounds and its end rest on."""
+    X = data[0] * np.where(np.arange(120) < 60, 1, 9)[:, None]
+    small, large = np.where(np.arange(120) < 60, [[1], [1e-3]], [[1e-3], [1]])
+    one = kind(nu=0.2, warm_start=True, random_state=0)
+    if kind is KernelPegasosOneClass:
+        one.set_params(kernel="linear")
+    smaller = one.fit(X, sample_weight=large).fit(X, sample_weight=small).dual_objective_
+    np.testing.assert_allclose(
+        smaller, clone(one).fit(X, sample_weight=small).objective_, rtol=2e-3
+    )
+    with pytest.raises(ValueError, match=r"X must not have larger rows .* of their squared norms"):
+        clone(one).fit(X, sample_weight=small).fit(X, sample_weight=large)
+
+
+@pytest.mark.parametrize("project", [False, True])
+def test_rows_of_a_fit_that_goes_on_may_be_a_little_larger(rng, project):
+    """The squared norms of the first fit are just below a power of two."""
+    X = np.abs(rng.normal(size=(200, 3)))
+    X *= np.sqrt(1020 / (X**2).sum(axis=1).mean())
+    one = PegasosOneClass(nu=0.3, warm_start=True, random_state=0, project=project).fit(X)
+    if project:
+        with pytest.raises(ValueError, match=r"norms is 2042, but may be 1024"):
+            one.fit(np.sqrt(2) * X)
+    else:
+        fresh = clone(one).fit(np.sqrt(2) * X)
+        one.fit(np.sqrt(2) * X)
+        assert one.dual_objective_ <= fresh.objective_
+        np.testing.assert_allclose(one.objective_, fresh.objective_, rtol=1e-3)
+
+
 @pytest.mark.parametrize("size", [1e-150, 1e-100, 1e-30, 1e100])
 def test_rows_of_any_size_have_fits_that_go_on(data, size):
     """The weight of a constant feature that is larger than the rows, squared, is not a number."""

@@ -33,6 +33,8 @@ class OneClass(CommonMixin, OutlierMixin, PegasosEstimator):
     That is a problem of rows with the label +1, and nu b' more, with 0 < nu/2 <= min P' <= nu: the
     dual has sum_i a_i = nu m, and among the feasible points is a = nu c, whose |w|^2 is at most the
     mean of c_i |x_i|^2. So all that is known of problems with P >= 0 holds. s is a power of two.
+    Fits that go on keep it: P' stays above 0 as long as the mean is below 2 s, and projection needs
+    a mean of at most s.
     """
 
     # What other estimators have as parameters.
@@ -127,6 +129,17 @@ class OneClass(CommonMixin, OutlierMixin, PegasosEstimator):
             units=self._fitted["units"] if continuing else None,
         )
 
+    def _check_data(self, data: Data) -> None:
+        if data.units is None:
+            return
+        mean, most = self._mean_norm(data), data.units[0] * (1 if self.project else 2)
+        if not mean <= most:
+            raise ValueError(
+                "X must not have larger rows than the fit that warm_start continues: the mean of "
+                f"their squared norms is {mean:.4g}, but may be {most:.4g}; clone the estimator to "
+                "begin anew"
+            )
+
     def _warn(self, schedule: Schedule, data: Data, certificate: Any) -> None:
         if self.n_steps is None:
             _warnings.of_no_direction(schedule, certificate)
@@ -189,7 +202,8 @@ class PegasosOneClass(OneClass, LinearMachine, Machine):
         the abs(x_i)², rounded up to a power of two.
     warm_start : bool, default=False
         True: `fit` goes on where the last `fit` ended; see `PegasosClassifier`. `nu` must not
-        change.
+        change. The mean of the abs(x_i)² may double, but not without limit, and with `project` it
+        may rise to the next power of two.
     n_jobs : int, default=None
         Threads that share the passes of Newton's method over the rows. Results do not depend on it.
     random_state, verbose
@@ -256,6 +270,7 @@ class PegasosOneClass(OneClass, LinearMachine, Machine):
             columns=np.ones((1, 1), np.int8), mass=blocks.mass,
             units=self._fitted["units"] if continuing else None,
         )  # fmt: skip
+        self._check_data(data)
 
         def targets(y: np.ndarray, weights: Any, _: Any) -> tuple[np.ndarray, Any, Any]:
             weights = None if weights is None else np.ascontiguousarray(weights)
@@ -352,6 +367,6 @@ class KernelPegasosOneClass(OneClass, KernelMachine, OfKernelMachine, Machine):
 
     def _mean_norm(self, data: Data) -> float:
         kernel = data.kernel
-        if kernel is None:  # of a checkpoint, before its fit goes on
-            kernel = self._make_kernel(data.X, data.weights, continuing=False)
+        if kernel is None:  # before a fit goes on
+            kernel = self._make_kernel(data.X, data.weights, continuing=data.units is not None)
         return _mean(kernel.points_among_themselves(data.X).diagonal(), data)
