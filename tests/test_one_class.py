@@ -416,6 +416,12 @@ def test_pieces_lead_near_the_optimum(data):
     assert P - whole.objective_[0] < 0.05 * abs(whole.objective_[0])
 
 
+def test_pieces_are_not_projected():
+    """The ball was that of the first piece, however large the rows of others were."""
+    with pytest.raises(ValueError, match="project must be False in partial_fit, got True"):
+        PegasosOneClass(project=True).partial_fit(np.ones((3, 2)))
+
+
 @BOTH
 def test_y_is_ignored_and_scores_are_decisions(data, kind):
     X, _ = data

@@ -29,6 +29,8 @@ class LinearMachine(PegasosEstimator):
     """Base of linear estimators."""
 
     coef_: np.ndarray
+    #: Whether λ alone says which ball holds the optimum.
+    _has_one_ball = False
 
     @property
     def weight_norm_(self) -> np.ndarray:
@@ -60,8 +62,8 @@ class LinearMachine(PegasosEstimator):
         Raises
         ------
         ValueError
-            If X, y or the weights are not as described, or training begins with a `C`. A regressor
-            takes no `project`.
+            If X, y or the weights are not as described, or training begins with a `C`. Regressors
+            and machines of one class take no `project`.
         """
         with one_at_a_time(self, "partial_fit"):
             first = self._check_piece()
@@ -144,6 +146,11 @@ class LinearMachine(PegasosEstimator):
         _parameters.check(self)
         if self.solver not in ("auto", "pegasos"):
             raise ValueError(f"partial_fit needs solver='pegasos', got solver={self.solver!r}")
+        if self.project and not self._has_one_ball:
+            raise ValueError(
+                "project must be False in partial_fit, got True: which ball holds the optimum "
+                "depends on all rows"
+            )
         first = not hasattr(self, "_state")
         if first and hasattr(self, "coef_"):
             raise ValueError(
@@ -406,6 +413,7 @@ class PegasosClassifier(Classifier, LinearMachine, Labels, Penalized):
     """
 
     cost: ArrayLike | None = None
+    _has_one_ball = True
 
     @available_if(_has_pieces)
     def partial_fit(

@@ -199,7 +199,8 @@ class PegasosOneClass(OneClass, LinearMachine, Machine):
         As in `PegasosClassifier`.
     project : bool, default=False
         After every step, project on a ball that holds the optimum: abs(w)² is at most the mean of
-        the abs(x_i)², rounded up to a power of two.
+        the abs(x_i)², rounded up to a power of two. `partial_fit`, which cannot know this mean,
+        does not project.
     warm_start : bool, default=False
         True: `fit` goes on where the last `fit` ended; see `PegasosClassifier`. `nu` must not
         change. The mean of the abs(x_i)² may double, but not without limit, and with `project` it

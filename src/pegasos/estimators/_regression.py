@@ -232,14 +232,6 @@ class PegasosRegressor(Regressor, LinearMachine, Targets, Penalized):
 
     # ---- Inside ----------------------------------------------------------------------------------
 
-    def _check_piece(self) -> bool:
-        if self.project:
-            raise ValueError(
-                "project must be False in partial_fit, got True: which ball holds the optimum "
-                "depends on all targets"
-            )
-        return super()._check_piece()
-
     def _model_of(self, coef: np.ndarray, intercept: np.ndarray, data: Data) -> dict[str, Any]:
         model = super()._model_of(coef, intercept, data)
         return model | {"coef_": model["coef_"][0]} if data.y.ndim == 1 else model
