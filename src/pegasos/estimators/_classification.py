@@ -219,8 +219,7 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
         labels: Callable[..., Any] = _validate.labels_or_columns,
     ) -> Data:
         """The `Data` of a call, which goes on (`continuing`) or begins anew."""
-        twin, is_sparse = self._noting(continuing=continuing), _validate.is_sparse(y)
-        is_multilabel = _validate.has_columns(y)
+        is_sparse, is_multilabel = _validate.is_sparse(y), _validate.has_columns(y)
         scheme = "multilabel" if is_multilabel else self.multi_class
         if is_multilabel:
             if self.multi_class == "crammer_singer":
@@ -229,7 +228,7 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
                     "'crammer_singer', which is for one class a row"
                 )
             y = _validate.indicator(y)
-        X, y = twin._validate_rows(X, y=y, multi_output=is_multilabel, reset=not continuing)
+        (X, y), seen = self._rows_to_fit(X, y=y, multi_output=is_multilabel, continuing=continuing)
         classes, codes = labels(y, X.shape[0])
         # Integers are classes, and only many of them are worth a warning: of a small fit, asking
         # takes a tenth of the time.
@@ -243,7 +242,7 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
         return Data(
             X=X,
             y=y,
-            seen=twin._seen(),
+            seen=seen,
             classes=classes,
             codes=codes,
             sample_weight=sample_weight,

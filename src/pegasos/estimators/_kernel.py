@@ -127,19 +127,16 @@ class KernelMachine(PegasosEstimator):
         return _threads.blas.n_threads()
 
     def _validate_rows(self, X: Any, **options: Any) -> Any:
-        kind = kernels.kind(self.kernel)
-        if kind.is_given and _validate.is_sparse(X):
+        if kernels.kind(self.kernel).is_given and _validate.is_sparse(X):
             raise TypeError("Sparse precomputed kernels are not supported; give a dense matrix")
-        valid = super()._validate_rows(X, **options)
-        if "y" in options:  # to be fitted to
-            kind.refuse(valid[0])
-        return valid
+        return super()._validate_rows(X, **options)
 
     def _make_kernel(self, X: Any, weights: np.ndarray | None, continuing: bool) -> kernels.Kernel:
-        gamma = self.gamma
+        kind, gamma = kernels.kind(self.kernel), self.gamma
+        kind.refuse(X)
         if continuing and hasattr(self, "_gamma"):
             gamma = self._gamma
-        gamma = kernels.kind(self.kernel).gamma_of(gamma, X, weights)
+        gamma = kind.gamma_of(gamma, X, weights)
         kernel = kernels.make(
             self.kernel, gamma=gamma, degree=self.degree, coef0=float(self.coef0),
             params=self.kernel_params, assume_psd=bool(self.assume_psd),

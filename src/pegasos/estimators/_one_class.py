@@ -113,15 +113,14 @@ class OneClass(CommonMixin, OutlierMixin, PegasosEstimator):
         raise NotImplementedError
 
     def _read(self, X: Any, y: Any, sample_weight: Any, *, continuing: bool) -> Data:
-        twin = self._noting(continuing=continuing)
-        X = twin._validate_rows(X, reset=not continuing)
+        X, seen = self._rows_to_fit(X, continuing=continuing)
         n = X.shape[0]
         weights = _validate.sample_weight(sample_weight, n)
         columns = _columns.of_targets(1, n, weights)
         return Data(
             X=X,
             y=columns[0],
-            seen=twin._seen(),
+            seen=seen,
             sample_weight=weights,
             weights=weights,
             columns=columns,
@@ -360,11 +359,6 @@ class KernelPegasosOneClass(OneClass, KernelMachine, OfKernelMachine, Machine):
     nu: float = 0.5
 
     # ---- Inside ----------------------------------------------------------------------------------
-
-    def _read(self, X: Any, y: Any, sample_weight: Any, *, continuing: bool) -> Data:
-        data = super()._read(X, y, sample_weight, continuing=continuing)
-        kernels.kind(self.kernel).refuse(data.X)
-        return data
 
     def _mean_norm(self, data: Data) -> float:
         kernel = data.kernel

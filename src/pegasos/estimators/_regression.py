@@ -61,8 +61,7 @@ class Regressor(ScoreMixin, RegressorMixin, PegasosEstimator):
 
     def _read(self, X: Any, y: Any, sample_weight: Any, *, continuing: bool) -> Data:
         _validate.before_targets(y)
-        twin = self._noting(continuing=continuing)
-        X, y = twin._validate_rows(X, y=y, multi_output=True, reset=not continuing)
+        (X, y), seen = self._rows_to_fit(X, y=y, multi_output=True, continuing=continuing)
         y = _validate.targets(y, X.shape[0])
         weights = _validate.sample_weight(sample_weight, X.shape[0])
         units = self._fitted["units"] if continuing else None
@@ -70,7 +69,7 @@ class Regressor(ScoreMixin, RegressorMixin, PegasosEstimator):
         return Data(
             X=X,
             y=y,
-            seen=twin._seen(),
+            seen=seen,
             sample_weight=weights,
             weights=weights,
             columns=columns,
