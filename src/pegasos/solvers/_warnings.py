@@ -173,22 +173,11 @@ def of_one_class(
     if certificate is not None and _tells_apart(certificate, of_classes, multi_class, least):
         return
     inside = np.ones(len(codes), bool) if weights is None else weights > 0
-    coef, intercept = schedule.model()
-
-    @np.errstate(over="ignore", under="ignore")
-    def scored(which: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-        scores = schedule.kind.scores(rows, coef, intercept, which)
-        of_each = _columns.class_scores(scores, len(classes), multi_class)
-        return scores, _columns.winners(of_each)
-
-    asked = [_some(np.flatnonzero((codes == k) & inside)) for k in range(len(classes))]
-    _, few = scored(np.concatenate(asked))
-    if (few != few[0]).any():
+    found = _one_for_all(schedule, rows, codes, inside, len(classes), multi_class)
+    if found is None:
         return
-    scores, winners = scored(None)
-    if (winners[inside] != few[0]).any():
-        return
-    differs = bool((scores[inside] != scores[inside][0]).any())
+    winner, scores = found
+    differs = bool((scores != scores[0]).any())
     if differs and is_for_scores:
         return
     helps, size, lam = [], _size(rows), schedule.settings.lam
@@ -212,7 +201,7 @@ def of_one_class(
         helps.append(_less_regularised(min(lam, size * size) if is_weak else lam))
     so = "though their scores differ and may rank rows" if differs else "so this model is of no use"
     _told.warn(
-        f"all training rows are predicted to be of class {classes[few[0]]}, {so}. What may help: "
+        f"all training rows are predicted to be of class {classes[winner]}, {so}. What may help: "
         f"{_joined(helps)}",
     )
 
@@ -293,8 +282,26 @@ def _tells_apart(
     return is_bound and bool((masses * certificate.objective).sum() < others)
 
 
-def _some(rows: np.ndarray) -> np.ndarray:
-    return rows[:: max(1, len(rows) // _ASKED)][:_ASKED]
+def _one_for_all(
+    schedule: Schedule,
+    rows: Any,
+    codes: np.ndarray,
+    inside: np.ndarray,
+    n_classes: int,
+    scheme: str,
+) -> tuple[int, np.ndarray] | None:
+    """The class that all rows `inside` are predicted to be of, and their scores, or None."""
+    of_each = [np.flatnonzero((codes == k) & inside) for k in range(n_classes)]
+    few = np.concatenate([of[:: max(1, len(of) // _ASKED)][:_ASKED] for of in of_each])
+    for which in (few, None):  # then all
+        with np.errstate(over="ignore", under="ignore"):
+            scores = schedule.kind.scores(rows, *schedule.model(), which)
+            winners = _columns.winners(_columns.class_scores(scores, n_classes, scheme))
+        if which is None:
+            scores, winners = scores[inside], winners[inside]
+        if (winners != winners[0]).any():
+            return None
+    return int(winners[0]), scores
 
 
 def _joined(words: Sequence[str]) -> str:
