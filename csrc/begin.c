@@ -273,24 +273,29 @@ static double newton_feature(const fit *f)
     return p->free_intercept ? 1 : p->intercept_scaling;
 }
 
-void pegasos_fit_set_newton(fit *f, double intercept)
+/* The numbers that Newton's method begins with, given the best model so far. */
+static pegasos_newton first_newton(const fit *f)
 {
-    const int64_t n = f->rows->n_rows, d = f->rows->n_features;
-    const loss_form loss = loss_of(f->problem->loss);
-    const double feature = newton_feature(f), width = first_width(loss);
-    const bool is_smoothed = loss_smoothing(loss, width) > 0;
-    for (int64_t i = 0; i < n; i++)
-        f->centre[i] = is_smoothed ? f->a[i] : 0;
-    memcpy(f->point, f->coef, (size_t)d * sizeof(double));
-    f->point[d] = feature > 0 ? intercept / feature : 0;
-    f->s->newton = (pegasos_newton){
-        .feature = feature,
+    return (pegasos_newton){
+        .feature = newton_feature(f),
         .narrowest = narrowest_width(f),
         .widest = widest_width(f),
-        .width = width,
+        .width = first_width(loss_of(f->problem->loss)),
         .dual_objective =
             isfinite(f->s->primal) ? f->s->primal * (1 - f->s->relative_gap) : -INFINITY,
     };
+}
+
+void pegasos_fit_set_newton(fit *f, double intercept)
+{
+    const pegasos_newton first = first_newton(f);
+    const int64_t n = f->rows->n_rows, d = f->rows->n_features;
+    const bool is_smoothed = loss_smoothing(loss_of(f->problem->loss), first.width) > 0;
+    for (int64_t i = 0; i < n; i++)
+        f->centre[i] = is_smoothed ? f->a[i] : 0;
+    memcpy(f->point, f->coef, (size_t)d * sizeof(double));
+    f->point[d] = first.feature > 0 ? intercept / first.feature : 0;
+    f->s->newton = first;
 }
 
 /* Takes the best multiple of the model: after an epoch, w can be worse than 0. */
@@ -427,14 +432,11 @@ void pegasos_fit_change_lam(fit *f)
     const int64_t n = f->rows->n_rows, d = f->rows->n_features;
     const double before = s->lam, lam = f->problem->lam;
     const double of_a = lam < before ? lam / before : 1, of_w = lam < before ? 1 : before / lam;
+    forget(s);
     for (int64_t i = 0; i < n; i++)
         f->a[i] *= of_a;
     if (s->solver == PEGASOS_NEWTON) {
-        s->newton.narrowest = narrowest_width(f);
-        s->newton.widest = widest_width(f);
-        s->newton.dual_objective = -INFINITY;
-        s->newton.n_idle = 0;
-        s->newton.width = first_width(loss_of(s->loss));
+        s->newton = first_newton(f);
         for (int64_t i = 0; i < n; i++)
             f->centre[i] *= of_a;
     } else {
@@ -449,7 +451,6 @@ void pegasos_fit_change_lam(fit *f)
         s->ascent = (pegasos_ascent){
             .n_steps = s->ascent.n_steps, .estimate = INFINITY, .estimate_since_check = INFINITY};
     }
-    forget(s);
     s->lam = lam;
     s->n_epochs = 0;
     memset(s->epochs, 0, sizeof s->epochs);
