@@ -25,8 +25,19 @@
  * its band.
  *
  * An iteration evaluates w (objective, dual value, whether A moves), solves Newton's equations for
- * a step, searches along it, and moves. It is a transaction: but for the best points so far, it
- * changes nothing before its end, and one that was stopped is begun again, with the same bits.
+ * a step, searches along it, and moves. Its rules:
+ *
+ *   - A moves once the smooth problem is solved as well as smoothing allows (`evaluate`). Then delta
+ *     falls, so that the next problem is closer to P.
+ *   - Before A has moved, delta grows while a small band cuts steps short (`move`). Its first value
+ *     and its bounds are in begin.c.
+ *   - The step is that of Newton's equations, by a matrix or by products (`solve_equations`), and
+ *     goes to where the smooth objective is least along it (`find_least`).
+ *   - The method ends where the gap is small, or where steps gain nothing but rounding (`move`,
+ *     `end_run`).
+ *
+ * It is a transaction: but for the best points so far, it changes nothing before its end, and one
+ * that was stopped is begun again, with the same bits.
  *
  * All that it needs of rows it finds in passes over them (blocks.h): see_some, balance_some,
  * multiply_some and so on work on some rows of a block, and add what is summed over rows to the
@@ -581,6 +592,37 @@ static bool multiply(const run *r, const iteration *s, const symmetric *m)
     return true;
 }
 
+/* Makes a matrix and Cholesky's factor of it: lam + A A^T where there are few rows, else D + A^T A.
+ * One that rounding has made singular is made again, in double precision, and then with a little
+ * more on its diagonal. Writes 0 to `trace`, or the trace if all of that did not help; false:
+ * stopped. */
+static bool factorise(const run *r, const iteration *s, bool are_few, symmetric *m, double *trace)
+{
+    const double last = diagonal(r, s, r->d);
+    double ridge = 0;
+    for (int n_ridges = 0;; m->bytes = 8) {
+        if (!(are_few ? multiply_few(r, m) : multiply(r, s, m)))
+            return false;
+        const double sum = symmetric_add_diagonal(m, r->lam + ridge, last + ridge);
+        const int status = symmetric_factorise(m, &r->f->watch);
+        *trace = status == SYMMETRIC_FACTORED ? 0 : sum;
+        if (status != SYMMETRIC_NOT_POSITIVE || n_ridges == RIDGES)
+            return status != SYMMETRIC_STOPPED;
+        if (m->bytes == 8)
+            ridge = n_ridges++ == 0 ? RIDGE * sum : 100 * ridge;
+    }
+}
+
+/* x becomes the solution of the equations of which it is the right side. */
+static void solve_factored(const run *r, const symmetric *m, double trace, double *x)
+{
+    if (trace == 0)
+        symmetric_solve(m, x, r->products);
+    else
+        for (int64_t k = 0; k < m->size; k++)
+            x[k] /= trace; /* downhill, at least; numbers have overflown */
+}
+
 /*
  * Newton's equations for the step p are (D + A^T A) p = r, with the rows sqrt(h_i''/m) (x_i,
  * feature) of the band as A, where h_i'' = c_i/delta of a piecewise quadratic loss, D the diagonal,
@@ -589,50 +631,36 @@ static bool multiply(const run *r, const iteration *s, const symmetric *m)
  *
  *     p = (r - A^T x)/lam,    (lam + A A^T) x = A r.
  *
- * A matrix that rounding has made singular is made again, in double precision, and then with a
- * little more on its diagonal.
+ * False: stopped.
  */
 static bool solve_by_matrix(const run *r, iteration *s)
 {
     const bool is_single = symmetric_may_be_single(r->f->blas, s->sums[TRACE], r->lam);
     const bool are_few = r->f->blas && 2 * s->n_band <= r->size && !r->is_free;
-    const double last = diagonal(r, s, r->d), intercept = r->feature * r->right[r->d];
     symmetric m = {.numbers = r->matrices,
                    .size = are_few ? s->n_band : r->size,
                    .stride = r->stride,
                    .bytes = is_single ? 4 : 8,
                    .blas = r->f->blas};
-    double trace, ridge = 0, *const x = are_few ? r->towards : r->direction;
-    int status = SYMMETRIC_NOT_POSITIVE;
-    for (int n_ridges = 0;; m.bytes = 8) {
-        if (!(are_few ? multiply_few(r, &m) : multiply(r, s, &m)))
-            return false;
-        trace = symmetric_add_diagonal(&m, r->lam + ridge, last + ridge);
-        status = symmetric_factorise(&m, &r->f->watch);
-        if (status == SYMMETRIC_STOPPED)
-            return false;
-        if (status == SYMMETRIC_FACTORED || n_ridges == RIDGES)
-            break;
-        if (m.bytes == 8)
-            ridge = n_ridges++ == 0 ? RIDGE * trace : 100 * ridge;
-    }
-    memcpy(r->direction, r->right, (size_t)r->size * sizeof(double));
-    if (are_few)
+    double trace, *const p = r->direction, *const x = r->towards;
+    if (!factorise(r, s, are_few, &m, &trace))
+        return false;
+    memcpy(p, r->right, (size_t)r->size * sizeof(double));
+    if (are_few) {
+        const double intercept = r->feature * r->right[r->d];
         pegasos_linear_scores(r->rows, 0, r->band, m.size, 1, r->right, 8, 0, &intercept, x);
-    for (int64_t k = 0; are_few && k < m.size; k++)
-        x[k] *= sqrt(r->bends[r->band[k]]);
-    if (status == SYMMETRIC_FACTORED)
-        symmetric_solve(&m, x, r->products);
-    else
         for (int64_t k = 0; k < m.size; k++)
-            x[k] /= trace; /* downhill, at least; numbers have overflown */
-    for (int64_t k = 0; are_few && k < m.size; k++) {
-        const double factor = -sqrt(r->bends[r->band[k]]) * x[k];
-        pegasos_linear_combine(r->rows, r->band[k], 1, &factor, r->direction);
-        r->direction[r->d] += r->feature * factor;
-    }
-    for (int64_t j = 0; are_few && j < r->size; j++)
-        r->direction[j] /= r->lam;
+            x[k] *= sqrt(r->bends[r->band[k]]);
+        solve_factored(r, &m, trace, x);
+        for (int64_t k = 0; k < m.size; k++) {
+            const double factor = -sqrt(r->bends[r->band[k]]) * x[k];
+            pegasos_linear_combine(r->rows, r->band[k], 1, &factor, p);
+            p[r->d] += r->feature * factor;
+        }
+        for (int64_t j = 0; j < r->size; j++)
+            p[j] /= r->lam;
+    } else
+        solve_factored(r, &m, trace, p);
     return !is_to_stop(&r->f->watch, (double)(m.size * r->size));
 }
 
@@ -877,7 +905,8 @@ static bool search(const run *r, iteration *s)
 static void move(const run *r, const iteration *s)
 {
     pegasos_newton *const p = &r->f->s->newton;
-    const bool is_cut_short = s->t < SHORT && s->n_band < r->size && s->width < p->widest;
+    const bool is_cut_short =
+        !s->is_solved && s->t < SHORT && s->n_band < r->size && s->width < p->widest;
     for (int64_t j = 0; j < r->size; j++)
         r->f->point[j] += s->t * r->direction[j];
     for (int64_t i = 0; i < r->n; i++)
@@ -889,7 +918,7 @@ static void move(const run *r, const iteration *s)
         s->is_solved || is_cut_short || fabs(s->slope) > DBL_EPSILON * fabs(s->primal);
     p->n_idle = gains ? 0 : p->n_idle < MOST_IDLE ? p->n_idle + 1 : MOST_IDLE;
     p->widest = s->is_solved ? 0 : p->widest;
-    p->width = is_cut_short && !s->is_solved ? fmin(WIDER * s->width, p->widest) : s->width;
+    p->width = is_cut_short ? fmin(WIDER * s->width, p->widest) : s->width;
 }
 
 /* ---- The beginning --------------------------------------------------------------------------- */
