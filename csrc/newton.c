@@ -76,6 +76,8 @@ static const double ACCURACY = 0.01;
  * its start. */
 enum { SEARCHES = 30 };
 static const double FLAT = 0.01;
+/* Below this tol, rounding may hide the gap from running sums. */
+static const double FINE = 1e-6;
 
 /* What a pass adds up over the rows. The sums of a block are these numbers, and after them a vector
  * of the features and the constant one. */
@@ -954,40 +956,38 @@ bool pegasos_newton_scale(fit *f, double *primal)
 
 /* ---- The run --------------------------------------------------------------------------------- */
 
-/* Finds the scores of the best model, and with them the best intercept where that is not penalised;
- * false: stopped. They are written to `ratios`. */
+/* Finds P of the best model from scores computed afresh, which are written to `ratios`, and the best
+ * intercept where that is not penalised; false: stopped. */
 static bool see_best(const run *r)
 {
     state *const best = r->f->s;
-    double primal = 0, *const scores = r->ratios;
-    double *const room = r->u; /* the four arrays from u to weights */
+    double *const scores = r->ratios, *const room = r->u; /* the four arrays from u to weights */
     if (!fit_score(r->f, r->f->coef, r->is_free ? 0 : best->intercept, scores))
         return false;
-    if (!r->is_free)
-        return true;
-    best->intercept = pegasos_best_intercept(r->targets, scores, room);
-    for (int64_t i = 0; i < r->n; i++)
-        scores[i] += best->intercept;
-    const double loss = pegasos_loss_sum(r->targets, 0, r->n, scores, 1, 0);
-    for (int64_t j = 0; j < r->d; j++)
-        primal += r->lam * r->f->coef[j] * r->f->coef[j] / 2;
-    best->primal = primal + loss / r->mass + r->targets->loss.nu * best->intercept;
+    if (r->is_free) {
+        best->intercept = pegasos_best_intercept(r->targets, scores, room);
+        for (int64_t i = 0; i < r->n; i++)
+            scores[i] += best->intercept;
+    }
+    best->primal = fit_objective(r->f, r->f->coef, best->intercept, scores);
     best->relative_gap = relative_gap_of(best->primal, best->newton.dual_objective);
     return true;
 }
 
 /* Scores that are changed step by step keep what the longest steps rounded off. So where a run ends
  * of itself, but the gap is not small by scores computed afresh, another one goes on from the best
- * model with these; false: stopped. */
+ * model with these. A gap that is not fine is not looked at again unless the intercept is to be
+ * found. False: stopped. */
 static bool end_run(const run *r)
 {
     fit *const f = r->f;
-    const bool was_idle = is_idle(f), has_ended = was_idle || is_close(f);
-    if (f->s->pending == PEGASOS_PROVED || !(r->is_free || was_idle))
+    const bool was_close = is_close(f), was_idle = is_idle(f);
+    const bool is_to_see = r->is_free || was_idle || (was_close && f->options->tol < FINE);
+    if (f->s->pending == PEGASOS_PROVED || !is_to_see)
         return true;
     if (!see_best(r))
         return false;
-    if (!has_ended || is_close(f))
+    if (is_close(f) || !(was_close || was_idle))
         return true;
     memcpy(f->point, f->coef, (size_t)r->d * sizeof(double));
     f->point[r->d] = r->feature > 0 ? f->s->intercept / r->feature : 0;

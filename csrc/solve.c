@@ -16,7 +16,7 @@
  *
  * A tol may be below what rounding leaves of the gap. Newton's method then ends before its budget
  * (`is_idle`), and is run once more. If that does not halve the gap either, dual ascent must do so
- * in a budget as at first. Where it does not, or only Newton's method is wanted, the fit ends
+ * in a small budget. Where it does not, or only Newton's method is wanted, the fit ends
  * (`is_at_rounding`).
  *
  *     begin -> [epoch of Pegasos] -> solver --(gap)--> end
@@ -32,8 +32,8 @@
 
 /* PEGASOS_AUTO's first budget of a solver, in passes over the rows. Epochs of Newton's method
  * are passes. A visit of a row by dual ascent takes as long as PASSES_OF_VISITS of a pass for
- * that row. */
-enum { BUDGET = 128, PASSES_OF_VISITS = 2 };
+ * that row. Where Newton's method was idle, dual ascent has BUDGET_AT_ROUNDING passes. */
+enum { BUDGET = 128, BUDGET_AT_ROUNDING = 32, PASSES_OF_VISITS = 2 };
 /* Dual ascent may give up after PATIENCE epochs, if it gets nowhere and Newton's method is likely
  * to take at most MOST_COSTLIER times as long; or MOST_COSTLIER_OF_CORNERS times where the loss has
  * a corner, as Newton's method then makes 50 to 150 iterations in place of ten. */
@@ -222,8 +222,8 @@ static bool is_at_rounding(const fit *f)
 }
 
 /* At the end of a budget: the solver at work goes on if the gap has halved, or else the other one
- * does, with twice the budget; false: stopped. After Newton's method was idle, dual ascent has a
- * budget as at first, in which it must halve the gap: if so, Newton's method may be tried again. */
+ * does, with twice the budget; false: stopped. After Newton's method was idle, dual ascent must
+ * halve the gap in its budget: if so, Newton's method may be tried again. */
 static bool change_if_slow(fit *f)
 {
     state *s = f->s;
@@ -233,7 +233,7 @@ static bool change_if_slow(fit *f)
     if (!goes_on) {
         if (!change_to(f, is_ascent ? PEGASOS_NEWTON : PEGASOS_ASCENT))
             return false;
-        s->budget = was_idle ? BUDGET : 2 * s->budget;
+        s->budget = was_idle ? BUDGET_AT_ROUNDING : 2 * s->budget;
     } else
         s->newton.n_idle = 0;
     s->gap_before = goes_on || was_idle ? s->relative_gap : INFINITY;
