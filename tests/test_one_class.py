@@ -11,9 +11,11 @@ from interruption import asked_often, interrupted
 from rows import DTYPES, LAYOUTS, convert
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import SGDOneClassSVM
 from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import OneClassSVM
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -161,6 +163,15 @@ def test_nu_bounds_outliers_and_support_vectors(data, kind):
         assert c[one.predict(X) == -1].sum() <= nu * c.sum()
         if kind is KernelPegasosOneClass:
             assert c[one.support_].sum() >= nu * c.sum() * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_nu_bounds_outliers_whatever_the_rounding_of_kernel_values(dtype):
+    X = StandardScaler().fit_transform(load_breast_cancer().data).astype(dtype)
+    for nu in (0.03, 0.1, 0.3, 0.5):
+        for gamma in (0.005, 0.02, 0.1):
+            one = KernelPegasosOneClass(nu=nu, gamma=gamma, random_state=0).fit(X)
+            assert (one.predict(X) == -1).sum() <= nu * len(X)
 
 
 @BOTH

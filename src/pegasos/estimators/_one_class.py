@@ -77,7 +77,7 @@ class OneClass(CommonMixin, OutlierMixin, PegasosEstimator):
         Returns
         -------
         ndarray of shape (n_samples,)
-            <w, x>; but `offset_` where that is nearer than 1e-9 of it. So rounding does not tell
+            <w, x>; but `offset_` where that is nearer than 1e-6 of it. So rounding does not tell
             on which side support vectors are.
         """
         return self.decision_function(X) + self.offset_

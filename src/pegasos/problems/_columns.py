@@ -23,8 +23,8 @@ SCHEMES = ("ovr", "ovo", "crammer_singer", "multilabel", "one_class")
 #: What rows of "one_class" are told to be.
 SIDES = np.array([-1, 1])
 #: Scores so near to 0, as a part of the offset, are 0. So rounding does not tell on which side
-#: support vectors are.
-NEAR = 1e-9
+#: support vectors are, also of kernel values in single precision, which most fits have.
+NEAR = 1e-6
 
 
 def plain(labels: np.ndarray) -> np.ndarray:
