@@ -108,10 +108,34 @@ def test_scores_that_rank_rows_are_not_of_no_use():
 
 
 @pytest.mark.filterwarnings("default")
-def test_no_loss_is_advised_that_the_kernel_refuses():
-    X, y = make_moons(300, noise=0.2, random_state=0)
-    with pytest.warns(UserWarning, match=r"What may help: a lam below \S+ \(a larger C\)$"):
-        KernelPegasosClassifier(kernel="sigmoid", random_state=0).fit(X, y)
+@pytest.mark.parametrize(
+    "parameters", [{"kernel": "sigmoid"}, {"kernel": "poly", "coef0": -1.0, "C": 100}]
+)
+def test_no_loss_is_advised_that_the_kernel_refuses(parameters):
+    """A larger C was advised, which does not help either."""
+    X, y = make_moons(1500, noise=0.2, random_state=0)
+    advice = r"What may help: a positive semi-definite kernel such as kernel='rbf'$"
+    with pytest.warns(UserWarning, match=advice):
+        KernelPegasosClassifier(random_state=0, **parameters).fit(X, y)
+    clf = KernelPegasosClassifier(random_state=0, **parameters | {"kernel": "rbf"})
+    assert clf.fit(X, y).score(X, y) > 0.9
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_fit_that_stopped_far_from_the_optimum_is_not_told_to_take_a_smaller_lam(rng):
+    """Two warnings advised a larger and a smaller one."""
+    X = rng.normal(size=(2500, 4))
+    y = X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=2500) > 0
+    machine = KernelPegasosClassifier(
+        kernel="poly", loss="squared_hinge", lam=1e-6, solver="sdca", max_iter=20, random_state=0
+    )
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        machine.fit(X, y)
+    words = [str(warning.message) for warning in told]
+    assert len(words) == 2
+    assert "a larger one (a smaller C) is learned faster" in words[0]
+    assert words[1].endswith("What may help: a fit that ends nearer to the optimum")
 
 
 @pytest.mark.filterwarnings("default")

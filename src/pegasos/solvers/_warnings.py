@@ -181,7 +181,7 @@ def of_one_class(
     if differs and is_for_scores:
         return
     helps, size, lam = [], _size(rows), schedule.settings.lam
-    may_be_smooth = isinstance(rows, _core.Rows) or rows.is_positive
+    is_known = isinstance(rows, _core.Rows) or rows.is_positive
     is_far = certificate is not None and not (certificate.relative_gap <= _FAR).all()
     is_large = is_far and _is_large(rows, size)
     if size < _SMALL or is_large:
@@ -194,8 +194,12 @@ def of_one_class(
         if len(classes) > 2 and multi_class == "ovr":
             helps.append(parameter("multi_class", "ovo"))
         is_joint = multi_class == "crammer_singer"
-        if may_be_smooth and not (schedule.settings.loss.curvature or is_joint):
+        if is_known and not (schedule.settings.loss.curvature or is_joint):
             helps.append(parameter("loss", "squared_hinge"))
+    if not is_known:
+        helps.append(f"a positive semi-definite kernel such as {parameter('kernel', 'rbf')}")
+    elif is_far and not helps and not is_weak:
+        helps.append("a fit that ends nearer to the optimum")
     # Hinge losses whose best w is 0 mostly have w = 0 with a larger C as well.
     if is_weak or not helps or (differs and lam * of_classes.sum() > size * size):
         helps.append(_less_regularised(min(lam, size * size) if is_weak else lam))
