@@ -236,7 +236,7 @@ def conclusions(by_steps, by_width, by_kernel, by_input):
                 "in floating point: most held-out rows have no neighbour at all, and the first class wins."
             ),
             (
-                f"- A wide g (25): {wide:.1f} % on average over λ. The published 100 % are rows whose largest "
+                f"- A wide g (25): {wide:.0f} % on average over λ. The published 100 % are rows whose largest "
                 "score is negative; the class of the largest score does better than that."
             ),
             (
