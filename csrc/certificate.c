@@ -255,23 +255,33 @@ double pegasos_best_constant(const pegasos_targets *t, double mass, double penal
 
 pegasos_share pegasos_share_of(const pegasos_targets *t, const double *a)
 {
-    double mass = 0, at_zero = 0, inside = 0, room = 0, full = 0;
+    double mass = 0, inside = 0, room = 0, full = 0;
     for (int64_t i = 0; i < t->n; i++) {
         const double c = weight_at(t, i);
         mass += c;
-        at_zero += a[i] <= 0 ? c : 0;
         full += a[i] >= c ? c : 0;
         inside += a[i] < c ? a[i] : 0;
         room += 0 < a[i] && a[i] < c ? c - a[i] : 0;
     }
-    const double lack = t->loss.nu * mass - full - inside;
+    const double wanted = t->loss.nu * mass;
+    double lack = wanted - full - inside;
+    if (full + inside <= 0)
+        return (pegasos_share){t->n, t->loss.nu, 0, 1, 0, 1};
     if (lack < 0 && inside + lack >= 0)
-        return (pegasos_share){0, inside > 0 ? (inside + lack) / inside : 0, 0, 1};
+        return (pegasos_share){0, 0, 0, inside > 0 ? (inside + lack) / inside : 0, 0, 1};
     if (lack < 0)
-        return (pegasos_share){0, 0, 0, full > 0 ? t->loss.nu * mass / full : 0};
+        return (pegasos_share){0, 0, 0, 0, 0, full > 0 ? wanted / full : 0};
     if (lack <= room)
-        return (pegasos_share){0, 1, room > 0 ? lack / room : 0, 1};
-    return (pegasos_share){at_zero > 0 ? fmin((lack - room) / at_zero, 1) : 0, 1, 1, 1};
+        return (pegasos_share){0, 0, 0, 1, room > 0 ? lack / room : 0, 1};
+    lack -= room;
+    int64_t from = 0;
+    for (; from < t->n; from++) {
+        const double c = a[from] <= 0 ? weight_at(t, from) : 0;
+        if (c > 0 && c >= lack)
+            return (pegasos_share){from, 1, lack / c, 1, 1, 1};
+        lack -= c;
+    }
+    return (pegasos_share){from, 1, 0, 1, 1, 1};
 }
 
 void pegasos_make_feasible(const pegasos_targets *t, int64_t balance, const double *a,
@@ -290,7 +300,7 @@ void pegasos_make_feasible(const pegasos_targets *t, int64_t balance, const doub
     if (t->loss.nu != 0) { /* one class */
         const pegasos_share share = pegasos_share_of(t, feasible);
         for (int64_t i = 0; i < t->n; i++)
-            feasible[i] = shared(share, feasible[i], weight_at(t, i));
+            feasible[i] = shared(share, i, feasible[i], weight_at(t, i));
         return;
     }
     if (positive == negative)

@@ -274,11 +274,13 @@ double pegasos_best_constant(const pegasos_targets *targets, double mass, double
                              double *least);
 
 /* One class: what makes sum_i a_i = nu m of dual variables within their bounds. Those between their
- * bounds become inside a_i + lift (c_i - a_i), those at 0 are raised to zero c_i, those at c_i
- * become full c_i: the latter two move only where the others do not suffice, so that few rows have
- * a_i > 0. */
+ * bounds become inside a_i + lift (c_i - a_i), those at 0 become zero c_i before row `from`,
+ * part c_i there and 0 after it, those at c_i become full c_i. The latter two move only where the
+ * others do not suffice, and no more of those at 0 than it takes, so that few rows have a_i > 0.
+ * Where all are 0, all become nu c_i. */
 typedef struct pegasos_share {
-    double zero, inside, lift, full;
+    int64_t from;
+    double zero, part, inside, lift, full;
 } pegasos_share;
 pegasos_share pegasos_share_of(const pegasos_targets *targets, const double *a);
 

@@ -298,11 +298,11 @@ static INLINE double loss_clip(loss_form l, double a, double c)
     return clamp(a, loss_least(l, c), loss_most(l, c));
 }
 
-/* One class: the dual variable that pegasos_share makes of a. */
-static INLINE double shared(pegasos_share share, double a, double c)
+/* One class: the dual variable that pegasos_share makes of a_i = a. */
+static INLINE double shared(pegasos_share share, int64_t i, double a, double c)
 {
     if (a <= 0)
-        return share.zero * c;
+        return i > share.from ? 0 : (i < share.from ? share.zero : share.part) * c;
     if (a >= c)
         return share.full * c;
     return clamp(share.inside * a + share.lift * (c - a), 0, c);

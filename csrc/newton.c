@@ -393,7 +393,7 @@ static bool see(const run *r, iteration *s)
 static double feasible_at(const run *r, const iteration *s, int64_t i)
 {
     if (r->targets->loss.nu != 0)
-        return shared(s->share, r->a[i], weight_at(r->targets, i));
+        return shared(s->share, i, r->a[i], weight_at(r->targets, i));
     return r->a[i] * s->factors[r->targets->labels[i] * r->a[i] > 0];
 }
 

@@ -11,7 +11,7 @@ from interruption import asked_often, interrupted
 from rows import DTYPES, LAYOUTS, convert
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer
+from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import SGDOneClassSVM
 from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
@@ -163,6 +163,14 @@ def test_nu_bounds_outliers_and_support_vectors(data, kind):
         assert c[one.predict(X) == -1].sum() <= nu * c.sum()
         if kind is KernelPegasosOneClass:
             assert c[one.support_].sum() >= nu * c.sum() * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(("nu", "gamma"), [(0.05, 0.01), (0.2, 0.01), (0.3, "scale"), (0.5, 0.1)])
+def test_few_rows_are_support_vectors_where_the_sum_of_dual_variables_is_mended(nu, gamma):
+    X = load_digits().data / 16
+    one = KernelPegasosOneClass(nu=nu, gamma=gamma, random_state=0).fit(X)
+    assert nu * len(X) <= len(one.support_) <= 1.2 * nu * len(X) + 5
+    assert one.dual_coef_.sum() == pytest.approx(1)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
