@@ -8,13 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rows import convert
-from sklearn.datasets import make_classification, make_moons
+from sklearn.datasets import load_diabetes, make_classification, make_moons
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 
 import pegasos
-from pegasos import KernelPegasosClassifier, PegasosClassifier, PegasosClassifierCV
+from pegasos import (
+    KernelPegasosClassifier,
+    KernelPegasosRegressor,
+    PegasosClassifier,
+    PegasosClassifierCV,
+)
 
 
 def rare(rng, n=1000, d=5):
@@ -136,6 +141,17 @@ def test_a_fit_that_stopped_far_from_the_optimum_is_not_told_to_take_a_smaller_l
     assert len(words) == 2
     assert "a larger one (a smaller C) is learned faster" in words[0]
     assert words[1].endswith("What may help: a fit that ends nearer to the optimum")
+    X, y = load_diabetes(return_X_y=True)
+    machine = KernelPegasosRegressor(
+        kernel="poly", solver="pegasos", lam=1e-9, max_iter=1, random_state=0
+    )
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        machine.fit(100 * X, y)
+    words = str(told[-1].message)
+    assert words.startswith("a constant predicts")
+    assert "nearer to the optimum" in words
+    assert "a lam below" not in words
 
 
 @pytest.mark.filterwarnings("default")

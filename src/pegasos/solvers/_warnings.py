@@ -19,6 +19,7 @@ _ASKED = 16
 _SMALL = 0.1
 # Fits whose relative gap is above this did not come near the optimum.
 _FAR = 0.1
+_NEARER = "a fit that ends nearer to the optimum"
 # Classes have unequal weight if one has so many times that of another.
 _UNEQUAL = 2
 
@@ -199,7 +200,7 @@ def of_one_class(
     if not is_known:
         helps.append(f"a positive semi-definite kernel such as {parameter('kernel', 'rbf')}")
     elif is_far and not helps and not is_weak:
-        helps.append("a fit that ends nearer to the optimum")
+        helps.append(_NEARER)
     # Hinge losses whose best w is 0 mostly have w = 0 with a larger C as well.
     if is_weak or not helps or (differs and lam * of_classes.sum() > size * size):
         helps.append(_less_regularised(min(lam, size * size) if is_weak else lam))
@@ -233,7 +234,8 @@ def of_constant(
     k = int(np.argmax(excess))
     if not excess[k] > 0:
         return
-    helps = [_less_regularised(settings.lam)]
+    is_far = certificate.relative_gap[k] > _FAR
+    helps = [_NEARER if is_far else _less_regularised(settings.lam)]
     if not settings.fit_intercept:
         helps.insert(0, parameter("fit_intercept", True))
     elif settings.penalize_intercept:
