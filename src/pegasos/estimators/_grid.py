@@ -186,11 +186,11 @@ def standard_errors(scores: np.ndarray) -> np.ndarray:
 class Training:
     """Problems of folds that are trained together, at every λ; `grid` scores them.
 
-    `run` takes one of these ways, of which `cv_effort` says which:
+    `cv_effort` says which way `run` takes:
 
-    - a gap: `_follow`, from the largest λ to the smallest, each beginning where the last ended;
-    - epochs, or steps: `_sweep` of dual ascent in bundles, or `_descend` of Pegasos;
-    - "auto": `_train_as_needed`, which follows to a small gap or makes a few epochs.
+    - a gap: `_follow` goes from the largest λ to the smallest, on from one to the next;
+    - epochs, or steps: `_sweep` makes those of dual ascent, in bundles, and `_descend` of Pegasos;
+    - "auto": `_train_as_needed` follows to a gap of 0.05 or less, or makes a few epochs.
 
     Joint problems of all classes are fits of their own (`_join`). Of several classes in few
     features, `early` scores machines that make few epochs, too.
@@ -451,9 +451,9 @@ class Training:
     ) -> None:  # fmt: skip
         """From the largest λ to the smallest, to a gap or for `most` epochs.
 
-        Each begins where the last ended; without a gap, at 0. Those that were dropped are left out.
-        `best_go_on`: those whose mean score is at most half a standard error below the best one so
-        far go on to the gap of fits.
+        Each goes on from the last one (`Schedule.at_lam`); without a gap, it begins at 0. Those
+        that were dropped are left out. `best_go_on`: those whose mean score is at most half a
+        standard error below the best one so far go on to the gap of fits.
         """
         machines, folds, schedule = self.machines, self.folds, None
         members = np.arange(self.n_folds * self.n_problems)

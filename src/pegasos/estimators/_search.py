@@ -2,12 +2,12 @@
 
 The way of `fit`:
 
-    _task      checks parameters, X and y; makes folds, the values to try and the scoring
-    _train     for each γ and ε: one kernel matrix or matrix of rows, and the settings of each λ
-    `_grid`    for folds whose rows have equal weights: `Training` trains machines of all λ, as far
-               as `cv_effort` says, and gives `Grid` the scores of test rows
-    _results   means and ranks of points, and the best one
-    fit        of the best estimator, on all rows
+    _task      checks X and y; makes folds, the values to try and the scoring
+    _train     goes over γ, each with a kernel matrix of its own, ε, and folds that share weights
+    `_grid`    `Training` trains the machines of all λ there, as far as `cv_effort` says, and gives
+               `Grid` the scores of test rows
+    _results   has means and ranks of points, and the best one
+    fit        of the best estimator trains on all rows
 
 Rows on disk go by `_block_search` in place of `_train`.
 """
