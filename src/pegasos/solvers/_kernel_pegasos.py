@@ -106,12 +106,7 @@ class KernelPegasos(Pegasos):
                 return None
         return draws
 
-    def run_among(
-        self,
-        draws: np.ndarray,
-        make_cache: Callable[[np.ndarray], Any],
-        on_progress: Callable[[], None] | None = None,
-    ) -> None:
+    def run_among(self, draws: np.ndarray, make_cache: Callable[[np.ndarray], Any]) -> None:
         """Carry out a first plan over the rows that `draws` names, as if there were no others.
 
         A decision needs the score of the row that was drawn, and only rows that will be drawn need
@@ -122,7 +117,7 @@ class KernelPegasos(Pegasos):
         few = KernelPegasos(self.settings, len(self.problems), len(rows), np.float64, self.seed)
         few.set_problem(self.problem.some(slice(None), rows), normalize=False)
         few.problems[...] = self.problems
-        few.run(make_cache(rows), order=order.astype(np.int64), on_progress=on_progress)
+        few.run(make_cache(rows), order=order.astype(np.int64))
         self.problems[...] = few.problems
         self.weights[:, rows] = few.weights
         if self.counts is not None:

@@ -184,22 +184,17 @@ class Pegasos:
         values: np.ndarray | None = None,
         *,
         count: bool = True,
-        normalize: bool = True,
     ) -> None:
-        """Say what the problems are, before `plan` and `run`.
-
-        `values` are the z_i of losses that take targets. `normalize`: whether weights count
-        relative to their mean, as in the objective, or as they are. See `set_problem`.
-        """
-        row_weights = scaled(row_weights) if normalize else row_weights
-        self.set_problem(Problem(labels, row_weights, self.settings, values), count, normalize)
+        """As `set_problem`, given what a `Problem` has; `row_weights` are scaled."""
+        self.set_problem(Problem(labels, scaled(row_weights), self.settings, values), count)
 
     def set_problem(self, problem: Problem, count: bool = True, normalize: bool = True) -> None:
-        """Say what the problems are, as `set_rows`, which weights went through.
+        """Say what the problems are, before `plan` and `run`.
 
         With as many rows as before, their stream of draws and alpha counts go on; otherwise both
         begin anew, and so does a step that was interrupted half-way. `count`: whether to keep alpha
-        counts.
+        counts. `normalize`: whether weights count relative to their mean, as in the objective, or
+        as they are.
         """
         row_weights, settings = problem.row_weights, problem.settings
         if problem.n_rows != self.n_rows:
