@@ -812,8 +812,10 @@ class Rounds(Passes):
         return state
 
     def _restore(self, arrays: dict[str, np.ndarray]) -> None:
-        known = {k: v for k, v in self.state().items() if k not in Passes.state(self)}
-        for name, own in known.items():
+        others = super().state()
+        for name, own in self.state().items():
+            if name in others:
+                continue
             if name.endswith(("moves", "pairs")):  # of any number
                 found = np.atleast_1d(arrays.get(name, ()))
                 own = np.broadcast_to(0.0, (len(found), *own.shape[1:]))
