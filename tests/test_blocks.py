@@ -364,6 +364,12 @@ def test_bad_sources_are_told_in_a_sentence(tmp_path, rng):
     table = tmp_path / "bad.csv"
     table.write_text("1,2,a\n" * 3000 + "1,b\n")
     fails(str(table), r"bad.csv, line 3001: 2 columns")
+    table.write_text("1,2,0\n" * 3000 + "1,2, a\n")
+    fails(str(table), r"bad.csv, line 3001: y has the label 'a', but had only numbers before$")
+    other = tmp_path / "other.csv"
+    table.write_text("a,b,y\n1,2,0\n")
+    other.write_text("a,b,y\n\n1,2,c\n")
+    fails([table, other], r"other.csv, line 3: y has the label 'c', but had only numbers before$")
 
 
 @pytest.mark.parametrize("kind", ["npz", "scipy"])

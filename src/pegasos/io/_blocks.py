@@ -790,7 +790,9 @@ class _Conversion:
                 self.names = {}
             if self.names is None and not is_number:
                 other = _readers.first_word(np.unique(text).tolist())
-                raise ValueError(f"y has the label {other!r}, but had only numbers before")
+                assert other is not None
+                where = self.source.place_of_label(other)
+                raise ValueError(f"{where}y has the label {other!r}, but had only numbers before")
             if self.names is not None:
                 for name in np.unique(text).tolist():
                     self.names.setdefault(name, len(self.names))

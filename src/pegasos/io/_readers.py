@@ -667,6 +667,18 @@ class _Csv(_Text):
             what = f"targets must be numbers, but {columns.told(columns.label)} is {field!r}"
             raise ValueError(what, _written_plainly(field) or "perhaps another --label")
 
+    def line_of(self, label: str) -> int | None:
+        """The number of the first line with this label."""
+        column = self.columns.label
+        assert column is not None
+        with _opened(self.path) as packed, self.opened(packed) as file:
+            for number, line in enumerate(file, start=1):
+                fields = _fields(line, self.delimiter)
+                is_row = number > self.skip and len(fields) == self.columns.n
+                if is_row and fields[column].strip() == label:
+                    return number
+        return None
+
     def parse(self, lines: list[str]) -> tuple[np.ndarray, np.ndarray | None]:
         columns, labels = self.columns, dict[str, int]()
         if not any(line.strip("\n") for line in lines):
