@@ -592,6 +592,15 @@ def test_a_label_that_looks_missing_is_a_class_and_is_told(tmp_path, label, othe
 
 
 @pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("memory", [(), ("--memory", "1MB")])
+def test_one_class_says_nothing_of_a_label_that_looks_missing(tmp_path, memory, capsys):
+    (tmp_path / "a.csv").write_text("a,y\n1,nan\n3,nan\n2,nan\n")
+    train = ["train", str(tmp_path / "a.csv"), "-q", "-o", str(tmp_path / "m.npz"), *memory]
+    assert cli.main([*train, "--task", "one-class"]) == 0
+    assert "nan" not in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("default")
 def test_signs_are_classes_that_do_not_look_missing(tmp_path, capsys):
     (tmp_path / "a.csv").write_text("a,y\n1,+\n3,-\n2,+\n")
     train = ["train", str(tmp_path / "a.csv"), "-q", "-o", str(tmp_path / "m.npz")]

@@ -530,8 +530,7 @@ def _training_rows(args: argparse.Namespace, search: Any, say: Callable[..., Non
         blocks = BlocksToTrain(
             args.data, cache=cache, memory=args.memory, dtype=dtype,
             random_state=args.random_state, **layout, **counted,
-            n_problems=functools.partial(_n_problems, args, search),
-            targets=args.task == "regression",
+            n_problems=functools.partial(_n_problems, args, search), task=args.task,
         )  # fmt: skip
         return _readers.Rows(blocks, None, blocks.zero_based, blocks.feature_names)
     rows = _readers.read(

@@ -173,8 +173,8 @@ class Blocks:
 
     #: How many problems a fit that follows has at a time at least, given a number of classes.
     _n_problems: Callable[[int], int] | None = None
-    #: Whether labels are targets, which text must have as numbers.
-    _has_targets = False
+    #: What that fit is for, as the command line has it, where that is known.
+    _task: str | None = None
 
     def __init__(
         self,
@@ -213,7 +213,7 @@ class Blocks:
             "n_features": _validate.integer("n_features", n_features, besides=(None,)),
             "random_state": _validate.integer("random_state", random_state, at_least=0),
         }
-        kind = _sources.Source(source, layout, self._has_targets)
+        kind = _sources.Source(source, layout, self._task == "regression")
         self.feature_names = kind.feature_names
         self._path = os.path.join(self.cache, "rows")
         made_from = {"source": kind.found, "options": options}
@@ -411,7 +411,7 @@ class BlocksToTrain(Blocks):
     """Blocks for one purpose: a fit, for which they refuse too little memory as soon as they can.
 
     `n_problems` says how many problems the fit has at a time at least, given a number of classes;
-    `targets`, whether it is of regression.
+    `task` is that of the command line.
     """
 
     def __init__(
@@ -419,10 +419,10 @@ class BlocksToTrain(Blocks):
         source: Any,
         *,
         n_problems: Callable[[int], int],
-        targets: bool = False,
+        task: str,
         **options: Any,
     ) -> None:
-        self._n_problems, self._has_targets = n_problems, targets
+        self._n_problems, self._task = n_problems, task
         super().__init__(source, **options)
 
 
@@ -634,7 +634,8 @@ class _Conversion:
                 raise ValueError(f"{self.source.name} has no rows{hint * is_function}")
             if self.source.has_changed():
                 raise ValueError("source has changed while it was read: make the cache again")
-            if self.source.kind == "csv" and self.names is not None:
+            is_label_read = self.source.kind == "csv" and self.blocks._task != "one-class"
+            if is_label_read and self.names is not None:
                 said = _readers.missing_label(self.source.name, self.names)
                 _told.warn(said) if said else None
             self._settle_features()
