@@ -101,7 +101,8 @@ static INLINE double margin_of(const pegasos_dual *p, const loss_form loss)
  */
 static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, pegasos_dual *p,
                              const pegasos_targets *targets, const double *norms, int64_t *active,
-                             double *a, double *w, int64_t count, const loss_form loss)
+                             double *a, double *w, double *last_u, int64_t count,
+                             const loss_form loss)
 {
     const int8_t *const labels = targets->labels;
     const double *const weights = targets->weights, *const values = targets->values;
@@ -128,6 +129,8 @@ static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, p
         if (p->pegasos_mass > 0)
             longer = growth(p, p->weight_seen += c);
         const double u = value_at(targets, i) - y * (longer * inner + p->intercept);
+        if (last_u)
+            last_u[i] = u;
         /* The log loss has all rows between their bounds. */
         if (loss_is_quadratic(loss) && is_stuck(loss, a[i], c, u, 0)) {
             if (is_stuck(loss, a[i], c, u, margin_of(p, loss)))
@@ -155,14 +158,15 @@ static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, p
 }
 
 #define DEFINE_ASCENTS(TYPE)                                                                       \
-    CLONES_WIDE static void ascend_##TYPE(                                                         \
-        const pegasos_rows *rows, pegasos_dual *p, const pegasos_targets *targets,                 \
-        const double *norms, int64_t *active, double *a, double *w, int64_t count, int64_t *done)  \
+    CLONES_WIDE static void ascend_##TYPE(const pegasos_rows *rows, pegasos_dual *p,               \
+                                          const pegasos_targets *targets, const double *norms,     \
+                                          int64_t *active, double *a, double *w, double *last_u,   \
+                                          int64_t count, int64_t *done)                            \
     {                                                                                              \
         const loss_form loss = loss_of(targets->loss);                                             \
         pegasos_dual copy = *p; /* which need not go to memory at every change */                  \
         WITH_LOSS(loss, *done = ascend(&functions_##TYPE, rows, &copy, targets, norms, active, a,  \
-                                       w, count, LOSS));                                           \
+                                       w, last_u, count, LOSS));                                   \
         *p = copy;                                                                                 \
     }
 FOR_EVERY_WIDE_TYPE(DEFINE_ASCENTS)
@@ -184,15 +188,23 @@ void pegasos_dual_start(pegasos_dual *p, int64_t n_active)
     pegasos_dual_begin_epoch(p);
 }
 
-int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem,
-                         const pegasos_targets *targets, const double *norms, int64_t *active,
-                         double *a, double *w, int64_t count)
+/* `pegasos_dual_run`; the u of each visit goes to the row's place in `last_u`, if there is one. */
+static int64_t visit(const pegasos_rows *rows, pegasos_dual *problem,
+                     const pegasos_targets *targets, const double *norms, int64_t *active,
+                     double *a, double *w, double *last_u, int64_t count)
 {
     int64_t done = 0;
     assert(are_plausible(rows) && 0 <= problem->position && problem->position <= problem->n_active);
     assert(are_in_range(active, problem->n_active, 0, rows->n_rows));
-    DISPATCH_WIDE(ascend, rows, problem, targets, norms, active, a, w, count, &done);
+    DISPATCH_WIDE(ascend, rows, problem, targets, norms, active, a, w, last_u, count, &done);
     return done;
+}
+
+int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem,
+                         const pegasos_targets *targets, const double *norms, int64_t *active,
+                         double *a, double *w, int64_t count)
+{
+    return visit(rows, problem, targets, norms, active, a, w, NULL, count);
 }
 
 /* ---- Epochs, gap checks, and when to stop ---------------------------------------------------- */
@@ -573,7 +585,7 @@ int pegasos_ascent_run(fit *f, int64_t last_visit, int64_t last_epoch)
  */
 int pegasos_load_run(const pegasos_rows *rows, pegasos_dual *problem,
                      const pegasos_targets *targets, const double *norms, int64_t *active,
-                     double *a, double *w, int64_t n_epochs, pegasos_watch *watch)
+                     double *a, double *w, double *last_u, int64_t n_epochs, pegasos_watch *watch)
 {
     pegasos_dual *const p = problem;
     const double each = VISIT * cost_of_row(rows);
@@ -586,7 +598,7 @@ int pegasos_load_run(const pegasos_rows *rows, pegasos_dual *problem,
     pegasos_dual_start(p, n_active);
     for (int64_t epoch = 0; epoch < n_epochs; epoch++) {
         while (p->position < p->n_active) {
-            const int64_t done = pegasos_dual_run(rows, p, targets, norms, active, a, w, most);
+            const int64_t done = visit(rows, p, targets, norms, active, a, w, last_u, most);
             if (is_to_stop(watch, each * (double)done))
                 return PEGASOS_STOPPED;
         }

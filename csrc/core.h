@@ -351,11 +351,12 @@ int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem,
 /*
  * Epochs over `rows`, some of a problem's rows, from their dual variables and the w = w(a) of all;
  * returns a status. What was stopped has changed a, w and the problem, and is begun anew from
- * copies. Rows with label 0 are passed over; `active` is scratch for n_rows numbers.
+ * copies. Rows with label 0 are passed over; `active` is scratch for n_rows numbers. `last_u` gets
+ * the u of each row when it was visited last, and nothing for the others.
  */
 int pegasos_load_run(const pegasos_rows *rows, pegasos_dual *problem,
                      const pegasos_targets *targets, const double *norms, int64_t *active,
-                     double *a, double *w, int64_t n_epochs, pegasos_watch *watch);
+                     double *a, double *w, double *last_u, int64_t n_epochs, pegasos_watch *watch);
 
 /*
  * Visits the rows draws[0 .. count - 1] for each of a bundle of at most B problems, all of whose

@@ -95,7 +95,8 @@ def calls(layout, dtype):
     path = _core.LamPath(rows, targets, np.ones(K), **KEYWORDS["LamPath"])
     yield "LamPath.run", [path, np.full(K, 0.1), 3, _core.Watch()]
     yield "load_run", [
-        rows, targets, 1, one, draws.copy(), np.zeros(N), np.zeros(D), ascents(1), 2, _core.Watch(),
+        rows, targets, 1, one, draws.copy(), np.zeros(N), np.zeros(D), np.zeros(N), ascents(1), 2,
+        _core.Watch(),
     ]  # fmt: skip
     yield "Fits", [K, N, D, _core.Fits(K, N, D).memory]
     yield "Fits.begin_at", [_core.Fits(K, N, D), np.ones((K, N)), np.ones((K, D)), np.ones(K)]
@@ -432,6 +433,25 @@ def test_memory_of_another_fit_is_refused(layout, dtype):
         edited.memory.view(np.int64)[-1, word] = value
         refused("solve", [*good[:3], edited, good[4]])
         assert not call("Fits.are_valid", [edited, np.dtype(dtype).itemsize])
+
+
+def test_a_load_tells_u_at_last_visits(dtype):
+    """A row that shares no feature with others has u = 1 - y <w, x> again once its step is short."""
+    X = np.diag(np.linspace(0.5, 3, N)).astype(dtype)
+    y = np.where(np.arange(N) % 2, 1, -1).astype(np.int8)
+    y[1] = 0
+    a, w, last_u, state = np.zeros(N), np.zeros(N), np.full(N, np.nan), ascents(1)
+    scratch, norms = np.zeros(N, np.int64), (X.astype(float) ** 2).sum(axis=1)
+    rows, targets = _core.Rows(X), _core.Targets(y[None])
+    told = []
+    for n_epochs in (1, 2):
+        _core.load_run(
+            rows, targets, 0, norms, scratch, a, w, last_u, state, n_epochs, _core.Watch()
+        )
+        assert np.isnan(last_u[1])
+        told.append(np.delete(last_u, 1))
+    np.testing.assert_array_equal(told[0], 1)  # before the first step
+    np.testing.assert_allclose(told[1], np.delete(1 - y * (X @ w), 1), atol=1e-12)
 
 
 def test_a_bundle_has_no_more_problems_than_it_has_room_for(layout, dtype):

@@ -101,7 +101,7 @@ DUAL_STATE: Final[np.dtype[np.void]]
 def free_feature(mean_norm: float, nu: float = ...) -> float: ...
 def load_run(
     rows: Rows, targets: Targets, k: int, norms: _Doubles, active: _Ints, a: _Doubles, w: _Doubles,
-    problem: _Table, n_epochs: int, watch: Watch,
+    last_u: _Doubles, problem: _Table, n_epochs: int, watch: Watch,
 ) -> None: ...  # fmt: skip
 
 @disjoint_base

@@ -197,7 +197,8 @@ cdef extern from "core.h" nogil:
 
     double pegasos_free_feature(double, double)
     int pegasos_load_run(const pegasos_rows *, pegasos_dual *, const pegasos_targets *,
-                         const double *, int64_t *, double *, double *, int64_t, pegasos_watch *)
+                         const double *, int64_t *, double *, double *, double *, int64_t,
+                         pegasos_watch *)
     int64_t pegasos_bundle_run(const pegasos_rows *, const pegasos_bundle *, pegasos_watch *)
     void pegasos_bundle_change_lam(const pegasos_rows *, const pegasos_bundle *, const double *,
                                    const double *, const double *)
@@ -1211,20 +1212,20 @@ def free_feature(double mean_norm, double nu=0):
 
 def load_run(Rows rows not None, Targets targets not None, int64_t k,
              const double[::1] norms not None, int64_t[::1] active not None,
-             double[::1] a not None, double[::1] w not None, pegasos_dual[::1] problem not None,
-             int64_t n_epochs, Watch watch not None):
+             double[::1] a not None, double[::1] w not None, double[::1] last_u not None,
+             pegasos_dual[::1] problem not None, int64_t n_epochs, Watch watch not None):
     """Run epochs of problem `k` over rows that are loaded; see ``pegasos_load_run``."""
     cdef int64_t n = rows.c.n_rows, status
     cdef pegasos_targets own
     require(targets.c.n == n and 0 <= k < targets.n_problems, "targets must be of n_rows")
-    require(norms.shape[0] == n == active.shape[0] and a.shape[0] == n,
-            "norms, active and a must have n_rows entries")
+    require(norms.shape[0] == n == active.shape[0] and a.shape[0] == n == last_u.shape[0],
+            "norms, active, a and last_u must have n_rows entries")
     require(w.shape[0] == rows.c.n_features, "w must have n_features entries")
     require(problem.shape[0] == 1 and 1 <= n_epochs < LARGEST, "n_epochs must be >= 1")
     own = targets.of(k)
     with nogil:
         status = pegasos_load_run(&rows.c, &problem[0], &own, &norms[0], &active[0], &a[0], &w[0],
-                                  n_epochs, &watch.c)
+                                  &last_u[0], n_epochs, &watch.c)
     watch.answer(status)
 
 

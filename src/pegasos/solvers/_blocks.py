@@ -390,12 +390,12 @@ class BlockSchedule(Passes):
         self._lengthen(w, dual, longer)
         before = _parts_of(targets, a)
         n_epochs = _EPOCHS if self._n_in_room == 1 else _EPOCHS_WITH_KEPT
-        norms = np.ascontiguousarray(room.norms)
+        norms, last_u = np.ascontiguousarray(room.norms), np.empty_like(a)
 
         def ascend(k: int, tell: Callable[[], None]) -> None:
             _core.load_run(
                 rows, targets, k, norms, np.empty(len(numbers), np.int64), a[k], w[k],
-                dual[k : k + 1], n_epochs, _core.Watch(tell),
+                last_u[k], dual[k : k + 1], n_epochs, _core.Watch(tell),
             )  # fmt: skip
 
         jobs = [functools.partial(ascend, k) for k in range(len(a))]
@@ -404,7 +404,7 @@ class BlockSchedule(Passes):
             raise _validate.overflow(self.about.dtype, self.settings.lam)
         parts, inside = _parts_of(targets, a) - before, ~is_twice
         intercept = self._intercept_of(dual)
-        near = self._near(room, rows, targets, a, w, intercept)
+        near = self._near(room, targets, a, last_u)
         self._lengthen(w, dual, 1 / longer)
         dual["scale"] = self.dual["scale"][which]
         if self.settings.free_intercept:
@@ -482,29 +482,25 @@ class BlockSchedule(Passes):
         return dual["intercept"] + dual["intercept_scaling"] * dual["constant_weight"]
 
     def _near(
-        self, room: Part, rows: _core.Rows, targets: _core.Targets, a: np.ndarray, w: np.ndarray,
-        intercept: np.ndarray,
-    ) -> np.ndarray:  # fmt: skip
+        self, room: Part, targets: _core.Targets, a: np.ndarray, last_u: np.ndarray
+    ) -> np.ndarray:
         """Positions of the rows to keep: those that are likely to change next.
 
-        First those between their bounds, of which a large u tells the longest steps. A row that was
-        kept for long has a small u, and makes room. Then those whose u is next to a corner of the
-        loss. They are as many as a load has. None if the loss has no corners: no row is nearer than
-        others then.
+        First those between their bounds, of which a large u, at the last visit, tells the longest
+        steps. A row that was kept for long has a small u, and makes room. Then those whose u is
+        next to a corner of the loss. They are as many as a load has. None if the loss has no
+        corners: no row is nearer than others then.
         """
         if self._n_in_room == 1:
             return np.zeros(0, np.int64)
-        labels, weights, values, _ = targets.arrays
-        scores = _rows.decision_function(rows, w, intercept)
+        labels, weights, *_ = targets.arrays
         distance = np.full(room.n_rows, np.inf)
         c = 1.0 if weights is None else np.asarray(weights)
         for k in range(len(a)):
-            y, loss = np.asarray(labels[k]), self._settings.loss_of(k)
-            u = (1.0 if values is None else np.asarray(values[k])) - y * scores[:, k]
+            loss, size = self._settings.loss_of(k), np.abs(last_u[k])
             is_free = (loss.least * c < a[k]) & (a[k] < loss.bound * c) & (a[k] != 0)
-            size = np.abs(u)
             own = np.where(is_free, -1 - size, np.abs(size - loss.epsilon))
-            np.minimum(distance, own, out=distance, where=y != 0)
+            np.minimum(distance, own, out=distance, where=np.asarray(labels[k]) != 0)
         n_rows, n_stored = self.about.largest(self.loads.n_each)
         if room.n_rows > n_rows:  # of what would not be kept, the order does not matter
             distance[distance > np.partition(distance, n_rows)[n_rows]] = np.inf
