@@ -226,20 +226,10 @@ class Blocks:
             index = _read_index(self.cache)
             assert index is not None
         elif index["made_from"] != made_from:
-            before, now = index["made_from"]["options"], made_from["options"]
-            what = [
-                f"{name} was {before.get(name)!r} and is {value!r}"
-                for name, value in now.items()
-                if before.get(name) != value
-            ]
-            hint = ""
-            if made_from == index["made_from"] | {"options": before | {"dtype": str(self.dtype)}}:
-                own = "--float32" if before["dtype"] == "float32" else "no --float32"
-                hint = f" (to use it, dtype={before['dtype']!r}; on the command line, {own})"
             raise ValueError(
                 f"cache {self.cache} was made from another source or with other parameters "
-                f"({'; '.join(what) or 'the source has changed since'}){hint}: delete it, or name "
-                "another folder by --cache (in Python, cache=...)"
+                f"{_difference(index['made_from'], made_from)}: delete it, or name another folder "
+                "by --cache (in Python, cache=...)"
             )
         self._take(index)
 
@@ -562,6 +552,21 @@ def _read_index(folder: str) -> dict[str, Any] | None:
     if index["version"] != _VERSION:
         raise ValueError(f"{path} is of another version of pegasos: delete the folder {folder}")
     return index
+
+
+def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
+    """What there is now in place of what a cache was made from."""
+    old, new = before["options"], now["options"]
+    what = [
+        f"{name} was {old.get(name)!r} and is {value!r}"
+        for name, value in new.items()
+        if old.get(name) != value
+    ]
+    hint = ""
+    if now == before | {"options": old | {"dtype": new["dtype"]}}:
+        own = "--float32" if old["dtype"] == "float32" else "no --float32"
+        hint = f" (to use it, dtype={old['dtype']!r}; on the command line, {own})"
+    return f"({'; '.join(what) or 'the source has changed since'}){hint}"
 
 
 def _seal(body: str) -> str:

@@ -66,10 +66,12 @@ class _Loads:
     ----------
     n_each : int
         Blocks of a load.
+    n_in_room : int
+        As many rows as so many loads have are worked on at once.
     """
 
-    def __init__(self, blocks: Blocks, n_each: int) -> None:
-        self.blocks, self.n_each = blocks, n_each
+    def __init__(self, blocks: Blocks, n_each: int, n_in_room: int = 1) -> None:
+        self.blocks, self.n_each, self.n_in_room = blocks, n_each, n_in_room
         self._part: Part | None = None
         self._thread: ThreadPoolExecutor | None = None
         self._wanted: list[int] | None = None
@@ -229,6 +231,49 @@ class OfRows:
             self._map.madvise(mmap.MADV_DONTNEED)  # the pages need not stay in memory
 
 
+class _Kept:
+    """Rows that stay in memory from one load to the next, with room for loads behind them.
+
+    Attributes
+    ----------
+    numbers : ndarray of int64
+        Of the rows, in their order in memory.
+    part : Part or None
+        The rows, and perhaps a load; None: they are to be read again.
+    """
+
+    def __init__(self, loads: _Loads, numbers: np.ndarray) -> None:
+        self.loads, self.numbers = loads, numbers
+        self.part: Part | None = None
+
+    def with_load(self, blocks: list[int]) -> tuple[Part, np.ndarray]:
+        """The rows that are kept with a load behind them, and which of them the load has, too."""
+        part, n_kept = self.alone(), len(self.numbers)
+        part.append(self.loads.get(blocks))
+        is_loaded = np.zeros(self.loads.blocks.n_blocks, bool)
+        is_loaded[blocks] = True
+        is_twice = np.zeros(part.n_rows, bool)
+        is_twice[:n_kept] = is_loaded[self.loads.blocks_of(self.numbers)]
+        return part, is_twice
+
+    def alone(self) -> Part:
+        """The rows that are kept; read again after a stop."""
+        if self.part is None:
+            part = self.loads.room(self.loads.n_in_room)
+            if len(self.numbers):
+                found, order = self.loads.room(1), np.argsort(self.numbers)
+                rows = self.numbers[order]
+                of_blocks = self.loads.blocks_of(rows)
+                for block in np.unique(of_blocks):
+                    read = self.loads.get([int(block)])
+                    own = rows[of_blocks == block] - self.loads.blocks.starts[block]
+                    found.take(read, read.rows(), own)
+                part.take(found, found.rows(), np.argsort(order))
+            self.part = part
+        self.part.truncate(len(self.numbers))  # a pass that was stopped has left a load
+        return self.part
+
+
 class BlockSchedule(Passes):
     """Dual ascent over blocks, load by load.
 
@@ -255,8 +300,8 @@ class BlockSchedule(Passes):
         The mean of w, and of the intercept, over the pass under way or the last one.
     coef : ndarray of shape (n_problems, n_features)
         The best model that was checked.
-    kept : ndarray of int64
-        Numbers of the rows that stay in memory from one load to the next.
+    kept : _Kept
+        The rows that stay in memory from one load to the next.
     n_loads, checked_at : int
         Loads that are over of the pass under way; the pass after which the gap was checked last.
     active : ndarray of int64 or slice
@@ -278,10 +323,8 @@ class BlockSchedule(Passes):
         self.targets, self.n_loads, self.checked_at = targets, 0, 0
         (n, d), k = blocks.shape, len(masses)
         n_fixed = _io.VECTORS * k * d + (0 if OfRows.are_on_disk(blocks, k) else k * n)
-        self._n_in_room = 1 + (settings.loss.curvature == 0)  # a load, and the rows that are kept
-        self.loads = _Loads(
-            blocks, _planned(blocks, k, n_fixed, _io.BYTES_OF_PROBLEM * k, self._n_in_room)
-        )
+        n_in_room = 1 + (settings.loss.curvature == 0)  # a load, and the rows that are kept
+        self.loads = _planned(blocks, k, n_fixed, _io.BYTES_OF_PROBLEM * k, n_in_room)
         self._dual_variables = OfRows(blocks, k)
         self.w, self.coef, self.sums = np.zeros((k, d)), np.zeros((k, d)), np.zeros((k, d + 1))
         self.problems: Any = np.zeros(k, _PROBLEM)
@@ -299,8 +342,7 @@ class BlockSchedule(Passes):
             self.dual["intercept"] = 1
             self.dual["constant_weight"] = -feature * settings.loss.nu / self.problems["lam"]
             self.dual["squared_norm"] = self.dual["constant_weight"] ** 2
-        self.kept = np.zeros(0, np.int64)
-        self._room: Part | None = None
+        self.kept = _Kept(self.loads, np.zeros(0, np.int64))
         self._choose(None)
 
     @property
@@ -350,79 +392,48 @@ class BlockSchedule(Passes):
         is_done = self.certify().proved_gap <= (-1 if tol is None else tol)
         is_any = is_done.any() and not is_done.all()
         self.active: Any = np.flatnonzero(~is_done) if is_any else slice(None)
-        self._settings = self.settings.some(self.active)
 
     @property
-    def _working(self) -> Part:
-        """The rows that were kept, with room for a load; filled again after a stop."""
-        if self._room is None:
-            room = self.loads.room(self._n_in_room)
-            if len(self.kept):
-                found, order = self.loads.room(1), np.argsort(self.kept)
-                rows = self.kept[order]
-                of_blocks = self.loads.blocks_of(rows)
-                for block in np.unique(of_blocks):
-                    part = self.loads.get([int(block)])
-                    own = rows[of_blocks == block] - self.about.starts[block]
-                    found.take(part, part.rows(), own)
-                room.take(found, found.rows(), np.argsort(order))
-            self._room = room
-        self._room.truncate(len(self.kept))  # a pass that was stopped has left a load
-        return self._room
+    def _settings(self) -> Settings:
+        """Those of the active problems."""
+        return self.settings.some(self.active)
 
     def _load(self, n_threads: int, on_progress: Callable[[], None] | None) -> None:
-        """Work on the next load; a transaction."""
-        room, loads = self._working, self.loads.of_pass(self.n_passes, self.seed)
-        blocks, n_kept = loads[self.n_loads], len(self.kept)
+        """Load, train, choose rows to keep, store: a transaction, whose end alone changes this."""
+        which, loads = self.active, self.loads.of_pass(self.n_passes, self.seed)
         is_last = self.n_loads + 1 == len(loads)
-        room.truncate(n_kept)
-        room.append(self.loads.get(blocks))
-        following = self.loads.of_pass(self.n_passes + 1, self.seed) if is_last else loads
-        self.loads.start(following[0 if is_last else self.n_loads + 1])
-        rows, numbers, which = room.rows(), room.numbers, self.active
-        # A row that was kept may be loaded as well.
-        is_twice = np.zeros(len(numbers), bool)
-        is_twice[:n_kept] = np.isin(self.loads.blocks_of(self.kept), blocks)
-        targets, _, _, a = self._of_rows(room, twice=is_twice)
-        arrays: tuple[Any, ...] = self.w, self.dual, self.problems, self.sums
-        w, dual, problems = (array[which].copy() for array in arrays[:3])
+        room, is_twice = self.kept.with_load(loads[self.n_loads])
+        following = [*loads, *self.loads.of_pass(self.n_passes + 1, self.seed)]
+        self.loads.start(following[self.n_loads + 1])
+        rows, (targets, _, _, a) = room.rows(), self._of_rows(room, twice=is_twice)
+
+        w, dual, problems = (of[which].copy() for of in (self.w, self.dual, self.problems))
         longer = self._growth
         self._lengthen(w, dual, longer)
         before = _parts_of(targets, a)
-        n_epochs = _EPOCHS if self._n_in_room == 1 else _EPOCHS_WITH_KEPT
-        norms, last_u = np.ascontiguousarray(room.norms), np.empty_like(a)
-
-        def ascend(k: int, tell: Callable[[], None]) -> None:
-            _core.load_run(
-                rows, targets, k, norms, np.empty(len(numbers), np.int64), a[k], w[k],
-                last_u[k], dual[k : k + 1], n_epochs, _core.Watch(tell),
-            )  # fmt: skip
-
-        jobs = [functools.partial(ascend, k) for k in range(len(a))]
-        _core.share(jobs, n_threads, on_progress)
-        if not (np.isfinite(dual["squared_norm"]).all() and np.isfinite(w).all()):
-            raise _validate.overflow(self.about.dtype, self.settings.lam)
-        parts, inside = _parts_of(targets, a) - before, ~is_twice
-        intercept = self._intercept_of(dual)
+        last_u = self._ascend(room, rows, targets, a, w, dual, n_threads, on_progress)
+        problems["part"] += _parts_of(targets, a) - before
         near = self._near(room, targets, a, last_u)
+
+        intercept = self._intercept_of(dual)
         self._lengthen(w, dual, 1 / longer)
+        sums = np.column_stack([longer * w, intercept]) / len(loads)
+        if self.n_loads > 0:
+            sums += self.sums[which]
         dual["scale"] = self.dual["scale"][which]
         if self.settings.free_intercept:
             # Part of the way: a load answers for all rows, and would answer too much.
             share = 1 if is_last else 1 / len(loads)
             dual["intercept"] += share * (intercept - dual["intercept"])
-        problems["part"] += parts
-        sums = np.column_stack([longer * w, intercept])
-        sums /= len(loads)
-        if self.n_loads > 0:
-            sums += self.sums[which]
+        numbers, inside = room.numbers, ~is_twice
+        arrays: tuple[Any, ...] = self.w, self.dual, self.problems, self.sums
         new = zip(arrays, (w, dual, problems, sums), strict=True)
         duals = zip(self._duals(), a[:, inside], strict=True)
         _core.change(
             vars(self),
             {
                 "n_loads": 0 if is_last else self.n_loads + 1,
-                "n_passes": self.n_passes + is_last, "kept": numbers[near], "_room": None,
+                "n_passes": self.n_passes + is_last, "kept": _Kept(self.loads, numbers[near]),
             },
             written=(
                 *((array, which, values) for array, values in new),
@@ -431,7 +442,27 @@ class BlockSchedule(Passes):
         )  # fmt: skip
         self._dual_variables.let_go()
         room.keep(rows, near)
-        self._room = room
+        self.kept.part = room
+
+    def _ascend(
+        self, room: Part, rows: _core.Rows, targets: _core.Targets, a: np.ndarray, w: np.ndarray,
+        dual: Any, n_threads: int, on_progress: Callable[[], None] | None,
+    ) -> np.ndarray:  # fmt: skip
+        """Train the active problems on some rows; returns u of each row at its last visit."""
+        n_epochs = _EPOCHS if self.loads.n_in_room == 1 else _EPOCHS_WITH_KEPT
+        norms, last_u = np.ascontiguousarray(room.norms), np.empty_like(a)
+
+        def ascend(k: int, tell: Callable[[], None]) -> None:
+            _core.load_run(
+                rows, targets, k, norms, np.empty(len(norms), np.int64), a[k], w[k], last_u[k],
+                dual[k : k + 1], n_epochs, _core.Watch(tell),
+            )  # fmt: skip
+
+        jobs = [functools.partial(ascend, k) for k in range(len(a))]
+        _core.share(jobs, n_threads, on_progress)
+        if not (np.isfinite(dual["squared_norm"]).all() and np.isfinite(w).all()):
+            raise _validate.overflow(self.about.dtype, self.settings.lam)
+        return last_u
 
     @property
     def _growth(self) -> float:
@@ -491,22 +522,24 @@ class BlockSchedule(Passes):
         next to a corner of the loss. They are as many as a load has. None if the loss has no
         corners: no row is nearer than others then.
         """
-        if self._n_in_room == 1:
+        if self.loads.n_in_room == 1:
             return np.zeros(0, np.int64)
         labels, weights, *_ = targets.arrays
-        distance = np.full(room.n_rows, np.inf)
+        distance, settings = np.full(room.n_rows, np.inf), self._settings
         c = 1.0 if weights is None else np.asarray(weights)
         for k in range(len(a)):
-            loss, size = self._settings.loss_of(k), np.abs(last_u[k])
+            loss, size = settings.loss_of(k), np.abs(last_u[k])
             is_free = (loss.least * c < a[k]) & (a[k] < loss.bound * c) & (a[k] != 0)
             own = np.where(is_free, -1 - size, np.abs(size - loss.epsilon))
             np.minimum(distance, own, out=distance, where=np.asarray(labels[k]) != 0)
         n_rows, n_stored = self.about.largest(self.loads.n_each)
-        if room.n_rows > n_rows:  # of what would not be kept, the order does not matter
+        if room.n_rows > n_rows:
             distance[distance > np.partition(distance, n_rows)[n_rows]] = np.inf
-        near = np.flatnonzero(np.isfinite(distance))
+        near, lengths = np.flatnonzero(np.isfinite(distance)), room.lengths()
+        if len(near) <= n_rows and lengths[near].sum() <= n_stored:
+            return near
         order = near[np.argsort(distance[near], kind="stable")][:n_rows]
-        return np.sort(order[np.cumsum(room.lengths()[order]) <= n_stored])
+        return np.sort(order[np.cumsum(lengths[order]) <= n_stored])
 
     # ---- Certificates ----------------------------------------------------------------------------
 
@@ -594,7 +627,7 @@ class BlockSchedule(Passes):
         dual variables, made feasible; and `part`, w and the constant weight, summed anew.
         """
         settings, p, state = self.settings, self.problems[self.active], self.dual[self.active]
-        nu, is_free, room = settings.loss.nu, settings.free_intercept, self._working
+        nu, is_free, room = settings.loss.nu, settings.free_intercept, self.kept.alone()
         k, scale, masses = len(p), state["scale"][:, None], self.masses[self.active]
         points = self._points()
         losses, sizes, part, of_other = np.zeros((2, k)), np.zeros((2, k)), np.zeros(k), np.zeros(k)
@@ -674,6 +707,7 @@ class BlockSchedule(Passes):
     def state(self) -> dict[str, np.ndarray]:
         """See `Passes`."""
         arrays = {name: getattr(self, name) for name in self._ARRAYS}
+        arrays["kept"] = self.kept.numbers
         for name in ("problems", "dual"):
             arrays[name] = arrays[name].copy().view(np.uint8)
         return super().state() | arrays
@@ -684,7 +718,7 @@ class BlockSchedule(Passes):
 
     def _restore(self, arrays: dict[str, np.ndarray]) -> None:
         kept = np.atleast_1d(arrays.get("kept", ()))
-        most = self.about.largest(self.loads.n_each)[0] * (self._n_in_room - 1)
+        most = self.about.largest(self.loads.n_each)[0] * (self.loads.n_in_room - 1)
         own = self.state() | {"kept": np.zeros(min(len(kept), most), np.int64)}
         for name in self._ARRAYS:
             _state.same_kind(name, arrays.get(name), own[name])
@@ -701,8 +735,7 @@ class BlockSchedule(Passes):
             self.a[:, rows] = arrays["a"][:, rows]
         for name in ("w", "coef", "sums"):
             setattr(self, name, np.array(arrays[name]))
-        self.kept, self.problems, self.dual = np.array(kept), problems, dual
-        self._room = None
+        self.problems, self.dual, self.kept = problems, dual, _Kept(self.loads, np.array(kept))
 
 
 def _parts_of(targets: _core.Targets, a: np.ndarray) -> np.ndarray:
@@ -772,7 +805,7 @@ def schedule(
     n_fixed = n_problems * (_VECTORS_OF_ROUNDS + _VECTORS_OF_PAIR * n_pairs) * (d + 1)
     n_fixed += 0 if n_pairs else n_at_once * _MATRICES * (d + 1) ** 2
     of_row = _io.BYTES_OF_PROBLEM * n_at_once + _BYTES_OF_TARGET * n_problems
-    loads = _Loads(blocks, _planned(blocks, n_problems, n_fixed, of_row, 1))
+    loads = _planned(blocks, n_problems, n_fixed, of_row, 1)
     in_order = _OnDisk(loads, targets, settings, n_at_once)
     return _rounds.Rounds(settings, in_order, blocks, masses, n_inside, seed, n_pairs)
 
@@ -794,8 +827,8 @@ def _at_once(blocks: Blocks, n_problems: int) -> tuple[int, int]:
 
 def _planned(
     blocks: Blocks, n_problems: int, n_numbers: int, bytes_of_row: int, n_in_room: int
-) -> int:
-    """Blocks of a load.
+) -> _Loads:
+    """Loads for which there is memory.
 
     `n_numbers` of float64 are in memory all the time. A row has so many bytes beside its numbers,
     and those that all have. As many rows as `n_in_room` loads have are worked on at once.
@@ -811,4 +844,4 @@ def _planned(
         needed = 8 * n_numbers + each
         rows_of = f"these blocks of {rows} rows and {d} features"
         raise ValueError(_io.too_little(blocks.memory, needed, n_problems, rows_of))
-    return int(min(count, blocks.n_blocks))
+    return _Loads(blocks, int(min(count, blocks.n_blocks)), n_in_room)
