@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -216,9 +215,9 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
         sample_weight: Any,
         *,
         continuing: bool,
-        labels: Callable[..., Any] = _validate.labels_or_columns,
+        among: tuple[Any, ...] = (),
     ) -> Data:
-        """The `Data` of a call, which goes on (`continuing`) or begins anew."""
+        """As of the base; `among` says which labels there are, to `labels_among`; or y does."""
         is_sparse, is_multilabel = _validate.is_sparse(y), _validate.has_columns(y)
         scheme = "multilabel" if is_multilabel else self.multi_class
         if is_multilabel:
@@ -229,7 +228,10 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
                 )
             y = _validate.indicator(y)
         (X, y), seen = self._rows_to_fit(X, y=y, multi_output=is_multilabel, continuing=continuing)
-        classes, codes = labels(y, X.shape[0])
+        if among or is_multilabel:
+            classes, codes = _validate.labels_among(y, *among)
+        else:
+            classes, codes = _validate.labels(y, X.shape[0])
         # Integers are classes, and only many of them are worth a warning: of a small fit, asking
         # takes a tenth of the time.
         are_many = not is_multilabel and 2 * len(classes) > len(y)

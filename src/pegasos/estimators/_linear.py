@@ -465,12 +465,8 @@ class PegasosClassifier(Classifier, LinearMachine, Labels, Penalized):
                     "class_weight='balanced' needs all data at once; for partial_fit give "
                     "class_weight as a dict, for instance from sklearn.utils.compute_class_weight"
                 )
-            known = None if first else self.classes_
-
-            def labels(y: Any, _: Any) -> Any:
-                return _validate.labels_among(y, classes, known)
-
-            data = self._read(X, y, sample_weight, continuing=not first, labels=labels)
+            among = classes, None if first else self.classes_
+            data = self._read(X, y, sample_weight, continuing=not first, among=among)
             return self._learn_piece(data, first=first)
 
     # ---- Inside ----------------------------------------------------------------------------------

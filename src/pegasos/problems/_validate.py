@@ -729,11 +729,6 @@ def same_columns(y: np.ndarray, classes: np.ndarray) -> None:
         )
 
 
-def labels_or_columns(y: np.ndarray, n_samples: int) -> tuple[np.ndarray, np.ndarray]:
-    """`labels`; of several labels for each row, the numbers of columns and zeros and ones."""
-    return labels_among(y, None, None) if y.ndim == 2 else labels(y, n_samples)
-
-
 #: Targets up to this size have squares, and sums of these, that float64 can hold.
 LARGEST_TARGET = 1e150
 
@@ -814,7 +809,7 @@ def cost(values: Any, classes: np.ndarray) -> np.ndarray:
     return values
 
 
-def labels_among(y: Any, classes: Any, known: Any) -> tuple[np.ndarray, np.ndarray]:
+def labels_among(y: Any, classes: Any = None, known: Any = None) -> tuple[np.ndarray, np.ndarray]:
     """Return the classes that labels may have, and the index of each label of `y` among them.
 
     `classes` is what a call says they are, `known` what earlier calls said; either may be None. If
