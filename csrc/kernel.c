@@ -283,29 +283,63 @@ static char *value_room(const run *r, int64_t k)
     return r->w.values + k * r->size * r->columns->value_bytes;
 }
 
-/* Points to the columns of rows k[0 .. count - 1] of the round, which are in the matrix. */
-static void point_at(run *r, int64_t count, const int64_t *k)
+/* Points to the column of row k of the round, which is in the matrix. */
+static void point_at(run *r, int64_t k)
 {
     const pegasos_columns *const c = r->columns;
-    const int64_t n = c->n_rows, bytes = c->value_bytes;
-    for (int64_t j = 0; j < count; j++) {
-        const int64_t place = c->place[r->rows[k[j]]];
-        const char *column = (const char *)c->columns + place * n * bytes;
-        if (!r->is_direct) {
-            char *const copy = value_room(r, r->n_values++);
-            pegasos_kernel_gather(1, &place, n, bytes, c->columns, r->m, r->rows, r->m, copy);
-            column = copy;
-        }
-        r->w.column[k[j]] = column;
+    const int64_t n = c->n_rows, bytes = c->value_bytes, place = c->place[r->rows[k]];
+    const char *column = (const char *)c->columns + place * n * bytes;
+    if (!r->is_direct) {
+        char *const copy = value_room(r, r->n_values++);
+        pegasos_kernel_gather(1, &place, n, bytes, c->columns, r->m, r->rows, r->m, copy);
+        column = copy;
     }
+    r->w.column[k] = column;
 }
 
 /* Whether the column of row k of the round is there; it is copied where it was not yet. */
 static bool has_column(run *r, int64_t k)
 {
     if (!r->w.column[k] && r->columns->place[r->rows[k]] >= 0)
-        point_at(r, 1, &k);
+        point_at(r, k);
     return r->w.column[k] != NULL;
+}
+
+/* Has columns computed of rows k[0 .. count - 1] of the round; false: it was stopped. */
+static bool compute(run *r, int64_t count, const int64_t *k)
+{
+    int64_t *const which = r->w.list;
+    for (int64_t j = 0; j < count; j++)
+        which[j] = r->rows[k[j]];
+    if (!r->is_among) {
+        if (pegasos_columns_keep(r->columns, count, which) != 0)
+            return false;
+        for (int64_t j = 0; j < count; j++)
+            point_at(r, k[j]);
+        return true;
+    }
+    char *const out = value_room(r, r->n_values);
+    if (pegasos_columns_among(r->columns, count, which, r->m, r->rows, r->size, out) != 0)
+        return false;
+    for (int64_t j = 0; j < count; j++)
+        r->w.column[k[j]] = value_room(r, r->n_values++);
+    return true;
+}
+
+/* Has all columns of the round; false: it was stopped. */
+static bool fetch_all(run *r)
+{
+    int64_t *const k = (int64_t *)r->w.room, count = 0;
+    for (int64_t j = 0; j < r->m; j++)
+        if (!has_column(r, j))
+            k[count++] = j;
+    return count == 0 || compute(r, count, k);
+}
+
+/* pushed = K change; false: it was stopped. */
+static bool push(const run *r, const double *change, double *pushed)
+{
+    return pegasos_columns_push(r->columns, 1, change, pushed) == 0;
 }
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
@@ -315,14 +349,6 @@ typedef struct choice {
     int64_t row;
     double gain;
 } choice;
-
-/* Why steps on pairs have ended: the round is over, there were as many as asked for, or the column
- * of a row is not there. */
-enum { OVER, PAUSED, WANTS };
-typedef struct ended {
-    int why;
-    int64_t row;
-} ended;
 
 /* Wherever a run is cut, a round ends at the same step. */
 static bool is_round_over(const run *r, double (*gap)(const run *, double *))
@@ -361,73 +387,6 @@ static bool is_in_float(const run *r)
 
 #define OF_RUN(r, name)                                                                            \
     (is_in_float(r) ? name##_float : (r)->columns->value_bytes == 4 ? name##_wide : name##_double)
-
-/* ---- Columns that are not there -------------------------------------------------------------- */
-
-/* The rows that gain most by steps of their own and have no column yet, after row `first`: they are
- * likely to be wanted next. Writes their places in the round, and returns how many. */
-static int64_t find_likely(const run *r, int64_t first, int64_t *found)
-{
-    double *const gains = r->w.gains;
-    int64_t count = 1;
-    found[0] = first;
-    OF_RUN(r, find_gains)(r, gains);
-    for (int64_t k = 0; k < r->m; k++) {
-        const bool is_there = r->w.column[k] || r->columns->place[r->rows[k]] >= 0;
-        if (is_there || k == first || gains[k] <= 0
-            || (count == TOGETHER && gains[k] <= gains[found[count - 1]]))
-            continue;
-        int64_t j = count < TOGETHER ? count++ : count - 1;
-        for (; j > 1 && gains[found[j - 1]] < gains[k]; j--)
-            found[j] = found[j - 1];
-        found[j] = k;
-    }
-    return count;
-}
-
-/* Has columns computed of rows k[0 .. count - 1] of the round; false: it was stopped. */
-static bool compute(run *r, int64_t count, const int64_t *k)
-{
-    int64_t *const which = r->w.list;
-    for (int64_t j = 0; j < count; j++)
-        which[j] = r->rows[k[j]];
-    if (!r->is_among) {
-        if (pegasos_columns_keep(r->columns, count, which) != 0)
-            return false;
-        point_at(r, count, k);
-        return true;
-    }
-    char *const out = value_room(r, r->n_values);
-    if (pegasos_columns_among(r->columns, count, which, r->m, r->rows, r->size, out) != 0)
-        return false;
-    for (int64_t j = 0; j < count; j++)
-        r->w.column[k[j]] = value_room(r, r->n_values++);
-    return true;
-}
-
-/* Has the column of row k of the round, with others; false: it was stopped. */
-static bool fetch(run *r, int64_t k)
-{
-    int64_t found[TOGETHER];
-    const int64_t count = find_likely(r, k, found);
-    return compute(r, count, found);
-}
-
-/* Has all columns of the round; false: it was stopped. */
-static bool fetch_all(run *r)
-{
-    int64_t *const k = (int64_t *)r->w.room, count = 0;
-    for (int64_t j = 0; j < r->m; j++)
-        if (!has_column(r, j))
-            k[count++] = j;
-    return count == 0 || compute(r, count, k);
-}
-
-/* pushed = K change; false: it was stopped. */
-static bool push(const run *r, const double *change, double *pushed)
-{
-    return pegasos_columns_push(r->columns, 1, change, pushed) == 0;
-}
 
 /* ---- Visits of single rows ------------------------------------------------------------------- */
 
@@ -607,31 +566,10 @@ static void choose_rows(const run *r)
     s->part = PEGASOS_KERNEL_ROUND;
 }
 
-/* Steps of a round until it is over; false: it was stopped. */
-static bool take_steps(run *r)
-{
-    pegasos_kernel *s = r->s;
-    const double each = NUMBERS_PER_STEP * (double)r->m;
-    const int64_t most = 1 + (int64_t)fmin(r->watch->every / each, 1e9);
-    OF_RUN(r, load)(r);
-    while (s->position < s->most_steps) {
-        const int64_t left = s->most_steps - s->position, before = s->position;
-        const ended end = OF_RUN(r, step_on_pairs)(r, left < most ? left : most);
-        OF_RUN(r, save)(r);
-        if (end.why == OVER)
-            return true;
-        if (end.why == WANTS && !fetch(r, end.row))
-            return false;
-        if (is_to_stop(r->watch, each * (double)(s->position - before)))
-            return false;
-    }
-    return true;
-}
-
 /* Makes the steps of a round, or what is left of them; false: it was stopped. */
 static bool solve_round(run *r)
 {
-    return is_by_pairs(r) ? take_steps(r) : sweep_round(r);
+    return is_by_pairs(r) ? OF_RUN(r, step_on_pairs)(r) : sweep_round(r);
 }
 
 /*
@@ -663,7 +601,6 @@ static bool spread(const run *r)
         a[i] = r->targets->labels[i] != 0 ? a[i] : 0;
     }
     memcpy(r->x->a, a, (size_t)n * sizeof(double));
-    s->part = PEGASOS_KERNEL_SPREAD;
     return true;
 }
 
@@ -894,13 +831,13 @@ int pegasos_kernel_run(const pegasos_matrix *matrix, pegasos_kernel *problem,
         if (s->part == PEGASOS_KERNEL_CHOOSE)
             choose_rows(&r);
         set_rows(&r);
-        if (s->part == PEGASOS_KERNEL_SAMPLE) {
-            if (!solve_round(&r) || (is_part(s) && !spread(&r)))
-                return PEGASOS_STOPPED;
-            s->part = PEGASOS_KERNEL_SPREAD;
-        }
-        if (s->part == PEGASOS_KERNEL_ROUND && !solve_round(&r))
+        const bool is_sample = s->part == PEGASOS_KERNEL_SAMPLE;
+        if ((is_sample || s->part == PEGASOS_KERNEL_ROUND) && !solve_round(&r))
             return PEGASOS_STOPPED;
+        if (is_sample && is_part(s) && !spread(&r))
+            return PEGASOS_STOPPED;
+        if (is_sample)
+            s->part = PEGASOS_KERNEL_SPREAD;
         if (!refresh(&r))
             return PEGASOS_STOPPED;
         if (is_to_stop_after_epoch(r.watch, progress_of(s)))

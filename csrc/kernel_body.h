@@ -272,56 +272,75 @@ static double NAME(gap)(const run *r, double *primal)
     return sum;
 }
 
-/* What each row of the round gains by a step of its own. */
-static void NAME(find_gains)(const run *r, double *gains)
+/* Has the column of row k of the round computed, with those of rows that have none yet and gain most
+ * by steps of their own: they are likely to be wanted next. False: it was stopped. */
+static bool NAME(fetch)(run *r, int64_t k)
 {
     const NAME(lists) l = NAME(lists_of)(r);
-    for (int64_t k = 0; k < r->m; k++) {
-        const double step = NAME(best_step)(&l, k, (double)l.slope[k]);
-        const double g = shrunk((double)l.slope[k], (double)l.dead[k]);
-        gains[k] = step * (g - 0.5 * (double)l.curvature[k] * step);
+    double *const gains = r->w.gains;
+    int64_t found[TOGETHER], count = 1;
+    found[0] = k;
+    for (int64_t i = 0; i < r->m; i++) {
+        const double step = NAME(best_step)(&l, i, (double)l.slope[i]);
+        const double g = shrunk((double)l.slope[i], (double)l.dead[i]);
+        gains[i] = step * (g - 0.5 * (double)l.curvature[i] * step);
+        const bool is_there = r->w.column[i] || r->columns->place[r->rows[i]] >= 0;
+        if (is_there || i == k || gains[i] <= 0
+            || (count == TOGETHER && gains[i] <= gains[found[count - 1]]))
+            continue;
+        int64_t j = count < TOGETHER ? count++ : count - 1;
+        for (; j > 1 && gains[found[j - 1]] < gains[i]; j--)
+            found[j] = found[j - 1];
+        found[j] = i;
     }
+    NAME(save)(r);
+    return compute(r, count, found);
 }
 
 /*
- * Makes up to `most` steps on pairs. The first row of a pair is the one whose own step gains most,
- * the second gains most once the first has moved. Each choice is one pass over the rows; the first
- * also moves all slopes by the pair before. Of equal gains, the first row's counts: nothing is
- * random here.
+ * Makes steps on pairs until the round is over; false: it was stopped. The first row of a pair is
+ * the one whose own step gains most, the second gains most once the first has moved. Each choice is
+ * one pass over the rows; the first also moves all slopes by the pair before. Of equal gains, the
+ * first row's counts: nothing is random here.
  */
-static ended NAME(step_on_pairs)(run *r, int64_t most)
+static bool NAME(step_on_pairs)(run *r)
 {
     const NAME(lists) l = NAME(lists_of)(r);
     const double scale = r->scale, constant = r->constant;
+    const double numbers = NUMBERS_PER_STEP * (double)r->m;
     const bool has_corner = r->loss.dead > 0;
     const VALUE *x = r->w.zeros, *z = r->w.zeros;
     double p = 0, t = 0;
-    for (int64_t done = 0;; done++, r->s->position++) {
+    NAME(load)(r);
+    for (;; r->s->position++) {
         choice first, partner;
         const REAL both = (REAL)(scale * constant * (p + t));
         NAME(move_and_choose)(r->m, &l, x, z, (REAL)(scale * p), (REAL)(scale * t), both,
                               has_corner, &first);
-        x = z = r->w.zeros;
-        p = t = 0;
-        if (first.gain <= 0 || is_round_over(r, NAME(gap)))
-            return (ended){.why = OVER};
-        if (done >= most)
-            return (ended){.why = PAUSED};
+        const bool is_over =
+            first.gain <= 0 || r->s->position >= r->s->most_steps || is_round_over(r, NAME(gap));
+        if (is_over || is_due(r->watch, numbers))
+            NAME(save)(r);
+        if (is_over)
+            return true;
+        if (is_to_stop(r->watch, numbers))
+            return false;
         const int64_t i = first.row;
-        if (!has_column(r, i))
-            return (ended){.why = WANTS, .row = i};
+        if (!has_column(r, i) && !NAME(fetch)(r, i))
+            return false;
+        x = r->w.column[i];
         double steps[2] = {NAME(best_step)(&l, i, (double)l.slope[i]), 0};
         const bool is_free = (double)l.lowest[i] < steps[0] && steps[0] < (double)l.highest[i];
-        x = r->w.column[i];
         NAME(choose_partner)(r->m, &l, x, (REAL)scale, (REAL)constant, (REAL)steps[0],
                              is_free ? l.inverse[i] : 0, has_corner, &partner);
         const int64_t j = partner.row;
-        const bool is_pair = j != i && partner.gain > 0;
-        if (is_pair && !has_column(r, j))
-            return (ended){.why = WANTS, .row = j};
-        if (is_pair) {
-            NAME(pair_steps)(&l, i, j, scale * ((double)x[j] + constant), steps);
+        z = r->w.zeros;
+        t = 0;
+        if (j != i && partner.gain > 0) {
+            if (!has_column(r, j) && !NAME(fetch)(r, j))
+                return false;
             z = r->w.column[j];
+            NAME(pair_steps)(&l, i, j, scale * ((double)x[j] + constant), steps);
             t = NAME(move)(r, &l, j, steps[1]);
         }
         p = NAME(move)(r, &l, i, steps[0]);

@@ -10,6 +10,12 @@
 
 #include <stdbool.h>
 
+/* Whether `poll` is called after this many numbers: then the state is to be whole. */
+static INLINE bool is_due(const pegasos_watch *watch, double numbers)
+{
+    return watch->n_read + numbers >= watch->every;
+}
+
 /* To be called after each piece of work, which read this many numbers: whether to stop. */
 static INLINE bool is_to_stop(pegasos_watch *watch, double numbers)
 {
