@@ -3,6 +3,8 @@
 import _thread
 import functools
 import multiprocessing
+import os
+import signal
 import sys
 import sysconfig
 import threading
@@ -392,6 +394,30 @@ def test_processes_forked_and_spawned_learn_the_same(method):
         for arrays, future in zip(expected, found, strict=True):
             for one, other in zip(arrays, future.result(timeout=600), strict=True):
                 np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_fit_in_a_process_that_another_thread_has_forked_hears_signals():
+    """That thread is the main one there, whose fits alone are stopped by signals."""
+    data, codes = shared("dense")[:2], []
+
+    def stop(*_):
+        os._exit(7)
+
+    def fork():
+        child = os.fork()
+        if child == 0:
+            signal.signal(signal.SIGALRM, stop)
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
+            signal.setitimer(signal.ITIMER_PROF, 30)  # which ends a process that hears nothing
+            pegasos.PegasosClassifier(tol=None, max_iter=10**9).fit(*data)
+        codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+    thread = threading.Thread(target=fork)
+    thread.start()
+    thread.join()
+    assert codes == [7]
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")

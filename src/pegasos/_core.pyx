@@ -14,6 +14,7 @@ call does with them.
 import functools
 import math
 import re
+import threading
 
 import numpy as np
 
@@ -472,7 +473,8 @@ cdef class Watch:
 
     `tell` is called, and Ctrl-C is heard, each time that the core has read `every` numbers and,
     with `by_epochs`, at the end of every epoch. What is raised there stops the run. It goes on
-    from where it was stopped when it is called again.
+    from where it was stopped when it is called again. The main thread alone hears Ctrl-C: in
+    another one, without `tell`, nobody is asked, and so the interpreter's lock not waited for.
     """
     cdef pegasos_watch c
     cdef object tell, error
@@ -480,7 +482,8 @@ cdef class Watch:
     def __init__(self, tell=None, *, double every=PEGASOS_NUMBERS_PER_POLL, bint by_epochs=False):
         require(0 < every <= 1e18, "every must be in (0, 1e18]")
         self.tell = tell
-        self.c.poll = poll
+        if tell is not None or PyThread_get_thread_ident() == threading.main_thread().ident:
+            self.c.poll = poll
         self.c.context = <void *> self
         self.c.every = every
         self.c.by_epochs = by_epochs

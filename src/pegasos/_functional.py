@@ -179,7 +179,8 @@ def fit(
         plan["n_steps"] = made if n_steps is None else np.minimum(made, plan["n_steps"])
     with Progress("training", bool(verbose)) as progress:
         certificate = schedule.train(
-            rows, n_threads=int(n_jobs), on_progress=lambda: progress.update(schedule.progress),
+            rows, n_threads=int(n_jobs),
+            on_progress=(lambda: progress.update(schedule.progress)) if verbose else None,
             **plan, **draws,
         )  # fmt: skip
     is_flat = values is not None and np.ndim(y) == 1

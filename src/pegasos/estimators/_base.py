@@ -520,6 +520,10 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
                 lambda: self._standing(schedule, data),
             )
         plan |= {"n_threads": self._n_threads(), "on_progress": on_progress}
+        # Nobody need be told of a fit in memory, which then asks for Ctrl-C alone.
+        is_told = self.verbose or self._checkpoints is not None
+        if isinstance(schedule, Schedule) and not is_told:
+            plan["on_progress"] = None
         if not self._open(schedule, data, plan["n_threads"]):
             return None, True
         with Progress(type(self).__name__, self.verbose) as progress:
