@@ -173,6 +173,27 @@ def test_few_rows_are_support_vectors_where_the_sum_of_dual_variables_is_mended(
     assert one.dual_coef_.sum() == pytest.approx(1)
 
 
+@covering(
+    2, nu=(0.05, 0.3, 0.8), gamma=(0.01, 0.1, "scale"), solver=SOLVERS, weighted=(False, True),
+    layout=LAYOUTS, dtype=DTYPES,
+)  # fmt: skip
+def test_dual_variables_add_up_without_a_little_of_every_row(
+    rng, nu, gamma, solver, weighted, layout, dtype
+):
+    X = rng.normal(size=(1500, 10))
+    c = rng.uniform(0.5, 1.5, len(X)) if weighted else np.ones(len(X))
+    given = convert(X, layout, dtype)
+    one = KernelPegasosOneClass(nu=nu, gamma=gamma, solver=solver, random_state=0)
+    one.fit(given, sample_weight=c if weighted else None)
+    fine = clone(one).set_params(tol=1e-8, solver="auto").fit(given, sample_weight=c)
+    share = one.dual_coef_[0] * nu * c.sum() / c[one.support_]
+    assert one.dual_coef_[0].sum() == pytest.approx(1, abs=1e-12)
+    assert (share <= 1 + 1e-12).all()
+    between = np.sort(share[share < 0.999])
+    assert np.diff(between).min(initial=1) > 1e-9  # no rows were raised together
+    assert len(one.support_) <= 1.1 * len(fine.support_)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_nu_bounds_outliers_whatever_the_rounding_of_kernel_values(dtype):
     X = StandardScaler().fit_transform(load_breast_cancer().data).astype(dtype)
