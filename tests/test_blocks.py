@@ -823,6 +823,17 @@ def test_nothing_is_read_after_loads_are_closed(blocks, monkeypatch):
         signal.signal(signal.SIGINT, before)
 
 
+def test_loads_that_were_not_read_start_no_thread(blocks, monkeypatch):
+    """Where memory has run out, CPython may wait for ever for a thread that it starts."""
+
+    def start(_):
+        raise MemoryError
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with _core.Closing(_blocks._Loads(blocks, 1)):
+        pass
+
+
 def test_rows_that_are_kept_share_their_memory_with_a_matrix(blocks):
     part = blocks.room([0, 1])
     blocks.read([0, 1], part)

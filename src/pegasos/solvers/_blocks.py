@@ -106,16 +106,19 @@ class _Loads:
     def close(self) -> None:
         """Let the thread end, and go of memory; can be called again."""
         if self._thread is not None:
-            # Ctrl-C while a thread is joined lets CPython before 3.13 take it for one that has
-            # ended. A lock tells for certain that the thread has come to the end of what it reads.
-            is_read = threading.Lock()
-            is_read.acquire()
-            try:
-                self._thread.submit(is_read.release)
-            except RuntimeError:  # this was stopped after the thread had come to that end
-                pass
-            else:
+            if self._done is not None:
+                # Ctrl-C while a thread is joined lets CPython before 3.13 take it for one that has
+                # ended. A lock tells for certain that the thread has come to the end of what it
+                # reads. Nothing is submitted before the first read: it would start a thread, and
+                # where memory has run out, CPython may wait for that one for ever.
+                is_read = threading.Lock()
                 is_read.acquire()
+                try:
+                    self._thread.submit(is_read.release)
+                except RuntimeError:  # this was stopped after the thread had come to that end
+                    pass
+                else:
+                    is_read.acquire()
             self._thread.shutdown()
         self._part = self._thread = self._wanted = self._done = None
 
