@@ -138,16 +138,16 @@ class ScoreMixin(CommonMixin):
     """First of the bases of estimators whose `score` takes y."""
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Share of rows whose label is predicted right; of regressors, R² of the predictions.
+        """Share of rows whose label is predicted correctly; for regressors, R² of the predictions.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or Blocks
             As for `predict`.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Labels or targets. None of Blocks, which have them.
+            Labels or targets. None for Blocks, which have them.
         sample_weight : array-like of shape (n_samples,), default=None
-            None of Blocks, which have them.
+            None for Blocks, which have them.
 
         Returns
         -------
@@ -226,14 +226,15 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or Blocks
             Not copied if it is float32 or float64 and C-contiguous, or CSR with such values. For a
-            precomputed kernel, the kernel matrix (n_samples, n_samples). Linear machines take
-            `Blocks`, for rows larger than memory; solver "pegasos" is not for these.
+            precomputed kernel, the kernel matrix (n_samples, n_samples). Linear machines also take
+            `Blocks`; rows larger than memory need another solver than "pegasos".
         y : {array-like, sparse matrix} of shape (n_samples,) or (n_samples, n_outputs)
-            Labels of a classifier, or several for each row: zeros and ones in a column for each
-            label. Targets of a regressor, between -1e150 and 1e150. Of one class, it is ignored.
-            None of Blocks, which have it.
+            Labels of a classifier; if a row may have several, zeros and ones in a column for each
+            label. Targets of a regressor, between -1e150 and 1e150. One-class machines ignore it.
+            None for Blocks, which have it.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each row. One of weight zero is in no problem: drawing it changes nothing.
+            Weight of each row; None for Blocks. A row of weight zero is in no problem: drawing it
+            changes nothing.
 
         Returns
         -------
@@ -249,10 +250,10 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         ConvergenceWarning
             If the fit ends above the gap `tol`.
         UserWarning
-            If a classifier predicts the same class for all rows of X, or all rows have one of
-            several labels, or no row has it. If a constant predicts the targets of a regressor
-            better, by its loss. If w = 0 is the model of one class. If X is a Dask array or data
-            frame, which is read into memory; see `pegasos.dask`.
+            If a classifier predicts one class for all rows of X. If a column of labels is constant.
+            If a constant has a smaller mean loss than a regressor. If a one-class machine has
+            w = 0. If X is a Dask array or data frame, which is read into memory; see
+            `pegasos.dask`.
         """
         kept, to_complete = self.__dict__, None
         try:

@@ -45,8 +45,8 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
             Two classes: positive means ``classes_[1]``. Otherwise the class of the largest score
-            wins; for one-vs-one these are votes, with ties broken by summed scores. Several labels
-            for each row: rows have those with positive scores.
+            wins; for one-vs-one these are votes, with ties broken by summed scores. If a row may
+            have several labels, it has those with positive scores.
 
         Notes
         -----
@@ -134,10 +134,10 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
     def margins(self, X: Any, y: ArrayLike, *, geometric: bool = False) -> np.ndarray:
         """Margins of labelled rows: functional ones y f(x), or geometric ones y f(x)/‖w‖.
 
-        A row is on its side where its margin is positive; the functional margin of a support vector
-        is at most 1, to the accuracy of the fit (with ``loss="log_loss"``, every row is a support
-        vector, whatever its margin). The geometric margin is the distance from where f is 0, in the
-        space of features (of the kernel).
+        A row with a positive margin is on its side. The functional margin of a support vector is at
+        most 1, to the accuracy of the fit (with ``loss="log_loss"``, every row is a support vector,
+        whatever its margin). The geometric margin is the distance from where f is 0, in the space
+        of features (of the kernel).
 
         Parameters
         ----------

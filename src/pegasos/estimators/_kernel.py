@@ -214,15 +214,12 @@ class KernelPegasosClassifier(Classifier, KernelMachine, Labels, OfKernelMachine
     ``P(w) = lam/2 |w|^2 + 1/m sum_i c_i max(0, 1 - y_i (<w, phi(x_i)> + b))``, ``m = sum_i c_i``,
 
     or another `loss` in place of max(0, ...). The kernel is ``K(x, z) = <phi(x), phi(z)>``, and
-    ``w = sum_j beta_j phi(x_j)``. The algorithm is that of `PegasosClassifier`. The alpha of a row
-    counts how often it was drawn and violated its margin; for losses other than the hinge, it is
-    the sum of their slopes at these draws.
+    ``w = sum_j beta_j phi(x_j)``. The algorithm is that of `PegasosClassifier`.
 
     Parameters
     ----------
     C : float, default=None
-        As in `PegasosClassifier`; it is the C of `sklearn.svm.SVC`. None stands for C = 1, unless
-        `lam` is given.
+        As in `PegasosClassifier`; it is the C of `sklearn.svm.SVC`.
     lam : float, default=None
         Regularisation λ > 0, in place of C; the fitted λ is `lam_`.
     kernel : str or callable, default="rbf"
@@ -231,7 +228,7 @@ class KernelPegasosClassifier(Classifier, KernelMachine, Labels, OfKernelMachine
         function, "sigmoid", and "poly" with coef0 < 0 are computed in float64: float32 rows are
         converted, since nothing bounds the rounding of such kernels. During a fit of float64 rows,
         other "poly" and "rbf" are computed in float32 if `solver` is "auto" or "sdca", `tol` is
-        1e-4 or more ("auto" is, but for few rows), and float32 tells rows apart. The gap is
+        1e-4 or more (as "auto" is, except for few rows), and float32 tells rows apart. The gap is
         certified in float64; if it is above `tol`, the fit goes on in float64.
     gamma : "scale", "auto" or float, default="scale"
         "scale" is 1 / (n_features * X.var()), rows weighted by `sample_weight`; "auto" is
@@ -245,48 +242,48 @@ class KernelPegasosClassifier(Classifier, KernelMachine, Labels, OfKernelMachine
     assume_psd : bool, default=False
         True: you know that the kernel matrix is positive semi-definite, so that the duality gap
         bounds the distance to the optimum. "linear", "rbf", "laplacian" and, for coef0 >= 0,
-        "poly" need no such promise. Of other kernels, a matrix of at most 1000 rows is factorised
-        to find out; for more rows, the gap is NaN unless you set this.
+        "poly" need no such promise. For other kernels, a matrix of at most 1000 rows is factorised
+        to find out; with more rows, the gap is NaN unless you promise.
     cache_size : float, default=1000
         Room for the kernel columns that are kept while training, in MB of 2**20 bytes. Columns that
-        do not fit are computed again when they are needed, and a small λ takes longer. Work in
-        progress takes memory besides: where columns do not all fit, up to as much again, and at
-        least 2048 by 2048 kernel values, else up to a quarter; a million kernel values, or a
-        column; and a copy of the rows at work, up to 16,384. In one-vs-one by coordinate ascent,
-        pairs of classes share one matrix of up to 8192 rows. With more rows, and if no pair has
-        more than half of them, each pair has a matrix of its own, with an eighth of `cache_size`.
-        Models with different `cache_size` agree within `tol`, not to the bit.
+        do not fit are computed again when they are needed, and a small λ takes longer. A fit also
+        needs up to a quarter of `cache_size`, or, if not all columns fit, up to as much again and
+        at least 2048 by 2048 kernel values; a million kernel values, or a longer column; and a copy
+        of at most 16,384 rows. In one-vs-one by coordinate ascent, pairs of classes share one
+        matrix of up to 8192 rows. With more rows, and if no pair has more than half of them, each
+        pair has a matrix of its own, with an eighth of `cache_size`. Models with different
+        `cache_size` agree within `tol`, not to the bit.
     scores : {{"auto", "push", "pull"}}, default="auto"
         "push" updates the scores of all rows after each violation. "pull" computes only the scores
-        of rows that the fit will draw, so that few steps on many rows stay cheap. Both make the
-        same decisions, but for rounding. "auto" pulls if there are at most half as many draws as
+        of rows that the fit will draw, so that few steps on many rows stay cheap. Their results
+        differ by rounding only. "auto" pulls if there are at most half as many draws as
         rows. With `warm_start` and with losses other than the hinge, scores are always pushed.
     loss : {{"hinge", "squared_hinge", "modified_huber", "log_loss"}}, default="hinge"
         As in `PegasosClassifier`. Losses other than the hinge need a kernel that is known to be
         positive semi-definite (see `assume_psd`): there may be no minimum otherwise. With
-        "log_loss", every row is a support vector, so that predictions take longer.
+        "log_loss", every row is a support vector, and predictions take longer.
     solver : {{"auto", "pegasos", "sdca", "newton"}}, default="auto"
         "pegasos" is the algorithm of the paper. "sdca" is dual ascent by steps on pairs of rows.
         Its first epoch is Pegasos, with steps of exact length if the kernel is known to be positive
-        semi-definite. "newton" goes on by Newton's method if the kernel matrix has a factor of at
-        most 1024 columns; of more than 32, it must take no more room than `cache_size`. Few rows
-        have such a factor, and polynomials of few features. "sdca" then completes what rounding of
-        the factor leaves. Without such a factor, or a dual, "newton" is "sdca". "auto" is "sdca",
-        followed by "newton" if that is slow. "auto" with `n_steps` is "pegasos".
+        semi-definite. "newton" goes on with Newton's method if the kernel matrix has a factor of at
+        most 1024 columns; one of more than 32 must fit into `cache_size`. Kernel matrices of few
+        rows have such a factor, and those of polynomials of few features. "sdca" then completes
+        what rounding of the factor leaves. Without such a factor, or a dual, "newton" is "sdca".
+        "auto" is "sdca", followed by "newton" if "sdca" is slow. "auto" with `n_steps` is
+        "pegasos".
     tol, max_iter, n_steps, batch_size, sampling, project, average
         As in `PegasosClassifier`.
     fit_intercept, penalize_intercept, intercept_scaling
         As in `PegasosClassifier`; a constant feature c of value `intercept_scaling` adds c² to the
         kernel.
     multi_class, class_weight, warm_start, random_state, verbose
-        As in `PegasosClassifier`. `warm_start` needs the same X and kernel, and keeps γ. The
-        estimator then keeps scores of all rows of X. If kernel values are computed again in other
-        groups, rounding may change the last bits.
+        As in `PegasosClassifier`. `warm_start` needs the same X and kernel, and keeps γ and the
+        scores of all rows. If kernel values are computed again in other groups, rounding may change
+        the last bits.
     n_jobs : int, default=None
-        Threads for kernel values and scores; a kernel function is called in one. Up to eight pairs
+        Threads for kernel values and scores; one of them calls a kernel function. Up to eight pairs
         of classes that have matrices of their own train side by side. None: as many threads as BLAS
-        has; -1: one for each CPU. BLAS itself has one thread meanwhile. Results do not depend on
-        it.
+        has. -1: one for each CPU. BLAS has one thread during a fit. Results do not depend on it.
 
     Attributes
     ----------

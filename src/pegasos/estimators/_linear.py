@@ -49,10 +49,9 @@ class LinearMachine(PegasosEstimator):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Targets of a regressor, of the same number of outputs in each call. Of one class, it is
-            ignored.
+            Targets of a regressor, with as many outputs in each call. One-class machines ignore it.
         sample_weight : array-like of shape (n_samples,), default=None
-            Taken as they are: a row of weight 2 moves the weights twice as far. Their mean should
+            Used unchanged: a row of weight 2 moves the weights twice as far. Their mean should
             be about 1. Rows of weight zero do not advance the step counter.
 
         Returns
@@ -231,9 +230,9 @@ class PegasosClassifier(Classifier, LinearMachine, Labels, Penalized):
     C : float, default=None
         Weight C > 0 of the losses, as in `sklearn.svm.LinearSVC`: a larger C fits closer. ``λ =
         1/(C m)``, where m is the sum of the weights of all rows. None stands for C = 1, unless
-        `lam` is given. The K classes of one-vs-one share one λ: m is then the mean over the pairs
-        of classes, 2/K times that sum. If all classes have the same weight, each pair has the C of
-        `sklearn.svm.SVC`.
+        `lam` is given. In one-vs-one, all pairs of the K classes share one λ: m is then the mean
+        weight of a pair, 2/K times that sum. If all classes have equal weight, each pair has the C
+        of `sklearn.svm.SVC`.
     lam : float, default=None
         Regularisation λ > 0, in place of C; the fitted λ is `lam_`. None: λ follows from C. But
         `partial_fit`, which cannot know the sum of weights, takes λ = 1e-4.
@@ -248,21 +247,21 @@ class PegasosClassifier(Classifier, LinearMachine, Labels, Penalized):
           vector.
 
         The last two have `predict_proba`. All but the hinge are smooth, so Newton's method takes
-        fewer iterations. Pegasos takes steps of 1/(lam (t + t0)) for these, where t0 is the largest
-        second derivative of the loss (1/4 of the log loss, otherwise 2) times
-        ``max_i c_i |x_i|^2/lam``: steps are so short at first that none leaps beyond the optimum.
+        fewer iterations. For smooth losses, Pegasos takes steps of 1/(lam (t + t0)). There, t0 is
+        the largest second derivative of the loss (1/4 for the log loss, otherwise 2) times
+        ``max_i c_i |x_i|^2/lam``, so that the first steps do not leap beyond the optimum.
     solver : {"auto", "pegasos", "sdca", "newton"}, default="auto"
-        "pegasos" is the algorithm of the paper and nothing else. It is fast to a rough solution.
-        The others begin with an epoch of Pegasos and are fast to a fine solution. "sdca" goes on by
-        dual coordinate ascent with shrinking, for many features. "newton" goes on by Newton's
-        method, for few features; the hinge is smoothed for it. "auto" takes the one that is likely
-        to be cheaper and changes to the other one if it is slow; with `n_steps`, "auto" is
+        "pegasos" is the algorithm of the paper and nothing else. It reaches a rough solution fast.
+        The others begin with an epoch of Pegasos and reach a fine solution fast. "sdca" goes on
+        with dual coordinate ascent with shrinking, for many features. "newton" goes on with
+        Newton's method, for few features; it smooths the hinge. "auto" takes the solver that is
+        likely to be cheaper, and changes to the other if it is slow. With `n_steps`, "auto" is
         "pegasos".
     tol : float, "auto" or None, default="auto"
         Relative duality gap (P - D)/P at which a fit stops. A `ConvergenceWarning` is issued if
         `max_iter`, rounding or a callback ends the fit before. "auto" is 1e-3, which a test set of
         thousands of rows cannot tell from 0. With "auto", small data are solved until rounding
-        alone is left, so that the seed and the order of rows change results in last digits only.
+        alone is left: then the seed and the order of rows change only the last digits of results.
         Small means: with `solver` "auto" or "newton", at most 2**18 numbers in X for all binary
         problems together, if Newton's method is likely to take at most 5 ms. For kernel machines it
         means: with `solver` "auto" or "sdca", at most 2**17 numbers in kernel matrices that are
@@ -275,8 +274,8 @@ class PegasosClassifier(Classifier, LinearMachine, Labels, Penalized):
     n_steps : int, default=None
         T, the number of steps of each binary problem; a step takes `batch_size` draws.
     batch_size : int, default=1
-        k, rows drawn per step. Up to a few hundred cost little accuracy at equal k T. As the next
-        three, it is for Pegasos alone: see `average`.
+        k, the rows drawn per step. Up to a few hundred cost little accuracy at equal k T. For
+        Pegasos alone: see `average`.
     sampling : {"permutation", "cyclic", "uniform"}, default="permutation"
         A new permutation of the rows every epoch, one fixed permutation, or independent draws with
         replacement as in the paper's analysis. The first converges fastest in practice.
@@ -287,10 +286,10 @@ class PegasosClassifier(Classifier, LinearMachine, Labels, Penalized):
     average : bool or "suffix", default=False
         Return the last iterate (False), which the paper found best in practice, the average of all
         iterates (True), or the average of the last half ("suffix"). Needs ``solver="pegasos"``
-        or `n_steps`: other solvers, "auto" among them, go to the optimum and average nothing,
-        whatever this, `batch_size`, `sampling` and `project` are. If training goes on by
-        `warm_start` or `partial_fit`, "suffix" covers about the last half of all steps: a third
-        at least and three quarters at most, unless another solver came between.
+        or `n_steps`. Other solvers, "auto" among them, go to the optimum, whatever `average`,
+        `batch_size`, `sampling` and `project` are. If training goes on by `warm_start` or
+        `partial_fit`, "suffix" covers about the last half of all steps: at least a third and at
+        most three quarters, unless another solver ran in between.
     fit_intercept : bool, default=True
         Whether there is an intercept b.
     penalize_intercept : bool, default=True
@@ -302,36 +301,36 @@ class PegasosClassifier(Classifier, LinearMachine, Labels, Penalized):
         Value of the constant feature. A larger value penalises the intercept less.
     multi_class : {"ovr", "ovo", "crammer_singer"}, default="ovr"
         One-vs-rest (the largest score wins), one-vs-one (votes, ties broken by summed scores), or
-        the joint problem of Crammer and Singer, as in `sklearn.svm.LinearSVC`. That one minimises
+        the joint problem of Crammer and Singer, as in `sklearn.svm.LinearSVC`, which minimises
         ``lam/2 sum_k |w_k|^2 + 1/m sum_i c_i max_k (cost[y_i, k] + s_k - s_y)``, where s_k is the
         score of class k and s_y that of the row's own class. It needs the hinge. Newton's method
-        takes up to 2000 coefficients and intercepts of all classes there. "auto" begins with
-        "sdca", and goes on with "newton" if that is likely to be faster by then.
+        solves it if all classes together have at most 2000 coefficients and intercepts. "auto"
+        begins with "sdca", and goes on with "newton" if that is likely to be faster.
         Ignored if y has several columns: each of them is a problem of its own.
     cost : array-like of shape (n_classes, n_classes), default=None
-        Only with ``multi_class="crammer_singer"``: ``cost[i, j]`` is the cost of the answer
-        ``classes_[j]`` for a row of ``classes_[i]``, at least 0, and 0 where i = j. So errors that
-        cost much become rarer, and others more frequent. None: all errors cost 1.
+        Only with ``multi_class="crammer_singer"``: ``cost[i, j]`` is the cost of predicting
+        ``classes_[j]`` for a row of ``classes_[i]``, at least 0, and 0 where i = j. Errors that
+        cost much become rarer, others more frequent. None: all errors cost 1.
     class_weight : dict or "balanced", default=None
         Weight of each class; "balanced" gives all classes the same weight. It must be None if y
         has several columns, since problems share the weights of rows.
     warm_start : bool, default=False
         True: `fit` goes on where the last `fit` ended, for `max_iter` epochs or `n_steps` steps
-        more. If the last fit was interrupted, it is completed, to the bits that it would have had.
+        more. An interrupted fit is completed, to the bits of an undisturbed one.
         λ stays that of the last model, even if the rows have other weights now. `C`, `lam`,
         `loss`, `batch_size`, `sampling`, `project`, `average`, `multi_class` and the parameters of
         the intercept must not change. With solver="pegasos" and `n_steps` or ``tol=None``,
         several fits of the same data give the bits of one longer fit, except with
         ``average="suffix"``. The other solvers check the gap at the end of each fit, and this check
-        affects what they do next: several fits end elsewhere than one, with a certificate that is
-        as true.
+        affects what they do next. So several fits end at another model than one fit, with a
+        certificate that also holds.
         False: a fitted estimator keeps nothing that grows with the number of rows, except
         `alpha_counts_`. A warm start from such a fit goes on as `partial_fit` does, and dual
         coordinate ascent begins at 0, since it has no dual variables of the rows.
     n_jobs : int, default=None
         Threads that share the binary problems. If there are fewer problems than threads, threads
-        also share the passes of Newton's method over the rows of one problem. None is one, -1 one
-        for each CPU, as in joblib. Results do not depend on it.
+        also share the passes of Newton's method over the rows of one problem. None: one thread.
+        -1: one for each CPU, as in joblib. Results do not depend on it.
     random_state : int, RandomState, Generator or None, default=None
         Seed for the order of rows: the same int gives the same bits. None asks NumPy's global
         generator for a seed.
@@ -341,7 +340,7 @@ class PegasosClassifier(Classifier, LinearMachine, Labels, Penalized):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        The labels, sorted. Of several labels for each row, the numbers of the columns of y, as in
+        The labels, sorted. If y has several columns, their numbers, as in
         `sklearn.multiclass.OneVsRestClassifier`.
     lam_ : float
         The λ of the fit: `lam`, or that of C.
@@ -359,11 +358,11 @@ class PegasosClassifier(Classifier, LinearMachine, Labels, Penalized):
         Epochs of each solver that ran, in the order in which they began, such as
         ``{"pegasos": 1, "sdca": 12}``.
     n_steps_ : ndarray of shape (n_problems,)
-        Steps of Pegasos taken so far. Every new fit begins with an epoch of them, unless `n_steps`
-        says otherwise; before dual coordinate ascent, these steps have exact length; where Newton's
-        method begins on a sample of the rows, the epoch is over that. Regressors with
-        "squared_error" make none before Newton's method. If Pegasos goes on from the model of
-        another solver, the number includes steps that this model stands for; see `partial_fit`.
+        Steps of Pegasos so far. Unless `n_steps` is given, a new fit begins with an epoch of them.
+        Before dual coordinate ascent, these steps have exact length. If Newton's method begins on
+        a sample of the rows, the epoch is over the sample. Regressors with "squared_error" take
+        none before Newton's method. If Pegasos goes on from the model of another solver, the number
+        includes steps that this model stands for; see `partial_fit`.
     objective_ : ndarray of shape (n_problems,)
         P(w) of this model on the training data; of shape (1,) with "crammer_singer". After an
         interrupted fit and after `partial_fit`, there is no `objective_`, `dual_objective_` or
@@ -371,9 +370,9 @@ class PegasosClassifier(Classifier, LinearMachine, Labels, Penalized):
     dual_objective_ : ndarray of shape (n_problems,)
         A lower bound on P: no model has an objective below it. It is the value of a dual point.
     duality_gap_ : ndarray of shape (n_problems,)
-        ``objective_ - dual_objective_``: P(w) is at most so far above the optimum. With
+        ``objective_ - dual_objective_``: P(w) is at most this far above the optimum. With
         solver="pegasos", the bound is tight after whole epochs of permutations, for the last
-        iterate without projection. Otherwise it is true, but not as tight.
+        iterate without projection. Otherwise it holds, but is not as tight.
     alpha_counts_ : ndarray of shape (n_problems, n_samples)
         How often a step of Pegasos drew each row and found its margin violated. For losses other
         than the hinge, it is the sum of their slopes at the draws of the row, in float64. Set only
@@ -389,7 +388,7 @@ class PegasosClassifier(Classifier, LinearMachine, Labels, Penalized):
 
     Notes
     -----
-    Ctrl-C is answered between pieces of work, of about 10 ms; the factorisation of large matrices
+    Ctrl-C stops a fit between pieces of work of about 10 ms; the factorisation of a large matrix
     takes longer. The model so far is kept, and with ``warm_start=True`` the next fit completes it.
     For probabilities, take ``loss="log_loss"`` or ``loss="modified_huber"``, or wrap the estimator:
     ``CalibratedClassifierCV(PegasosClassifier(), ensemble=False)``.
@@ -431,9 +430,9 @@ class PegasosClassifier(Classifier, LinearMachine, Labels, Penalized):
         most. So a few rows cannot undo the fit. After Ctrl-C, either the whole epoch was made or
         nothing of it.
 
-        The first call takes λ = `lam`, or 1e-4 if `lam` is None. It refuses a `C`: λ is one over C
-        times the sum of all weights, which is not known before the last piece. After a `fit`, the
-        λ of that fit stays, C or not.
+        The first call takes λ = `lam`, or 1e-4 if `lam` is None. It refuses a `C`: λ = 1/(C m)
+        needs the sum m of all weights, which is not known before the last piece. After a `fit`, λ
+        stays that of the fit, even if it came from `C`.
 
         Parameters
         ----------
@@ -443,7 +442,7 @@ class PegasosClassifier(Classifier, LinearMachine, Labels, Penalized):
         classes : array-like of shape (n_classes,), default=None
             All labels that will ever come; needed in the first call, unless y has several columns.
         sample_weight : array-like of shape (n_samples,), default=None
-            Taken as they are: a row of weight 2 moves the weights twice as far. Rows of weight
+            Used unchanged: a row of weight 2 moves the weights twice as far. Rows of weight
             zero do not advance the step counter.
 
         Returns

@@ -178,31 +178,31 @@ class PegasosOneClass(OneClass, LinearMachine, Machine):
 
     ``P(w, b) = nu/2 |w|^2 + 1/m sum_i c_i max(0, -(<w, x_i> + b)) + nu b``, ``m = sum_i c_i``,
 
-    where ``c_i`` is the sample weight of row i. So the rows lie on the far side of a hyperplane
-    that is as far as possible from the origin, but for a fraction of at most `nu`. P is `nu` times
-    the objective of `sklearn.linear_model.SGDOneClassSVM` with this `nu`, which has the same w and
-    b. It is also `nu` times that of `sklearn.svm.OneClassSVM` in Schölkopf's form; LIBSVM's w and b
-    are nu m times these.
+    where ``c_i`` is the sample weight of row i. All rows but a fraction of at most `nu` then lie
+    beyond a hyperplane that is as far as possible from the origin. P is `nu` times the objective of
+    `sklearn.linear_model.SGDOneClassSVM` with this `nu`, whose w and b are equal. It is also `nu`
+    times that of `sklearn.svm.OneClassSVM` in Schölkopf's form; LIBSVM's w and b are nu m times
+    as large.
 
     Parameters
     ----------
     nu : float, default=0.5
-        In [1e-6, 1]. At most this fraction of the weight of the training rows are outliers, and at
+        In [1e-6, 1]. By weight, at most this fraction of the training rows are outliers, and at
         least this fraction are support vectors.
     solver : {"auto", "pegasos", "sdca", "newton"}, default="auto"
         As in `PegasosClassifier`. Newton's method smooths the corner of the loss.
     tol : float, "auto" or None, default="auto"
-        Relative duality gap (P - D)/abs(D) at which a fit stops, where D is the dual objective,
-        which is below 0; see `PegasosClassifier`.
+        Relative duality gap ``(P - D)/|D|`` at which a fit stops, where D, the dual objective, is
+        below 0; see `PegasosClassifier`.
     max_iter, n_steps, batch_size, sampling, average
         As in `PegasosClassifier`.
     project : bool, default=False
-        After every step, project on a ball that holds the optimum: abs(w)² is at most the mean of
-        the abs(x_i)², rounded up to a power of two. `partial_fit`, which cannot know this mean,
-        does not project.
+        After every step, project on a ball that holds the optimum: ``|w|^2`` is at most the mean of
+        the ``|x_i|^2``, rounded up to a power of two. `partial_fit` refuses it, since it cannot
+        know this mean.
     warm_start : bool, default=False
         True: `fit` goes on where the last `fit` ended; see `PegasosClassifier`. `nu` must not
-        change. The mean of the abs(x_i)² may double, but not without limit, and with `project` it
+        change. The mean of the ``|x_i|^2`` may double, but not without limit, and with `project` it
         may rise to the next power of two.
     n_jobs : int, default=None
         Threads that share the passes of Newton's method over the rows. Results do not depend on it.
@@ -221,8 +221,8 @@ class PegasosOneClass(OneClass, LinearMachine, Machine):
         `nu`, which is the λ of P.
     objective_, dual_objective_, duality_gap_ : ndarray of shape (1,)
         P of this model on the training data, a lower bound on P of all models, and the difference.
-        The optimum is -nu/2 abs(w)², so that objectives are 0 or negative. They are there after
-        `fit`, but not after an interrupted one or `partial_fit`.
+        The optimum is ``-nu/2 |w|^2``, so objectives are 0 or negative. They are set by `fit`, but
+        not by an interrupted one or `partial_fit`.
     weight_norm_ : ndarray of shape (1,)
         ‖w‖.
     n_iter_, solver_epochs_, n_steps_
@@ -238,12 +238,12 @@ class PegasosOneClass(OneClass, LinearMachine, Machine):
 
     Notes
     -----
-    A linear machine tells rows by the side of a hyperplane, so outliers are those towards the
+    A linear machine separates rows from the origin by a hyperplane: outliers are on the side of the
     origin. It suits features that are not negative, such as words, and features of a kernel
-    approximation such as `sklearn.kernel_approximation.Nystroem`. Of rows around the origin, such
-    as standardised ones, no hyperplane tells anything: w = 0 is best, and a warning says so.
+    approximation such as `sklearn.kernel_approximation.Nystroem`. If rows lie around the origin, as
+    standardised ones do, no hyperplane separates them: w = 0 is best, and a warning says so.
 
-    Pegasos starts at w = 0 and b = -s, where s is the mean of the abs(x_i)² rounded up to a power
+    Pegasos starts at w = 0 and b = -s, where s is the mean of the ``|x_i|^2`` rounded up to a power
     of two. Step t has the rate 1/(nu t), as for w: b falls by `nu` times the rate, and rises by the
     rate where f(x) < 0. So it finds b slowly unless rows have norms of about 1.
 
@@ -294,7 +294,7 @@ class KernelPegasosOneClass(OneClass, KernelMachine, OfKernelMachine, Machine):
     ``P(w, b) = nu/2 |w|^2 + 1/m sum_i c_i max(0, -(<w, phi(x_i)> + b)) + nu b``,
 
     ``m = sum_i c_i``, where the kernel is ``K(x, z) = <phi(x), phi(z)>``, and ``w = sum_j beta_j
-    phi(x_j)``. It estimates where rows are many: f is negative in the rest of space.
+    phi(x_j)``. It estimates where rows are dense: elsewhere, f is negative.
 
     Parameters
     ----------

@@ -135,9 +135,9 @@ class PegasosRegressor(Regressor, LinearMachine, Targets, Penalized):
     ``P(w) = lam/2 |w|^2 + 1/m sum_i c_i l(y_i - <w, x_i> - b)``, ``m = sum_i c_i``,
 
     where ``c_i`` is the sample weight of row i and l is the `loss`. Since λ = 1/(C m), P is
-    1/(C m) times the objective of `sklearn.svm.LinearSVR` with this C. An epoch of Pegasos,
-    stochastic sub-gradient descent on the primal, begins a fit, except with the squared error on
-    few features.
+    1/(C m) times the objective of `sklearn.svm.LinearSVR` with this C. A fit begins with an epoch
+    of Pegasos, stochastic sub-gradient descent on the primal, except with the squared error on few
+    features.
 
     Parameters
     ----------
@@ -197,7 +197,7 @@ class PegasosRegressor(Regressor, LinearMachine, Targets, Penalized):
         Columns of y.
     objective_, dual_objective_, duality_gap_ : ndarray of shape (n_outputs,)
         P(w) of this model on the training data, a lower bound on P of all models, and the
-        difference. They are there after `fit`, but not after an interrupted one or `partial_fit`.
+        difference. They are set by `fit`, but not by an interrupted one or `partial_fit`.
     weight_norm_ : ndarray of shape (n_outputs,)
         ‖w‖ of each output, without the intercept.
     n_iter_, solver_epochs_, n_steps_
@@ -250,8 +250,7 @@ class KernelPegasosRegressor(Regressor, KernelMachine, Targets, OfKernelMachine,
     Parameters
     ----------
     C : float, default=None
-        As in `PegasosRegressor`; it is the C of `sklearn.svm.SVR`. None stands for C = 1, unless
-        `lam` is given.
+        As in `PegasosRegressor`; it is the C of `sklearn.svm.SVR`.
     lam : float, default=None
         Regularisation λ > 0, in place of C; the fitted λ is `lam_`.
     loss : str, default="epsilon_insensitive"

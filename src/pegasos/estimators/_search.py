@@ -107,7 +107,7 @@ class _Search(BaseEstimator):
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Self:
-        """Search, and train on all rows with what was best.
+        """Search, then train on all rows with the best parameters.
 
         Parameters
         ----------
@@ -117,9 +117,9 @@ class _Search(BaseEstimator):
             tested in fold i modulo `cv`. "auto" of `cv_effort` is then a gap of 0.05, in 16
             passes or rounds at most.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Labels, or targets of one output or several. None of Blocks, which have them.
+            Labels, or targets of one output or several. None for Blocks, which have them.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each row in training and in scores; a number stands for all rows. None of
+            Weight of each row in training and in scores; a number stands for all rows. None for
             Blocks, which have them.
         groups : array-like of shape (n_samples,), default=None
             For splitters that need them. Metadata routing brings them without a request.
@@ -131,8 +131,8 @@ class _Search(BaseEstimator):
         Raises
         ------
         ValueError
-            If an argument is not as described, or a fold leaves too little to learn from (fewer
-            than two classes, or no row of weight), or no row of weight to test on.
+            If an argument is not as described, or a fold has too little to learn from (fewer than
+            two classes, or no row of weight), or no row of weight to test on.
         """
         _parameters.check(self)
         task = self._task(X, y, sample_weight, groups)
@@ -195,9 +195,9 @@ class _Search(BaseEstimator):
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or Blocks
             As for `predict`.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Labels or targets. None of Blocks, which have them.
+            Labels or targets. None for Blocks, which have them.
         sample_weight : array-like of shape (n_samples,), default=None
-            None of Blocks, which have them. A `scoring` without weights refuses them.
+            None for Blocks, which have them. A `scoring` without weights refuses them.
 
         Returns
         -------
@@ -593,24 +593,25 @@ class _Kernel(_Search):
 class PegasosClassifierCV(_OfClassifiers, _Linear, Labels, Search):
     """Linear machine with the C that cross-validation finds best.
 
-    Classes × λ × folds are trained as sets of problems over shared rows.
+    The problems of all classes, λ and folds are trained together, over shared rows.
 
     Parameters
     ----------
     Cs : int or list of float, default=None
-        The C to try, as in `PegasosClassifier`, or how many: an int stands for that number of C
-        from 1e-4 to 10, evenly on a log scale. None stands for ``Cs=10``, unless `lams` is given.
-        Each C stands for one λ, that of all rows, though a fold has fewer rows.
+        The C to try, as in `PegasosClassifier`. An int stands for that number of C from 1e-4 to 10,
+        evenly on a log scale. None stands for ``Cs=10``, unless `lams` is given. All folds take the
+        λ that this C has for all rows.
     lams : int or list of float, default=None
-        The λ to try, in place of `Cs`, or how many: those of the automatic C, in six digits.
+        The λ to try, in place of `Cs`. An int stands for the λ of that number of automatic C, in
+        six digits.
     cv : int, cross-validation generator or iterable, default=5
         As in scikit-learn: an int means stratified folds. If a fold names a training row several
         times (oversampling, bootstrap), the row has as many times its weight.
     scoring : str or callable, default=None
         As in scikit-learn; None is accuracy, of rows weighted by `sample_weight` and
         `class_weight`. Other scorers are given `sample_weight` if they take it. A callable is given
-        a fold's test rows and an estimator that knows the scores of these rows, and of no others: a
-        search keeps no other part of its machines. Folds come in any order.
+        a fold's test rows and an estimator that knows the scores of these rows only, since a search
+        keeps no other part of its machines. Folds come in any order.
     refit : bool, default=True
         Whether to train on all rows with the best parameters, to the gap `tol`. (`cv_effort` has an
         exception.)
@@ -622,35 +623,35 @@ class PegasosClassifierCV(_OfClassifiers, _Linear, Labels, Search):
 
         - A float in (0, 1): to this relative duality gap, from the largest λ to the smallest. Each
           machine begins where the one with the larger λ ended, unless ``solver="pegasos"``. One
-          that reaches `max_iter` first is scored as it is, without a warning. Accuracy
-          changes little below 0.05.
+          that reaches `max_iter` first is scored as it is, without a warning. Smaller gaps than
+          0.05 change accuracy little.
         - An int: this number of epochs, but at most `max_iter`. Nothing is certified. Linear
           machines with `solver` "auto" or "sdca" use dual coordinate ascent in bundles, from the
           largest λ to the smallest, and are scored by the mean over the last half epoch;
           `batch_size`, `sampling`, `project` and `average` are ignored. Kernel machines, and linear
           ones with another `solver`, use Pegasos with an average (of the last half, unless
           `average` says otherwise).
-        - "auto": 0.05 for kernel machines, for another `solver` than "auto", and for linear
-          machines if Newton's method is likely to certify all of them within a second, and sooner
-          than dual ascent, as with few features; also where folds weigh rows differently, as
-          bootstrap samples do. Otherwise epochs: two, or more, up to 16, if these take less than a
+        - "auto": a gap of 0.05 for kernel machines, and for another `solver` than "auto". For
+          linear machines, too, if folds weigh rows differently, as bootstrap samples do, or if
+          Newton's method is likely to certify all of them within a second and sooner than dual
+          ascent, as with few features. Otherwise two epochs, or up to 16 if these take less than a
           tenth of a second. The number then doubles for the λ within a standard error of the best
           score, until the best score rises by at most half a standard error. A machine makes at
           most `max_iter` epochs, but for the last iteration of Newton's method.
 
-        With "auto", three more rules save time or improve scores. Sparse rows of linear
+        With "auto", three more rules save time or improve scores. First, sparse rows of linear
         machines that make epochs, and rows of kernel machines, are in single precision during the
-        search, unless this would blur what tells them apart, or let all kernel values of a row
-        vanish, or the kernel is a function or precomputed. If `scoring` is accuracy, kernel
-        machines of several classes are dropped after the first fold if they surely lose: if their
-        share of correct rows is below the best one by more than four standard errors of the
-        difference of independent shares. (A search over few rows drops nothing.) For more than two
-        classes in few features, without `class_weight`, linear machines that stop after two epochs
-        are scored, too. If their best score is higher by more than a standard error, the search is
-        over these machines, and `best_params_` also has ``max_iter`` and ``tol=None``.
+        search. They are not if float32 cannot tell rows apart, if all kernel values of a row would
+        vanish, or if the kernel is a function or precomputed. Second, with accuracy as `scoring`,
+        kernel machines of several classes are dropped after the first fold if their share of
+        correct rows is below the best one by more than four standard errors of the difference of
+        independent shares. (A search over few rows drops nothing.) Third, for more than two classes
+        in few features, without `class_weight`, linear machines that stop after two epochs are
+        scored, too. If their best score is higher by more than a standard error, the search is over
+        these machines, and `best_params_` also has ``max_iter`` and ``tol=None``.
     n_steps : int or list of int, default=None
-        With solver "pegasos" (or "auto"): T, or several T in growing order. Each of them is scored
-        on the way to the last one. `cv_effort` is then ignored.
+        With solver "pegasos" (or "auto"): T, or several T in growing order, each scored on the way
+        to the last one. `cv_effort` is then ignored.
     loss, solver, tol, max_iter, batch_size, sampling, project, average, fit_intercept
         As in `PegasosClassifier`.
     penalize_intercept, intercept_scaling, n_jobs, random_state
@@ -660,22 +661,22 @@ class PegasosClassifierCV(_OfClassifiers, _Linear, Labels, Search):
         they share no passes.
     class_weight : dict or "balanced", default=None
         As in `PegasosClassifier`. "balanced" counts the classes of the training rows of each fold,
-        as in `sklearn.model_selection.GridSearchCV`. Where the weights differ by 1 % at most from
-        those of all rows, as they do in stratified folds of many rows, each fold has those of all
-        rows. Folds of `Blocks`, which are random, always have them.
+        as in `sklearn.model_selection.GridSearchCV`. But if these weights differ by at most 1 %
+        from those of all rows, as in stratified folds of many rows, folds have the weights of all
+        rows. So have folds of `Blocks`, which are random.
     verbose : int, default=0
         1: show progress on standard error.
 
     Attributes
     ----------
     cv_results_ : dict
-        As in `sklearn.model_selection.GridSearchCV`, with these keys for each point besides:
+        As in `sklearn.model_selection.GridSearchCV`, and:
 
         - "param_C" and "param_lam": C and λ of the point, whichever of them was searched;
         - "standard_error": of the mean score;
         - "n_epochs": how many epochs its machines were trained;
         - "relative_gap": the largest certified gap of its machines, NaN if nothing is certified;
-        - "dropped": whether it was left after the first fold (see `cv_effort`). Then its mean is
+        - "dropped": whether it was dropped after the first fold (see `cv_effort`). Then its mean is
           the score of that fold, scores of other folds are NaN, and it ranks last;
         - "mean_fit_time": seconds spent on its machines and their scores, divided by the number of
           its folds. Work that several points share is left out.
@@ -688,9 +689,9 @@ class PegasosClassifierCV(_OfClassifiers, _Linear, Labels, Search):
     C_, lam_ : float
         The best C and its λ.
     edges_ : dict
-        Of the searched parameters, those that are best at an end of their grid: "smallest" or
-        "largest" by name, such as ``{"C": "largest"}``. A wider grid may score higher. Parameters
-        are left out whose other values score as well, or that had the value "scale" or "auto".
+        Parameters whose best value is the smallest or largest of their grid, such as
+        ``{"C": "largest"}``: a wider grid may score higher. A parameter is left out if another
+        value scores as well, or if "scale" or "auto" was among its values.
     best_estimator_ : PegasosClassifier
         Trained on all rows. The search has its fitted attributes, too.
 
@@ -713,7 +714,7 @@ class PegasosClassifierCV(_OfClassifiers, _Linear, Labels, Search):
 class KernelPegasosClassifierCV(_OfClassifiers, _Kernel, Labels, OfKernel, Search):
     """Kernel machine with the C and γ that cross-validation finds best.
 
-    Classes × λ × folds are trained as sets of problems over one kernel matrix for each γ.
+    The problems of all classes, λ and folds are trained over one kernel matrix for each γ.
 
     Parameters
     ----------
@@ -764,15 +765,15 @@ class KernelPegasosClassifierCV(_OfClassifiers, _Kernel, Labels, OfKernel, Searc
 class PegasosRegressorCV(_OfRegressors, _Linear, Targets, Search):
     """Linear regression with the C that cross-validation finds best.
 
-    Outputs × λ × folds are trained as sets of problems over shared rows.
+    The problems of all outputs, λ and folds are trained together, over shared rows.
 
     Parameters
     ----------
     Cs, lams : int or list of float, default=None
         As in `PegasosClassifierCV`. But with the loss "epsilon_insensitive", whose best C grows
         with y, the automatic C are multiplied by a power of two near the standard deviation of y.
-        With "huber", they are multiplied by that power over the largest epsilon, but by 1 at least
-        and by a million at most.
+        With "huber", they are multiplied by that power over the largest epsilon, at least by 1 and
+        at most by a million.
     epsilons : list of float, default=None
         The epsilon of the loss to try, in the units of y; None stands for 0.1 alone. Ignored with
         ``loss="squared_error"``, which has none.
@@ -788,11 +789,11 @@ class PegasosRegressorCV(_OfRegressors, _Linear, Targets, Search):
         - Linear machines with "epsilon_insensitive" over sparse rows of many features make 16
           epochs, unless dual ascent is likely to certify all of them within 0.03 seconds, or folds
           weigh rows differently. Whichever λ is best then goes on to a gap of 1e-3, until the best
-          one has. If that raises its score much, the next smaller λ goes on, too.
+          one has that gap. If this raises its score much, the next smaller λ goes on, too.
         - Linear machines over few features, for Newton's method: a gap of 1e-3.
-        - Others: a gap of 0.05, in 16 epochs at most. Those whose mean score is then at most half a
-          standard error below the best one so far go on to a gap of 1e-3.
-        - With ``solver="pegasos"``: 0.05.
+        - Others: a gap of 0.05, in at most 16 epochs. Machines whose mean score is then at most
+          half a standard error below the best one so far go on to a gap of 1e-3.
+        - With ``solver="pegasos"``: a gap of 0.05.
 
         Rows may be in single precision, as in `PegasosClassifierCV`.
     refit, one_standard_error, n_steps, verbose
@@ -830,7 +831,7 @@ class PegasosRegressorCV(_OfRegressors, _Linear, Targets, Search):
 class KernelPegasosRegressorCV(_OfRegressors, _Kernel, Targets, OfKernel, Search):
     """Kernel regression with the C, γ and ε that cross-validation finds best.
 
-    Outputs × λ × folds are trained as sets of problems over one kernel matrix for each γ.
+    The problems of all outputs, λ and folds are trained over one kernel matrix for each γ.
 
     Parameters
     ----------
