@@ -75,8 +75,8 @@ def fit(
 
     ``P(w) = lam/2 |w|^2 + 1/m sum_i c_i max(0, 1 - y_i (<w, x_i> + b))``, ``m = sum_i c_i``,
 
-    or another `loss` in place of max(0, ...). Losses of regression are of y_i - <w, x_i> - b, for
-    each column of y.
+    or another `loss` in place of max(0, ...). Losses of regression are functions of
+    y_i - <w, x_i> - b, for each column of y.
 
     Parameters
     ----------
@@ -89,23 +89,23 @@ def fit(
     lam : float
         Regularisation λ > 0. ``lam_from_C`` converts from C.
     loss : str, default="hinge"
-        Of labels: "hinge", "squared_hinge", "modified_huber" or "log_loss", see
-        `PegasosClassifier`; the last two have `LinearModel.predict_proba`. Of targets:
+        For labels: "hinge", "squared_hinge", "modified_huber" or "log_loss", see
+        `PegasosClassifier`; the last two have `LinearModel.predict_proba`. For targets:
         "epsilon_insensitive", "squared_epsilon_insensitive", "huber" or "squared_error", see
         `PegasosRegressor`.
     epsilon : float, default=0.1
-        Of losses of targets, as in `PegasosRegressor`.
+        As in `PegasosRegressor`. Ignored with labels.
     solver, tol, max_iter, n_steps, batch_size, sampling, project, average
-        As in `PegasosClassifier`; of losses of targets, `project` as in `PegasosRegressor`.
+        As in `PegasosClassifier`; with targets, `project` is as in `PegasosRegressor`.
     fit_intercept, penalize_intercept, intercept_scaling
         As in `PegasosClassifier`.
     multi_class : {"ovr", "ovo"}, default="ovr"
-        One-vs-rest or one-vs-one, for three classes or more. Ignored with losses of targets.
+        One-vs-rest or one-vs-one, for three classes or more. Ignored with targets.
     sample_weight : array-like of shape (n_samples,), optional
         c_i >= 0. A row of weight zero is in no problem: drawing it changes nothing.
     order : array-like of int, optional
-        The rows to draw, in this order, instead of random ones. Every problem takes the steps that
-        these draws make, at most `n_steps`. `max_iter` is then ignored.
+        The rows to draw, in this order, instead of random ones. Every problem takes a step for each
+        `batch_size` of its draws, at most `n_steps`. `max_iter` is then ignored.
     random_state : int, numpy Generator or RandomState, optional
         Seed for the order of rows: the same int gives the same bits, whatever `n_jobs`. None: a
         seed from the operating system.
@@ -117,9 +117,8 @@ def fit(
     Returns
     -------
     LinearModel
-        Its `predict` returns labels or targets. With `objective`, the P(w) of the model, and
-        `duality_gap`, a bound on how far P(w) is above the optimum, which a dual point proves.
-        After Ctrl-C, nothing is returned.
+        Its `predict` returns labels or targets. Its `objective` is P(w), and its `duality_gap` a
+        proved bound on how far P(w) is above the optimum. After Ctrl-C, nothing is returned.
 
     Raises
     ------
@@ -248,7 +247,7 @@ def decision_function(model: LinearModel, X: Any) -> np.ndarray:
     ndarray of float64
         Shape (n_samples,) for two classes: positive means ``model.classes[1]``. Otherwise
         (n_samples, n_classes), and the class of the largest score wins; for one-vs-one these are
-        votes, with ties broken by summed scores. Of regression, predicted targets, of the shape of
+        votes, with ties broken by summed scores. For regression, predicted targets, in the shape of
         the y of the fit.
 
     Raises
@@ -270,9 +269,9 @@ def decision_function(model: LinearModel, X: Any) -> np.ndarray:
 
 
 def lam_from_C(C: float, n_samples: float) -> float:  # noqa: N802
-    """λ that makes this package's objective that of an SVM with C: ``1 / (C n_samples)``.
+    """λ of an SVM with this C: ``1 / (C n_samples)``.
 
-    `n_samples` is the sum of the weights where rows are weighted.
+    If rows have weights, `n_samples` is their sum.
 
     Examples
     --------
@@ -284,7 +283,7 @@ def lam_from_C(C: float, n_samples: float) -> float:  # noqa: N802
 
 
 def C_from_lam(lam: float, n_samples: float) -> float:  # noqa: N802
-    """C of an SVM whose objective is this package's with λ: ``1 / (lam n_samples)``.
+    """C of an SVM with this λ: ``1 / (lam n_samples)``.
 
     Examples
     --------

@@ -347,10 +347,10 @@ class _DaskMachine(CommonMixin, _OnCluster, BaseEstimator):
             Partitions are of NumPy or of CSR, ``csr_array`` or ``csr_matrix``, all of one type.
             Their sizes may be unknown. If they are split by columns, these are put together.
         y : dask array or data frame of shape (n_samples,)
-            Labels or targets, in the partitions of X. Others are cut anew, if their sizes are
-            known. Targets may have several columns.
+            Labels or targets, in the partitions of X. Other partitions are cut anew, if their sizes
+            are known. Targets may have several columns.
         sample_weight : dask array or series of shape (n_samples,), default=None
-            Weight of each row, likewise.
+            Weight of each row, in the partitions that y may have.
 
         Returns
         -------
@@ -360,7 +360,7 @@ class _DaskMachine(CommonMixin, _OnCluster, BaseEstimator):
         ------
         TypeError, ValueError
             If parameters, X, y or the weights are not as described; the message names the
-            partition. If `checkpoint` is of another fit.
+            partition. If `checkpoint` belongs to another fit.
         RuntimeError
             If the client is closed, the scheduler is lost, there is no worker for `worker_timeout`
             seconds, or workers die over a task again and again.
@@ -414,7 +414,7 @@ class _DaskMachine(CommonMixin, _OnCluster, BaseEstimator):
         Returns
         -------
         PegasosClassifier or PegasosRegressor
-            It has the parameters that both estimators have, and all fitted attributes.
+            It has all fitted attributes, and the parameters that both estimators have.
             `partial_fit` goes on from it.
         """
         check_is_fitted(self, "coef_")
@@ -513,24 +513,23 @@ class DaskPegasosClassifier(ClassifierMixin, _DaskMachine, Labels):
     Parameters
     ----------
     C, lam : float, default=None
-        As in `PegasosClassifier`: λ, or C in its place; ``λ = 1/(C m)``, where m is the sum of the
-        weights of all rows. If both are None, C is 1.
+        As in `pegasos.PegasosClassifier`.
     loss : {"hinge", "squared_hinge", "modified_huber", "log_loss"}, default="hinge"
-        As in `PegasosClassifier`. The hinge is smoothed, and takes two to five times the rounds of
-        the other losses.
+        As in `pegasos.PegasosClassifier`. The hinge is smoothed, and takes two to five times the
+        rounds of the other losses.
     tol : float, default=1e-3
         Relative duality gap (P - D)/P at which a fit stops. A `ConvergenceWarning` is issued if
         `max_iter` or rounding ends the fit before.
     max_iter : int, default=300
         Most rounds, which are passes over all partitions.
     fit_intercept, penalize_intercept, intercept_scaling
-        As in `PegasosClassifier`. A free intercept is that of the last Newton step.
+        As in `pegasos.PegasosClassifier`. A free intercept is that of the last Newton step.
     multi_class : {"ovr", "ovo"}, default="ovr"
         One-vs-rest or one-vs-one. All problems share the rounds.
     class_weight : dict or "balanced", default=None
         Weight of each class; "balanced" gives all classes the same weight.
     random_state : int, RandomState, Generator or None, default=None
-        Seed of the partitions' own solutions, with which a fit begins. The same int and the same
+        Seed for the first round, which solves each partition by itself. The same int and the same
         partitions give the same bits, whatever the number of workers, on CPUs of one kind.
     verbose : int, default=0
         1: show progress on standard error of the client.
@@ -539,11 +538,11 @@ class DaskPegasosClassifier(ClassifierMixin, _DaskMachine, Labels):
     worker_timeout : float, default=30.0
         Seconds without any worker after which a call gives up.
     checkpoint : str or path, default=None
-        File of the client in which a fit keeps how far it is: now and then, and when it ends, is
-        stopped by Ctrl-C or has lost its workers. If the file is there, the fit goes on from it, to
-        the bits of a fit that was never stopped. It must be of the same rows, partitions and
-        parameters; but `tol` and `max_iter` may differ. `pegasos.load` reads it as the model so
-        far. The rows are read once more for a checksum.
+        File of the client to which a fit is saved: now and then, and when it ends, is stopped by
+        Ctrl-C or has lost its workers. If the file is there, the fit goes on from it, to the bits
+        of a fit that was never stopped. It must be of the same rows, partitions and parameters,
+        except `tol` and `max_iter`. `pegasos.load` reads it as the model so far. The rows are read
+        once more for a checksum.
     checkpoint_every : float, default=60.0
         Seconds between checkpoints.
 
@@ -556,7 +555,7 @@ class DaskPegasosClassifier(ClassifierMixin, _DaskMachine, Labels):
     lam_ : float
         The λ of the fit.
     coef_ : ndarray of shape (n_problems, n_features)
-        Weights, as in `PegasosClassifier`.
+        Weights, as in `pegasos.PegasosClassifier`.
     intercept_ : ndarray of shape (n_problems,)
     objective_ : ndarray of shape (n_problems,)
         P(w) of this model on all rows.
@@ -565,7 +564,7 @@ class DaskPegasosClassifier(ClassifierMixin, _DaskMachine, Labels):
     duality_gap_ : ndarray of shape (n_problems,)
         ``objective_ - dual_objective_``.
     n_iter_ : int
-        Rounds, that of the partitions' own solutions included.
+        Rounds, the first one included.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Set when X is a data frame whose columns have names that are strings.
@@ -605,7 +604,7 @@ class DaskPegasosClassifier(ClassifierMixin, _DaskMachine, Labels):
         Returns
         -------
         dask array of shape (n_samples,) or (n_samples, n_classes)
-            As `pegasos.PegasosClassifier.decision_function` has them.
+            As in `pegasos.PegasosClassifier.decision_function`.
         """
         return self._lazily(X, "decision_function")
 
@@ -620,7 +619,7 @@ class DaskPegasosClassifier(ClassifierMixin, _DaskMachine, Labels):
         Returns
         -------
         dask array of shape (n_samples, n_classes)
-            As `pegasos.PegasosClassifier.predict_proba` has them.
+            As in `pegasos.PegasosClassifier.predict_proba`.
         """
         return self._lazily(X, "predict_proba")
 

@@ -1,8 +1,8 @@
 """Pictures of searches, fits and models, as display objects in scikit-learn's manner.
 
-``from_estimator`` finds out what there is to show and draws it; ``plot`` draws it again, on axes
-that are given or on those of a new figure. Both return the display. Needs matplotlib, which
-``import pegasos`` does not load.
+``from_estimator`` finds out what there is to show and draws it; ``plot`` draws it again, on given
+axes or on a new figure. Both return the display. Needs matplotlib, which ``import pegasos`` does
+not load.
 """
 
 from __future__ import annotations
@@ -81,10 +81,11 @@ class SearchDisplay:
     labels : tuple of three str, default=("x", "y", "score")
         Names of the parameters and of the score.
     standard_error : array-like of the shape of `values`, default=None
-        Standard errors of the scores: the error bars of a curve. The legend has that of the best.
+        Standard errors of the scores: the error bars of a curve. The legend tells that of the best
+        score.
     marks : dict, default=None
-        Points to be marked, as tuples of one value of x and, of a heat map, one of y; by their
-        names in the legend, "best mean score" and "largest λ within one standard error".
+        Points to mark: by the names "best mean score" and "largest λ within one standard error",
+        tuples of the value of x and, in a heat map, that of y.
 
     Attributes
     ----------
@@ -140,8 +141,8 @@ class SearchDisplay:
     ) -> Self:
         """Draw what a search found.
 
-        Of mean scores the best one is marked and, of searches of this library, the largest λ whose
-        score is within one standard error of it.
+        The best mean score is marked. For searches of pegasos, so is the largest λ whose score is
+        within one standard error of the best.
 
         Parameters
         ----------
@@ -150,12 +151,12 @@ class SearchDisplay:
             pipeline that ends with one.
         x : str, default="auto"
             Name of the parameter that goes across. "auto" is "C" or "lam", whichever the search
-            tried, also of a step ("svm__C"), else the first one.
+            tried, also of a step ("svm__C"), else the first parameter.
         y : str or None, default="auto"
             Name of the parameter that goes up; None for a curve, with error bars of one standard
             error. "auto" is "gamma" if the search tried several, else None.
         metric : str, default="mean_test_score"
-            Key of ``cv_results_`` to show; its largest value where other parameters vary as well.
+            Key of ``cv_results_`` to show. If other parameters vary as well, its largest value.
         ax, **options
             As in `plot`.
         """
@@ -264,7 +265,7 @@ class SearchDisplay:
 
 
 class Recorder:
-    """Writes down how a fit goes: a callback for ``set_callbacks``, with scikit-learn 1.9 or later.
+    """Record of how a fit goes: a callback for ``set_callbacks``, with scikit-learn 1.9 or later.
 
     A new fit begins a new record. Fits that have callbacks train their problems on one thread;
     kernel values may use more. Kernel fits of few steps tell callbacks nothing.
@@ -274,10 +275,11 @@ class Recorder:
     epochs : list of int
         1, 2, ...
     seconds : list of float
-        Time of training up to the end of each epoch, without that of certificates for the record.
+        Time of training up to the end of each epoch, without the time of certificates for the
+        record.
     objectives, bounds, gaps : list of ndarray of shape (n_problems,)
-        P(w), the dual objective and the relative duality gap that the solver saw last after each
-        epoch (dual ascent sees P(w) at gap checks only), and those of the end of the fit.
+        P(w), the dual objective and the relative duality gap that the solver knew after each epoch
+        (dual ascent knows P(w) from its last gap check), and those of the end of the fit.
     names : list of str
         What each problem tells apart.
 
@@ -344,12 +346,12 @@ class Recorder:
 
 
 class ConvergenceDisplay:
-    """Objective above its bound, and the relative gap between them, while a fit goes on.
+    """Objective, its lower bound, and the relative gap between them, while a fit goes on.
 
     The optimum is in the shaded area between the objective (solid) and the bound (dashed). Each
     problem has a line, with a mark where it changes. More than ten problems share one line, that
-    of the largest value.
-    Solvers other than Pegasos take one problem after the other: their lines fall one by one.
+    of the largest value. Solvers other than Pegasos take one problem after the other, so their
+    lines fall one by one.
 
     Parameters
     ----------
@@ -444,9 +446,9 @@ class ConvergenceDisplay:
     def plot(self, ax: Any = None, **options: Any) -> Self:
         """Draw on two axes, or on one without the gap; `options` go to ``Axes.plot``.
 
-        Axes are logarithmic, but that of objectives is not if one of them is below zero, as those
-        of one class are. A logarithmic axis leaves out bounds of zero. Gaps below 1e-12, which
-        are rounding, are drawn as 1e-12.
+        Axes are logarithmic, except that of objectives if one is 0 or below, as those of one-class
+        machines are. A logarithmic axis leaves out bounds of zero. Gaps below 1e-12, which are
+        rounding, are drawn as 1e-12.
         """
         if ax is None:
             _, ax = plt.subplots(1, 2, figsize=(9.6, 4), layout="constrained")
@@ -491,9 +493,8 @@ class ConvergenceDisplay:
 class WeightsDisplay:
     """Weights of linear machines, one picture for each problem: bars, or pixels of an image.
 
-    Bars to the right speak for the class that a title names, or names first, and so do red pixels;
-    bars to the left and blue pixels speak against it. All pictures have one scale, symmetric around
-    zero.
+    Bars to the right and red pixels speak for the class that a title names first, bars to the left
+    and blue pixels against it. All pictures have one scale, symmetric around zero.
 
     Parameters
     ----------
@@ -563,12 +564,12 @@ class WeightsDisplay:
         Parameters
         ----------
         estimator : object
-            A linear machine of this library, a search over one, for its best estimator, or a
+            A linear machine of pegasos, a search over one, whose best estimator is drawn, or a
             pipeline that ends with either.
         shape : tuple of two int, default=None
             Rows and columns of images; None: bars.
         feature_names : array-like of str of shape (n_features,), default=None
-            None: those that the steps before, or the data frame of the fit, gave.
+            None: the names from earlier steps of the pipeline, or from the data frame of the fit.
         ax, **options
             As in `plot`.
         """
@@ -633,22 +634,22 @@ class SupportVectorsDisplay:
 
     For two classes, the boundary (solid) and the margins (dashed); for more, the predicted regions;
     for one class, its contour, and rows outside as outliers. Classes differ in colour and marker,
-    regions of more than seven classes by hatches too.
+    regions of more than seven classes also in hatches.
 
-    Support vectors of a linear machine are the rows with a margin of at most one in any problem,
-    and of one class those with a score of at most zero. The log loss has no margin: there are no
-    dashed lines, and every row is a support vector.
+    Support vectors of a linear classifier are the rows with a margin of at most one in any problem,
+    those of a one-class machine the rows with a score of at most zero. The log loss has no margin:
+    there are no dashed lines, and every row is a support vector.
 
     Parameters
     ----------
     estimator : object
-        A fitted classifier or one-class machine of this library, a search over one, for its best
-        estimator, or a pipeline that ends with either. Of a pipeline, the features that the last
-        step is given are drawn: after scaling, they have other units than those of `X`.
+        A fitted classifier or one-class machine of pegasos, a search over one, whose best estimator
+        is drawn, or a pipeline that ends with either. The features that the last step of a pipeline
+        is given are drawn: after scaling, they have other units than those of `X`.
     X : {array-like, sparse matrix} of shape (n_samples, 2)
         In a pipeline, two features must come to its last step.
     y : array-like of shape (n_samples,), default=None
-        Labels; not needed for one class.
+        Labels; not needed for one-class machines.
 
     Attributes
     ----------
@@ -759,10 +760,9 @@ class TubeDisplay:
     """Regression on one feature: rows, the predicted curve, and the tube of errors up to epsilon.
 
     Errors inside the tube cost nothing with ``loss="epsilon_insensitive"`` and its square, and rows
-    there are no support vectors. With ``loss="huber"``, rows outside pull with the same force, and
-    those inside by their error. For several features, see
-    `sklearn.metrics.PredictionErrorDisplay`, which draws predictions and residuals of any
-    regressor.
+    there are no support vectors. With ``loss="huber"``, rows outside pull with equal force, rows
+    inside in proportion to their error. For several features, see
+    `sklearn.metrics.PredictionErrorDisplay`.
 
     Parameters
     ----------
@@ -837,8 +837,8 @@ class TubeDisplay:
         X : {array-like, sparse matrix} of shape (n_samples, 1)
         y : array-like of shape (n_samples,)
         epsilon : float or "auto", default="auto"
-            "auto" is that of the estimator, of the best one of a search, or of the last step of a
-            pipeline; 0 with ``loss="squared_error"``, and where there is none.
+            "auto" is that of the estimator, of the best estimator of a search, or of the last step
+            of a pipeline; 0 if it has none, as with ``loss="squared_error"``.
         grid_resolution : int, default=500
             Points along the curve.
         ax, **options

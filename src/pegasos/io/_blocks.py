@@ -77,39 +77,38 @@ class Blocks:
     The source is read once and written to a cache: micro-blocks of rows in random order. Then
     `PegasosClassifier`, `PegasosRegressor` and `PegasosOneClass` take the blocks in place of X and
     y: ``fit(blocks)``, ``predict(blocks)``, ``score(blocks)``. If all rows fit into `memory`, a fit
-    is that of the rows in memory, in the order of the cache, with the same bits.
+    has the bits of a fit in memory, with the rows in the order of the cache.
 
     Parameters
     ----------
     source : str, path, list, tuple or callable
         A file, several, or a pattern such as ``"part-*.svm.gz"``. Endings tell the format: LIBSVM
         text, CSV (.csv, .tsv), both of them compressed (.gz, .bz2, .xz) or not, Parquet (.parquet;
-        needs the extra ``parquet``), .npy with the labels in a column, .npz with X and y or
-        with y beside the arrays of `scipy.sparse.save_npz`. A tuple (X, y) or (X, y,
-        sample_weight) of arrays, `numpy.memmap` or .npy files. A function without parameters that
-        returns a fresh iterator of (X, y) or (X, y, sample_weight), arrays or CSR matrices of some
-        rows.
+        needs the extra ``parquet``), .npy with the labels in a column, .npz with y and either X or
+        the arrays of `scipy.sparse.save_npz`. Or a tuple (X, y) or (X, y, sample_weight) of arrays,
+        `numpy.memmap` or .npy files. Or a function without parameters that returns a fresh
+        iterator of such tuples of some rows, where X is an array or a CSR matrix.
     cache : str or path
         Folder for the blocks and nothing else; it is made if it is not there. If it has the blocks
-        of this source with these parameters, they are used. Whether a file has changed is told by
-        its size and time, arrays in memory by a checksum, and a function by its name and its first
-        piece. One process at a time may write to a folder.
+        of this source with these parameters, they are used. The size and time of a file tell
+        whether it has changed, a checksum whether arrays have, and for a function its name and its
+        first piece. One process at a time may write to a folder.
     memory : int or str, default="2GB"
-        Most bytes that conversion and fits hold: a number, or text like "500MB". What Python and
-        the libraries take, 100 to 150 MB, comes on top. It may differ from one use of a cache to
-        the next. A fit's order of loads, and so its last bits, depend on it.
+        Most bytes that conversion and fits hold: a number, or text like "500MB". Python and the
+        libraries take 100 to 150 MB more. It may differ from one use of a cache to the next. The
+        order in which a fit loads blocks, and so its last bits, depend on it.
     dtype : {"float64", "float32"}, default="float64"
         Type of the values on disk and in training. Weights, scores and certificates are float64.
     format : {"libsvm", "csv", "npy", "npz", "parquet"}, default=None
-        Format of files, where their names do not tell.
+        Format of files whose names do not tell.
     label_column : int or str, default=-1
-        Column of CSV, .npy and Parquet files that has the labels or targets: its name or its
-        number. Negative numbers count from the end, without the columns of `drop`.
+        Name or number of the column of CSV, .npy and Parquet files that has the labels or targets.
+        Negative numbers count from the end, without the columns of `drop`.
     drop : int, str or sequence of these, default=()
         Columns of CSV, .npy and Parquet files to leave out.
     header : {"auto", "yes", "no"}, default="auto"
-        Whether the first line of a CSV file is a header; "auto": if it has no number but the label,
-        or if columns are chosen by name.
+        Whether the first line of a CSV file is a header. "auto": if it has no number except the
+        label, or if columns are chosen by name.
     separator : str, default=None
         The character between fields of CSV files. None: a comma, a semicolon or a tab, whichever is
         in the first line.
@@ -136,21 +135,21 @@ class Blocks:
     feature_scale : ndarray of shape (n_features,)
         Root of the mean square of each feature.
     mean_squared_norm : float
-        The mean of ``|x_i|^2`` by sample weights.
+        The mean of ``|x_i|^2``, by sample weights.
 
     Warns
     -----
     UserWarning
-        If `memory` is too little for any fit of these rows, as soon as the conversion can tell; if
-        a label of CSV, such as "nan", seems to say that there is none.
+        If `memory` is too little for any fit of these rows, as soon as the conversion can tell. If
+        a label of a CSV file, such as "nan", seems to be missing.
 
     Raises
     ------
     ValueError
         If the source is malformed, `cache` has blocks of another source or of other parameters, or
-        a block is damaged (its checksum, which is compared at every reading, does not fit).
+        a block is damaged: every reading compares its checksum.
     OSError
-        If a file cannot be read or written, with its name.
+        If a file cannot be read or written; the message names it.
 
     Examples
     --------

@@ -101,7 +101,7 @@ class _Model:
 
     @property
     def duality_gap(self) -> np.ndarray:
-        """How far `objective` is above the smallest possible one, at most."""
+        """`objective` - `dual_objective`: P(w) is at most this far above the optimum."""
         return Certificate(self.objective, self.dual_objective).gap
 
     def _problem_scores(self, X: Any, *, checked: bool = False) -> np.ndarray:
@@ -157,7 +157,7 @@ class _Model:
         Returns
         -------
         PegasosClassifier, PegasosRegressor, PegasosOneClass or one of these with a kernel
-            A model with a `scale` is a `sklearn.pipeline.Pipeline` of a
+            If the model has a `scale`, a `sklearn.pipeline.Pipeline` of a
             `sklearn.preprocessing.StandardScaler` and one of these.
 
         Raises
@@ -188,14 +188,14 @@ class _Model:
         return self.loss
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to `path` as an .npz archive of plain arrays, replacing it whole.
+        """Write the model to `path`, with any suffix, as an .npz archive of plain arrays.
 
-        The file has this name, whatever its suffix.
+        A file of this name is replaced whole.
 
         Raises
         ------
         ValueError
-            If labels are neither numbers nor strings, or the kernel is a function, or precomputed:
+            If labels are neither numbers nor strings, or the kernel is a function or precomputed:
             the file could not stand alone.
         """
         _archive.save(path, self._arrays())
@@ -235,12 +235,12 @@ class _Model:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a model written by `save`. Nothing in the file is executed.
+        """Read a model of this class from a file of `save`; see `pegasos.load`.
 
         Raises
         ------
         ValueError
-            If the file is not such a model, or not a whole one.
+            If the file holds no model of this class, or is damaged.
         """
         model = load(path)
         if not isinstance(model, cls):
@@ -419,34 +419,34 @@ class LinearModel(_Model):
     ----------
     coef : ndarray of shape (n_problems, n_features)
         Weights. One problem for two classes; else one per class ("ovr") or label ("multilabel"),
-        or one per pair of classes in the order (0, 1), (0, 2), ..., (1, 2), ... ("ovo"). Of
+        or one per pair of classes in the order (0, 1), (0, 2), ..., (1, 2), ... ("ovo"). For
         regression, one per output.
     intercept : ndarray of shape (n_problems,)
     classes : ndarray of shape (n_classes,) or None
         The labels, sorted. In a problem of two classes the later one has the positive scores. None
-        of regression: scores are then what is predicted.
+        for regression: scores are then what is predicted.
     multi_class : {"ovr", "ovo", "crammer_singer", "multilabel", "one_class"}
         "crammer_singer": one joint problem with a weight vector for each class, and one objective.
         "multilabel": each row may have several labels, and `predict` returns zeros and ones of
         shape (n_samples, n_classes). Classes are then the numbers of the columns of y.
         "one_class": `classes` are -1 for outliers, whose scores are negative, and 1.
     lam : float
-        Regularisation λ; of one class, nu.
+        Regularisation λ; of a one-class machine, nu.
     objective : ndarray of shape (n_problems,)
         P(w) of this model on the training rows.
     dual_objective : ndarray of shape (n_problems,)
-        No model reaches a P(w) below this: a proof, by a dual point of the training rows.
+        A lower bound on P: no model has an objective below it.
     duality_gap : ndarray of shape (n_problems,)
         `objective` - `dual_objective`.
     n_steps : ndarray of shape (n_problems,)
         Steps taken.
     loss : str
-        What `objective` sums over the rows: "hinge", "squared_hinge", "modified_huber" or
-        "log_loss", the last two of which have `predict_proba`; or a loss of `PegasosRegressor`.
+        "hinge", "squared_hinge", "modified_huber" or "log_loss", the last two of which have
+        `predict_proba`; or a loss of `PegasosRegressor`.
     epsilon : float or None
-        Of losses of regression that have one.
+        The epsilon of the loss, if it has one.
     is_flat : bool
-        Of regression: whether `predict` returns a one-dimensional array, as the y of training was.
+        Whether `predict` of a regression returns a one-dimensional array, as y was.
     feature_names : ndarray of str of shape (n_features,) or None
         Names of the columns that an estimator was trained on. A data frame with other columns is
         refused.
@@ -454,15 +454,14 @@ class LinearModel(_Model):
         Whether the LIBSVM text that `pegasos train` read counts features from 0; None for other
         rows.
     center, scale : ndarray of shape (n_features,) or None
-        Of ``pegasos train --scale`` and of a pipeline with a scaler (`pegasos.to_model`): the
-        weights are those of (x - `center`) / `scale`. `center` is None where rows are divided only,
-        as sparse ones are.
+        Set by ``pegasos train --scale`` and by a pipeline with a scaler (`pegasos.to_model`): the
+        weights are those of (x - `center`) / `scale`. `center` is None if rows are only divided, as
+        sparse ones are.
     version : str or None
         The version of pegasos that trained the model; None if its file does not say.
     alpha_counts : ndarray of shape (n_problems, n_samples) or None
-        How often each training row was drawn and violated its margin; of losses other than the
-        hinge, the sum of their slopes at these draws, in float64. None unless Pegasos made the
-        model (``solver="pegasos"``, `n_steps` or `order`). Not saved.
+        As `PegasosClassifier.alpha_counts_`. None unless Pegasos made the model
+        (``solver="pegasos"``, `n_steps` or `order`). Not saved.
 
     Examples
     --------
@@ -607,24 +606,24 @@ class KernelModel(_Model):
 
 
 def to_model(estimator: Any) -> LinearModel | KernelModel:
-    """Make a model of a fitted estimator, or of a pipeline of a scaler and one.
+    """Make a model of a fitted estimator, or of a pipeline of a scaler and an estimator.
 
     Parameters
     ----------
     estimator : object
-        An estimator of this library, a pipeline of a `sklearn.preprocessing.StandardScaler` and
-        one, or a search over either. The pipeline may have a search, too.
+        A fitted estimator or search of pegasos, or a search of scikit-learn over one; a pipeline of
+        a `sklearn.preprocessing.StandardScaler` and one of these, or a search over such a pipeline.
 
     Returns
     -------
     LinearModel or KernelModel
-        Of a pipeline, one with the `center` and the `scale` of its scaler: it takes the rows that
-        the pipeline takes.
+        For a pipeline, it has the `center` and `scale` of the scaler, and takes the rows that the
+        pipeline takes.
 
     Raises
     ------
     TypeError
-        If a pipeline has other steps, which no model has.
+        If a pipeline has other steps.
 
     Examples
     --------
@@ -681,7 +680,7 @@ def load(path: str | os.PathLike[str]) -> LinearModel | KernelModel:
     OSError
         If the file cannot be opened.
     ValueError
-        If the file is not such a model, or not a whole one.
+        If the file holds no model, or is damaged.
 
     Examples
     --------
