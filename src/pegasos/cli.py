@@ -566,8 +566,8 @@ def _scaled(X: Any) -> tuple[Any, dict[str, Any]]:
             yield standardized(rows, **scaling), *others
 
     folder = os.path.join(X.cache, "scaled")
-    options = {"n_problems": X._n_problems, "memory": X.memory, "dtype": X.dtype}
-    return type(X)(pieces, cache=folder, **options), scaling
+    purpose = {"n_problems": X._n_problems, "task": X._task}
+    return type(X)(pieces, cache=folder, memory=X.memory, dtype=X.dtype, **purpose), scaling
 
 
 def _train(args: argparse.Namespace) -> int:
