@@ -52,12 +52,6 @@ KERNELS = {
 }  # fmt: skip
 
 
-def not_symmetric(estimator):
-    if estimator.kernel != "precomputed":
-        return {}
-    return {"check_classifiers_one_label_sample_weights": "its matrix is not symmetric: refused"}
-
-
 @pytest.mark.filterwarnings(
     "ignore:.*rounding allows no smaller gap:sklearn.exceptions.ConvergenceWarning"
 )
@@ -70,9 +64,7 @@ def not_symmetric(estimator):
         KernelPegasosClassifier(lam=1.0, loss="log_loss"),  # of small λ, gaps tell scores to 1e-7
         KernelPegasosClassifier(**CONVERGED, kernel="precomputed"),
     ],
-    expected_failed_checks=lambda estimator: (
-        not_symmetric(estimator) | of_certain_labels(estimator)
-    ),
+    expected_failed_checks=of_certain_labels,
 )
 def test_scikit_learn_accepts_the_estimator(estimator, check):
     check(estimator)
