@@ -721,3 +721,22 @@ def test_models_show_their_size_and_their_gap_and_no_numbers_of_rows(tmp_path):
     assert repr(kernel).startswith("KernelModel(1 output, 4 features, ")
     kernel.save(tmp_path / "model.npz")
     assert repr(pegasos.load(tmp_path / "model.npz")) == repr(kernel)
+
+
+@pytest.mark.parametrize("kind", [pegasos.PegasosOneClass, pegasos.KernelPegasosOneClass])
+@pytest.mark.parametrize("nu", [0.01, 0.1, 0.5])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_models_of_one_class_show_the_gap_that_tol_bounds(kind, nu):
+    X = np.random.default_rng(0).normal(3, 1, size=(300, 2))
+    one = kind(nu=nu, max_iter=3, solver="pegasos", random_state=0).fit(X)
+    told = float(repr(one.to_model()).removesuffix(")").split("gap <= ")[1])
+    assert told == pytest.approx((one.duality_gap_ / abs(one.dual_objective_))[0], rel=0.06)
+
+
+def test_a_model_of_one_class_whose_w_is_0_shows_no_part_of_0():
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    with pytest.warns(UserWarning, match="w = 0"):
+        model = pegasos.PegasosOneClass(nu=0.1).fit(X).to_model()
+    assert repr(dataclasses.replace(model, dual_objective=np.zeros(1))).endswith(", gap 0)")
+    rounded = dataclasses.replace(model, dual_objective=np.array([-1e-17]))
+    assert "gap" not in repr(rounded)

@@ -15,7 +15,7 @@ from pegasos import _core, _threads
 from pegasos.io import _archive
 from pegasos.problems import _columns as _problems
 from pegasos.problems import _rows, _validate
-from pegasos.problems._certificate import Certificate
+from pegasos.problems._certificate import Certificate, part_of
 from pegasos.problems._losses import EPSILON_LOSSES, LOSSES, TARGET_LOSSES, with_probabilities
 
 # Memory for one piece of a kernel prediction.
@@ -68,11 +68,21 @@ class _Model:
     def __repr__(self) -> str:
         parts = [self._answers, _counted(self.n_features, "feature")]
         parts += [f"lam={self.lam:.3g}", f"loss={self.loss!r}"]
-        nu = self.lam if self.multi_class == "one_class" else 0.0
-        gaps = Certificate(self.objective, self.dual_objective, nu=nu).relative_gap
+        gaps = self._relative_gap
         if np.isfinite(gaps).all():
             parts.append(f"gap <= {gaps.max():.2g}" if gaps.any() else "gap 0")
         return f"{type(self).__name__}({', '.join(parts)})"
+
+    @property
+    def _relative_gap(self) -> np.ndarray:
+        """The gap as a part of P, or of |D| for one class, as for `tol`.
+
+        NaN if the P of one class is 0: a D that rounding moves below 0 is all gap.
+        """
+        if self.multi_class != "one_class":
+            return part_of(self.duality_gap, self.objective)
+        gaps = part_of(self.duality_gap, -self.dual_objective)
+        return np.where((self.objective == 0) & (gaps > 0), np.nan, gaps)
 
     @property
     def _answers(self) -> str:

@@ -50,19 +50,16 @@ class Certificate:
 
     @functools.cached_property
     def relative_gap(self) -> np.ndarray:
-        """The gap as a part of the objective; of one class, of nu - D."""
+        """The gap as a part of P; of one class, of nu - D, which is the |D| of users."""
         size = self.objective if self.nu == 0 else self.nu - self.dual_objective
-        # Before the first epoch, both are infinite.
-        return self.gap / np.where((size > 0) & (size < np.inf), size, 1)
+        return part_of(self.gap, size)
 
     @functools.cached_property
     def proved_gap(self) -> np.ndarray:
         """The relative gap, but 0 where all there is is rounding."""
         if self.nu == 0:
             return significant(self.relative_gap, self.objective)
-        is_size = (self.objective > 0) & (self.objective < np.inf)
-        of_objective = self.gap / np.where(is_size, self.objective, 1)
-        return significant(of_objective, self.objective, self.nu)
+        return significant(part_of(self.gap, self.objective), self.objective, self.nu)
 
     @functools.cached_property
     def stopping_gap(self) -> np.ndarray:
@@ -81,6 +78,12 @@ class Certificate:
         excess = (self.proved_gap - self.stopping_gap).max()
         is_spoiled = self.proved_gap.max() > tol >= self.stopping_gap.max() and excess < tol / 4
         return float(excess) if is_spoiled else 0.0
+
+
+def part_of(gap: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """The gap as a part of P, or of |D|."""
+    # Before the first epoch, gap and size are infinite.
+    return gap / np.where((size > 0) & (size < np.inf), size, 1)
 
 
 def significant(relative_gap: np.ndarray, objective: np.ndarray, nu: float = 0.0) -> np.ndarray:
