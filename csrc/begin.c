@@ -78,10 +78,18 @@ static double feature_of_ascent(const fit *f)
                              : fmin(sqrt(fmax(norm, p->lam)), whole);
 }
 
-/* Forgets the best model's objective. */
+/* Forgets what the gap was, and that nothing but rounding was left of it. */
+static void forget_progress(state *s)
+{
+    s->gap_before = INFINITY;
+    s->newton.n_idle = 0;
+}
+
+/* Forgets the best model's objective, too. */
 static void forget(state *s)
 {
     s->primal = s->relative_gap = INFINITY;
+    forget_progress(s);
 }
 
 /* ---- An epoch of Pegasos --------------------------------------------------------------------- */
@@ -393,6 +401,7 @@ static bool find_dual(fit *f)
     const double dual = pegasos_best_dual(&f->targets, a, squared, s->mass, f->problem->lam, false);
     if (isfinite(s->primal) && fabs(dual - s->newton.dual_objective) <= SAME * fabs(s->primal))
         return true;
+    forget_progress(s);
     s->newton.dual_objective = dual;
     if (isfinite(s->primal))
         s->relative_gap = relative_gap_of(s->primal, dual);

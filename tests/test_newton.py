@@ -1,6 +1,7 @@
 """Newton's method, linear and kernel; what it does step by step is in tests/c/test_newton.c."""
 
 import itertools
+import pickle
 import signal
 import warnings
 
@@ -433,6 +434,35 @@ def test_a_tol_below_rounding_ends_a_fit_that_can_gain_nothing(solver, penalized
             again.fit(X, y)
         assert again.n_iter_ == clf.n_iter_
         np.testing.assert_array_equal(again.coef_, clf.coef_)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "log_loss", "epsilon_insensitive"])
+@pytest.mark.parametrize("solver", ["auto", "newton"])
+def test_a_fit_at_rounding_goes_on_where_its_vectors_are_those_of_other_rows(loss, solver):
+    """It ended at once, with a gap of most of the objective."""
+    kind = PegasosRegressor if loss == "epsilon_insensitive" else PegasosClassifier
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(300, 10))
+        y = X @ rng.normal(size=10) + 0.3 * rng.normal(size=300)
+        y = y if kind is PegasosRegressor else y > 0
+        first = kind(loss=loss, solver=solver, tol=1e-16, warm_start=True, random_state=0)
+        if kind is PegasosRegressor:
+            first.set_params(epsilon=1.0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            first.fit(X, y)
+        w = first.coef_.ravel()
+        if kind is PegasosRegressor:
+            missed = np.abs(y - first.predict(X)) - 1
+        else:
+            missed = 1 - np.where(y, 1, -1) * first.decision_function(X)
+        across = rng.normal(size=X.shape)
+        across -= np.outer(across @ w, w) / (w @ w)
+        # Rows that have no part in w, which dual ascent has; and all scores as they were.
+        for other in (np.where((missed < -1e-6)[:, None], -X, X), X + across):
+            again = pickle.loads(pickle.dumps(first)).set_params(tol=1e-6).fit(other, y)
+            assert again.duality_gap_[0] <= 1.01e-6 * again.objective_[0]
 
 
 def test_epochs_that_are_asked_for_are_made_though_they_gain_nothing():
