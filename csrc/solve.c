@@ -178,6 +178,8 @@ static bool prepare(fit *f)
         pegasos_fit_change_lam(f);
         begin_budget(f);
     }
+    if (!may_change_solver(f)) /* dual ascent that goes on with other options gives up no more */
+        s->ascent.patience = s->ascent.has_stopped = 0;
     return asked == PEGASOS_AUTO || asked == s->solver || change_to(f, asked);
 }
 

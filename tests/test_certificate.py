@@ -335,6 +335,15 @@ def test_ascent_that_gets_nowhere_gives_up(rng, n_classes):
         assert (clf.duality_gap_ <= 1e-3 * clf.objective_).all()
     clf.set_params(lam=1e-4, solver="sdca", tol=0.1).fit(X, y)
     assert list(clf.solver_epochs_) == ["pegasos", "sdca"]
+    # Nor does a fit that was begun with solver="auto" give up then.
+    for asked in ({"solver": "sdca"}, {"tol": None}):
+        again = PegasosClassifier(lam=1e-4, warm_start=True, random_state=0)
+        with interrupted(3):
+            again.fit(X, y)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            again.set_params(max_iter=9, **asked).fit(X, y)
+        assert list(again.solver_epochs_) == ["pegasos", "sdca"]
 
 
 @pytest.mark.parametrize("loss", LOSSES.values(), ids=str)
