@@ -232,6 +232,45 @@ def test_the_origin_among_the_rows_leaves_nothing(rng):
         assert (one.predict(X) == 1).all()
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("parameters", "advice"),
+    [
+        ({"kernel": "poly", "nu": 0.01}, "kernel='rbf', or rows that are not centred"),
+        ({"kernel": "poly", "nu": 0.5}, "kernel='rbf', or rows that are not centred"),
+        ({"kernel": "poly", "tol": 1.0}, "kernel='rbf', or rows that are not centred"),
+        ({"kernel": "poly", "solver": "newton"}, "kernel='rbf', or rows that are not centred"),
+        ({"kernel": "sigmoid"}, "a positive semi-definite kernel such as kernel='rbf'"),
+        (
+            {"kernel": "sigmoid", "coef0": -1.0, "max_iter": 30},
+            "a positive semi-definite kernel such as kernel='rbf'",
+        ),
+    ],
+)
+def test_a_kernel_machine_that_finds_no_outlier_says_so(rng, dtype, parameters, advice):
+    """An indefinite kernel had no warning; where rounding was left, a larger tol was advised."""
+    X = np.r_[rng.normal(size=(380, 2)), rng.uniform(-6, 6, (20, 2))].astype(dtype)
+    parameters = {"nu": 0.1, "random_state": 0} | parameters
+    with pytest.warns(UserWarning, match="finds no outlier") as warned:
+        one = KernelPegasosOneClass(**parameters).fit(X)
+    assert [str(warning.message).partition("may help: ")[2] for warning in warned] in (
+        [advice], [f"a kernel machine with {advice}"],
+    )  # fmt: skip
+    assert one.objective_[0] == 0
+    assert (one.predict(X) == 1).all()
+    one = KernelPegasosOneClass(**parameters | {"kernel": "rbf", "tol": 1e-3, "max_iter": 1000})
+    assert (one.fit(X).predict(X) == -1).any()
+
+
+def test_a_fit_that_ends_early_is_not_told_to_be_around_the_origin(rng):
+    """w = 0 is only the best it has found so far."""
+    X = rng.normal(loc=(1, 0), size=(100, 2))
+    with pytest.warns(ConvergenceWarning, match="stopped at max_iter=1") as warned:
+        one = PegasosOneClass(nu=0.1, solver="sdca", max_iter=1, random_state=0).fit(X)
+    assert not one.coef_.any()
+    assert len(warned) == 1
+
+
 # ---- Certificates --------------------------------------------------------------------------------
 
 

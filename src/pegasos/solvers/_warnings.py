@@ -20,6 +20,8 @@ _SMALL = 0.1
 # Fits whose relative gap is above this did not come near the optimum.
 _FAR = 0.1
 _NEARER = "a fit that ends nearer to the optimum"
+# Of one class, rounding leaves gaps of such a part of nu where w = 0 is best.
+_OF_ROUNDING = 1e-6
 # Classes have unequal weight if one has so many times that of another.
 _UNEQUAL = 2
 
@@ -48,7 +50,7 @@ def of_gap(
     proved = certificate.proved_gap
     gaps = np.where(np.isnan(proved), stopping, proved)
     k = int(np.argmax(gaps))  # NaN is the largest
-    if gaps[k] <= tol:
+    if gaps[k] <= tol or _has_no_direction(schedule, certificate):
         return
     from sklearn.exceptions import ConvergenceWarning
 
@@ -253,14 +255,31 @@ def of_constant(
 
 
 def of_no_direction(schedule: Schedule, certificate: Certificate) -> None:
-    """Warn if w = 0 is proved to be the model of one class, which finds no outlier."""
-    if schedule.model()[0].any() or not (certificate.proved_gap <= GAP).all():
+    """Warn if w = 0 is the model of one class, which finds no outlier."""
+    if not _has_no_direction(schedule, certificate):
         return
-    _told.warn(
-        "w = 0, so this model finds no outlier: the training rows lie around the origin, and no "
-        "hyperplane has most of them on the other side. What may help: a kernel machine with "
-        f"{parameter('kernel', 'rbf')}, or rows that are not centred",
-    )
+    if np.isnan(certificate.gap).any():
+        why = "the fit found none with a lower objective"
+        helps = f"a positive semi-definite kernel such as {parameter('kernel', 'rbf')}"
+    else:
+        why = (
+            "the training rows lie around the origin, and no hyperplane has most of them on the "
+            "other side"
+        )
+        helps = f"a kernel machine with {parameter('kernel', 'rbf')}, or rows that are not centred"
+    _told.warn(f"w = 0, so this model finds no outlier: {why}. What may help: {helps}")
+
+
+def _has_no_direction(schedule: Schedule, certificate: Certificate) -> bool:
+    """Whether w = 0 is the best model of one class, or the best that was found without a dual.
+
+    P = 0 then, and the smallest gap that rounding allows is all of nu - D: no `tol` is reached.
+    """
+    if not schedule.settings.loss.nu or schedule.model()[0].any():
+        return False
+    gap = certificate.gap
+    least = _OF_ROUNDING * certificate.objective + _core.ROUNDING
+    return bool((np.isnan(gap) | (gap <= least)).all())
 
 
 def _less_regularised(lam: float) -> str:
