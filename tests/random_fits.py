@@ -525,7 +525,7 @@ _WORDS = re.compile(
     r"stopped (?:at max_iter=(?P<epochs>\d+)|after (?P<done>\d+) epochs?: rounding allows no "
     r"smaller gap)(?: for (?P<which>(?:class|classes|label) .*?))?\. Objective (?P<objective>[^,]+), "
     r"(?:gap (?P<gap>[^,]+), (?P<part>\S+) % of the objective|"
-    r"primal and dual value (?P<apart>\S+) % of it apart .*?); tol=(?P<tol>\S+) asks for"
+    r"(?P<apart>\S+) % from the dual value .*?); tol=(?P<tol>\S+) asks for"
 )
 # What an objective is known to, whatever the data: one that is smaller has converged.
 _ROUNDING = 4 * np.finfo(np.float64).eps

@@ -971,7 +971,7 @@ FILES = {
     "label.svm": (b"1 1:2\n\nyes 1:3\n", r"line 3:.*'yes 1:3'"),
     "colon.svm": (b"1 1:2\n-1 2\n", r"line 2"),
     "order.svm": (b"1 3:2 2:1\n-1 1:1\n", r"line 1: feature 2 comes after feature 3 in .*: sort "),
-    "twice.svm": (b"1 3:2 3:1\n-1 1:1\n", r"line 1: feature 3 is there twice in .*: sort "),
+    "twice.svm": (b"1 3:2 3:1\n-1 1:1\n", r"line 1: feature 3 occurs twice in .*: sort "),
     "labels.svm": (b"1,3 1:2\n2 1:1\n", r"line 1: there are several labels.*one for each row"),
     "negative.svm": (b"1 -3:2\n-1 1:1\n", r"line 1.*-3|negative"),
     "far.svm": (b"1 99999999999999999999:2\n-1 1:1\n", r"line 1|out of range"),

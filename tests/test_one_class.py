@@ -533,7 +533,7 @@ def test_model_files_tell_outliers(data, kind, layout, dtype, tmp_path):
     np.testing.assert_array_equal(model.decision_function(rows), one.decision_function(rows))
     np.testing.assert_array_equal(model.predict(rows), one.predict(rows))
     assert set(model.predict(rows)) == {-1, 1}
-    with pytest.raises(AttributeError, match="predict_proba is not there"):
+    with pytest.raises(AttributeError, match="predict_proba is not available"):
         model.predict_proba(rows)
 
 
@@ -569,7 +569,7 @@ def test_nu_below_one_row_changes_nothing():
         error = 5e-3 * np.abs(scores).max()
         np.testing.assert_allclose(least.decision_function(X), scores, atol=error)
         assert (least.predict(X) == 1).all()
-        with pytest.raises(ValueError, match="nu=1e-06 has the model of all smaller ones"):
+        with pytest.raises(ValueError, match="nu=1e-06 gives the model of all smaller values"):
             kind(nu=1e-7).fit(X)
 
 

@@ -220,7 +220,7 @@ def test_they_are_as_good_as_those_of_calibration(rng):
 @pytest.mark.parametrize("loss", UNABLE)
 @pytest.mark.parametrize("name", ["predict_proba", "predict_log_proba"])
 def test_other_losses_say_what_gives_probabilities(iris, loss, name):
-    message = re.escape(f"{name} is not there with loss={loss!r}") + (
+    message = re.escape(f"{name} is not available with loss={loss!r}") + (
         ".*loss='log_loss' or loss='modified_huber', or .*CalibratedClassifierCV"
     )
     estimators = [kind(loss=loss) for kind in KINDS]
@@ -295,7 +295,7 @@ def test_a_search_says_that_its_loss_has_none(iris):
 def test_a_scorer_of_the_user_s_may_ask_for_them(iris):
     def sharpness(estimator, X, y):
         assert hasattr(estimator, "predict_proba")
-        with pytest.raises(ValueError, match="a search keeps the scores"):
+        with pytest.raises(ValueError, match="a search keeps these scores"):
             estimator.predict_proba(X[:-1])
         return estimator.predict_proba(X).max(axis=1).mean()
 

@@ -190,7 +190,7 @@ def _add_predict_options(sub: argparse.ArgumentParser) -> None:
     instead.add_argument(
         "--scores", action="store_true",
         help="scores in place of labels: CSV with a header and a column for each class; of two "
-        "classes one, where positive scores mean the class in the header",
+        "classes a single one, where positive scores mean the class in its header",
     )  # fmt: skip
     instead.add_argument(
         "--proba", action="store_true",
@@ -202,7 +202,7 @@ def _add_predict_options(sub: argparse.ArgumentParser) -> None:
         help="one JSON object: predictions, scores, probabilities if there are some, and metrics "
         "if there are labels",
     )  # fmt: skip
-    sub.add_argument("-q", "--quiet", action="store_true", help="no report of how good they are")
+    sub.add_argument("-q", "--quiet", action="store_true", help="no report of metrics")
 
 
 def _add_info_options(sub: argparse.ArgumentParser) -> None:
@@ -210,7 +210,7 @@ def _add_info_options(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--json", action="store_true", help="as one JSON object")
     sub.add_argument(
         "--weights", type=int, default=5, metavar="N",
-        help="of a linear model, how many of the largest weights to show (default 5), each after "
+        help="how many of the largest weights of a linear model to show (default 5), each after "
         "the name of its feature, or its number as the training file counts",
     )  # fmt: skip
 
@@ -228,22 +228,22 @@ def _add_data_options(sub: argparse.ArgumentParser) -> None:
     add("--format", choices=_FORMATS, help="format of DATA")
     add(
         "--label", type=_column, default=-1, metavar="COLUMN", dest="label_column",
-        help="of a table: column of the label, its name or its number from 0; negative from the "
+        help="tables: name of the column of the label, or its number from 0, or negative from the "
         "end (default -1, the last); none: there is no label",
     )  # fmt: skip
     add(
         "--drop", type=_column, action="append", default=[], metavar="COLUMN",
-        help="of a table: a column to leave out, its name or its number; may be repeated",
+        help="tables: name or number of a column to leave out; may be repeated",
     )  # fmt: skip
     add(
         "--separator", type=_separator, metavar="CHARACTER",
-        help="CSV: what is between fields, such as ';' or tab (default: comma, semicolon or tab, "
-        "as in the first line)",
+        help="CSV: the character between fields, such as ';' or tab (default: comma, semicolon or "
+        "tab, as in the first line)",
     )  # fmt: skip
     add(
         "--header", choices=("auto", "yes", "no"), default="auto",
-        help="CSV: whether the first line is one (default auto: if it has no numbers, or columns "
-        "are chosen by name)",
+        help="CSV: whether the first line is a header (default auto: if it has no numbers, or "
+        "columns are chosen by name)",
     )  # fmt: skip
     add(
         "--zero-based", choices=("auto", "yes", "no"), default="auto",
@@ -280,9 +280,9 @@ def _add_regularisation_options(group: Any) -> None:
 
 def _add_machine_options(add: Callable[..., Any]) -> None:
     add("--loss", choices=(*LOSSES, *TARGET_LOSSES),
-        help="of classes: hinge (default), squared_hinge, or one that has probabilities, "
-             "modified_huber or log_loss. Of regression: epsilon_insensitive (default), its "
-             "square, huber or squared_error")  # fmt: skip
+        help="classification: hinge (default), squared_hinge, or one that has probabilities, "
+             "modified_huber or log_loss. Regression: epsilon_insensitive (default), "
+             "squared_epsilon_insensitive, huber or squared_error")  # fmt: skip
     add("--epsilon", type=float, metavar="E",
         help="of the loss of regression, in the units of the label (default 0.1)")  # fmt: skip
     add("--class-weight", choices=("none", "balanced"),
@@ -294,8 +294,8 @@ def _add_machine_options(add: Callable[..., Any]) -> None:
         help="stop at this relative duality gap (default auto: 1e-3, and less for small data; "
              "none: stop at --max-iter)")  # fmt: skip
     add("--max-iter", type=int, metavar="E",
-        help="most passes over the data (default 1000), but Newton's method ends its iteration"
-        )  # fmt: skip
+        help="most passes over the data (default 1000); Newton's method completes its last "
+             "iteration")  # fmt: skip
     add("--n-steps", type=int, metavar="T", help="exact number of steps, in place of --max-iter")
     add("--batch-size", type=int, metavar="K", help="of Pegasos: rows per step (default 1)")
     add("--sampling", choices=("permutation", "cyclic", "uniform"),
@@ -305,7 +305,7 @@ def _add_machine_options(add: Callable[..., Any]) -> None:
         help="of Pegasos: after each step, project on a ball that holds the optimum")  # fmt: skip
     add("--average", choices=("none", "all", "suffix"),
         help="of Pegasos: output the last iterate (default), the average of all, or of the last "
-             "half. Without --solver pegasos or --n-steps, fits ignore this and the three before"
+             "half. Without --solver pegasos or --n-steps, fits ignore the options of Pegasos"
         )  # fmt: skip
     add("--intercept", choices=("none", "penalized", "free"),
         help="none, penalised like a weight (default), or free")  # fmt: skip
@@ -329,15 +329,15 @@ def _add_kernel_options(add: Callable[..., Any]) -> None:
 def _add_run_options(add: Callable[..., Any]) -> None:
     add("--scale", action="store_true",
         help="standardise features: subtract the mean and divide by the standard deviation of all "
-             "rows of DATA; sparse rows are divided only. The model keeps both. With --memory, "
+             "rows of DATA; sparse rows are only divided. The model keeps both. With --memory, "
              "scaled rows are written to --cache as well")  # fmt: skip
     add("--n-features", type=int, metavar="D", help="number of features, if DATA does not tell")
     add("--float32", action="store_true", help="store and train in single precision")
     add("--memory", metavar="SIZE",
-        help="train on rows that are larger than memory, with at most SIZE, such as 2G, of them in "
-             "memory: they are first written to --cache, in random order")  # fmt: skip
+        help="train on rows that are larger than memory, with at most SIZE, such as 2G, in memory: "
+             "they are first written to --cache, in random order")  # fmt: skip
     add("--cache", metavar="FOLDER",
-        help="with --memory: where the rows are, for later runs, too (default DATA.blocks)"
+        help="with --memory: folder of the rows, which later runs use again (default DATA.blocks)"
         )  # fmt: skip
     add("--seed", type=int, default=0, metavar="S", dest="random_state",
         help="seed for the order of rows (default 0)")  # fmt: skip
@@ -345,8 +345,8 @@ def _add_run_options(add: Callable[..., Any]) -> None:
         help="threads (default: 1 for linear machines, as many as BLAS has for kernel machines); "
              "results do not depend on it")  # fmt: skip
     add("--checkpoint", metavar="FILE",
-        help="write the model so far to FILE now and then, on Ctrl-C and at the end; always a "
-             "whole one (with --cv and --memory, first the search so far)")  # fmt: skip
+        help="write the model so far to FILE now and then, on Ctrl-C and at the end; FILE is "
+             "always whole (with --cv and --memory, first the search so far)")  # fmt: skip
     add("--checkpoint-every", type=float, metavar="S",
         help="seconds between checkpoints (default 60)")  # fmt: skip
     add("--resume", metavar="FILE",
@@ -470,7 +470,7 @@ def _report_search(say: Callable[..., None], search: Any) -> None:
         texts = [f"{v:>10}" if isinstance(v, str) else f"{v:>10.3g}" for v in values]
         say("  ".join([*texts, f"{results['mean_test_score'][k]:.4f}{rest}"]))
     if "max_iter" in search.best_params_:
-        say(f"best after {search.best_params_['max_iter']} epochs: more score less")
+        say(f"best after {search.best_params_['max_iter']} epochs: more epochs score less")
     for name, end in search.edges_.items():
         if not _is_rising(search, name):
             continue
@@ -603,8 +603,8 @@ def _train(args: argparse.Namespace) -> int:
     X, scaling = _scaled(X) if args.scale else (X, {"center": None, "scale": None})
     if scaling["center"] is not None and args.task == "one-class" and "kernel" not in args:
         raise ValueError(
-            "--scale centres the rows, and no hyperplane has most rows around the origin on one "
-            "side: leave out --scale, or say --kernel rbf"
+            "--scale centres the rows, and no hyperplane separates rows around the origin from it: "
+            "leave out --scale, or say --kernel rbf"
         )
     began = time.perf_counter()
     checkpoints, resume = None, args.resume

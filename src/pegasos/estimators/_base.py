@@ -178,8 +178,8 @@ class _OfCertificate:
         if estimator is None:
             return self
         raise AttributeError(
-            f"{owner.__name__} has no {self._name}: a fit sets it that ends with a certificate. "
-            "partial_fit, interrupted fits and kernel fits of few steps have none",
+            f"{owner.__name__} has no {self._name}: only a fit that ends with a certificate sets "
+            "it. partial_fit, interrupted fits and kernel fits of few steps have none",
             name=self._name,
             obj=estimator,
         )

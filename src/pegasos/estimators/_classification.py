@@ -173,8 +173,8 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
         model = self.to_model()
         if model.multi_class == "crammer_singer":
             raise ValueError(
-                "margins are of binary problems, which multi_class='crammer_singer' has none of: "
-                "take the differences of columns of decision_function"
+                "margins are of binary problems, and multi_class='crammer_singer' has none: take "
+                "the differences of columns of decision_function"
             )
         scores = self._problem_scores(X)
         if model.multi_class == "multilabel":
@@ -373,7 +373,7 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
             k = int(np.argmax(is_one))
             which = "has" if n_with[k] == 0 else "lacks"
             _told.warn(
-                f"no row of weight > 0 {which} label {k}, so that nothing tells which rows have it"
+                f"no row of weight > 0 {which} label {k}, so nothing tells which rows have it"
             )
 
 

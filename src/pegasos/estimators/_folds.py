@@ -191,8 +191,8 @@ class Scoring:
             if X is rows or _are_equal(X, rows):
                 return scores
             raise ValueError(
-                "a search keeps the scores of each fold's test rows, and no machines: scoring can "
-                "ask for those of the rows that it was given, all at once, got others"
+                "scoring must ask for the scores of the test rows that it was given, all at once, "
+                "got other rows: a search keeps these scores and no machines"
             )
 
         estimator = make_estimator()

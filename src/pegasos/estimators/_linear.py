@@ -205,8 +205,8 @@ def _has_pieces(estimator: Any) -> bool:
     """Whether there is `partial_fit`."""
     if estimator.multi_class == "crammer_singer":
         raise AttributeError(
-            "partial_fit is not there with multi_class='crammer_singer', whose problem needs all "
-            "rows at once: take 'ovr' or 'ovo'"
+            "partial_fit is not available with multi_class='crammer_singer', whose problem needs "
+            "all rows at once: take 'ovr' or 'ovo'"
         )
     return True
 

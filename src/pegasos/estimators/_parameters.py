@@ -86,7 +86,7 @@ def check(estimator: Any, **own: Check) -> None:
     for one, other in (("C", "lam"), ("Cs", "lams")):
         if given.get(one) is not None and given.get(other) is not None:
             raise ValueError(
-                f"{one} or {other} must be None, since each says what the other one is, "
+                f"{one} or {other} must be None, since each determines the other, "
                 f"got {one}={given[one]!r} and {other}={given[other]!r}"
             )
 
@@ -261,10 +261,9 @@ def _is_scoring(value: Any) -> bool:
 def _nu(name: str, value: Any) -> None:
     if isinstance(value, Real) and 0 < float(value) < _LEAST_NU:
         raise ValueError(
-            f"{parameter(name)} must be at least {_LEAST_NU:g}, got {value!r}: objectives, which "
-            f"are of the size of nu, would be lost in rounding. Of up to a million rows of equal "
-            f"weight, {parameter(name, _LEAST_NU)} has the model of all smaller ones, which has no "
-            "outliers among them"
+            f"{parameter(name)} must be at least {_LEAST_NU:g}, got {value!r}: objectives are as "
+            "small as nu, and rounding would hide them. With up to a million rows of equal weight, "
+            f"{parameter(name, _LEAST_NU)} gives the model of all smaller values, without outliers"
         )
     real(name, value, at_least=_LEAST_NU, at_most=1)
 
@@ -441,5 +440,5 @@ FOREIGN = {
     "epsilon": "the regressors have losses with an epsilon, and searches over them take epsilons=",
     "nu": "PegasosOneClass and KernelPegasosOneClass have nu; C= or lam= of the others says how "
     "strong the penalty is",
-    "C": "searches take Cs=, and machines of one class take nu=",
+    "C": "searches take Cs=, and one-class machines take nu=",
 }

@@ -124,7 +124,7 @@ def load_sealed(path: Path, folder: str | None = None) -> dict[str, np.ndarray]:
     if seal is None:
         raise ValueError("it has no checksum")
     if str(seal) != _checksum(arrays):
-        raise ValueError("its checksum does not fit what it holds: it was changed, or is damaged")
+        raise ValueError("its checksum is wrong: it was changed, or is damaged")
     return arrays
 
 

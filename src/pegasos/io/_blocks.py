@@ -391,7 +391,7 @@ class Blocks:
             found = zlib.crc32(view, found)
         if found != crc:
             raise ValueError(
-                f"{self._path} is damaged: the checksum of {what} does not fit. Delete the folder "
+                f"{self._path} is damaged: the checksum of {what} is wrong. Delete the folder "
                 f"{self.cache}, and make the cache again"
             )
 
@@ -544,7 +544,7 @@ def _read_index(folder: str) -> dict[str, Any] | None:
     seal, _, body = text.partition("\n")
     if seal != _seal(body):
         raise ValueError(
-            f"{path} is damaged: its checksum does not fit. If {folder} is a cache, delete it, and "
+            f"{path} is damaged: its checksum is wrong. If {folder} is a cache, delete it, and "
             "make it again; if not, name another folder"
         )
     index: dict[str, Any] = json.loads(body)

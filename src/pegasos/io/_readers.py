@@ -451,7 +451,7 @@ class _Libsvm(_Text):
                 continue
             if not (index.isascii() and index.isdecimal() and int(index) <= _LAST_FEATURE):
                 allowed = f"features have numbers from 0 to {_LAST_FEATURE}"
-                raise ValueError(f"the index of {pair!r} is no number of a feature", allowed)
+                raise ValueError(f"the index of {pair!r} is not a feature number", allowed)
             if not _is_number(value):
                 raise ValueError(f"the value of {pair!r} is not a number")
             numbers.append(int(index))
@@ -459,7 +459,7 @@ class _Libsvm(_Text):
             raise ValueError(f"the label {label!r} is not a number", "name classes by numbers")
         for before, now in itertools.pairwise(numbers):
             if now <= before:
-                what = "is there twice" if now == before else f"comes after feature {before}"
+                what = "occurs twice" if now == before else f"comes after feature {before}"
                 hint = "sort the features of each row, and name each once"
                 raise ValueError(f"feature {now} {what}", hint)
         load_svmlight_file(io.BytesIO(line), zero_based=True)  # whatever else it refuses

@@ -172,7 +172,7 @@ class with_probabilities:  # noqa: N801 a decorator
         if name not in able:
             names = " or ".join(f"loss={name!r}" for name in able)
             raise AttributeError(
-                f"{self._method.__name__} is not there with loss={name!r}, which has no "
+                f"{self._method.__name__} is not available with loss={name!r}, which has no "
                 f"probabilities: take {names}, or sklearn.calibration.CalibratedClassifierCV "
                 "around this classifier"
             )

@@ -799,8 +799,8 @@ def schedule(
             sdca = _validate.value_of("solver", "sdca")
             raise ValueError(
                 f"Blocks that are larger than memory need {_validate.parameter('solver', 'auto')} "
-                f"or {sdca} for one class and where Newton's method has no room for what it keeps "
-                "of each problem: "
+                f"or {sdca} for one class, and if Newton's method has no room for what it keeps of "
+                "each problem: "
                 f"{_validate.parameter('solver', solver)} has {n_problems} problem(s) of {d} "
                 f"features here, and memory={blocks.memory} bytes"
             )

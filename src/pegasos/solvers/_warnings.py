@@ -73,8 +73,8 @@ def of_gap(
     percent, gap = 100 * float(gaps[k]), objective - told(certificate.dual_objective)[k]
     if np.isnan(gap):
         reached = (
-            f"primal and dual value {percent:.3g} % of it apart (the kernel matrix is not known to "
-            "be positive semi-definite, so that this bounds nothing)"
+            f"{percent:.3g} % from the dual value (the kernel matrix is not known to be positive "
+            "semi-definite, so this is no bound)"
         )
     else:
         reached = f"gap {gap:.3g}, {percent:.3g} % of the objective"
@@ -132,7 +132,7 @@ def _advice(schedule: Schedule, rows: Any, solver: str) -> str:
         return on_scale
     if solver == "pegasos":
         auto = parameter("solver", "auto")
-        return f" Pegasos is slow to a fine solution: {auto} completes what it begins"
+        return f" Pegasos reaches a fine solution slowly: {auto} is faster"
     if lam * n < 1 and not schedule.settings.loss.nu:
         return (
             f" {parameter('lam', schedule.settings.lam)} is small for {n} rows: a "
@@ -263,8 +263,8 @@ def of_no_direction(schedule: Schedule, certificate: Certificate) -> None:
         helps = f"a positive semi-definite kernel such as {parameter('kernel', 'rbf')}"
     else:
         why = (
-            "the training rows lie around the origin, and no hyperplane has most of them on the "
-            "other side"
+            "the training rows lie around the origin, and no hyperplane separates most of them "
+            "from it"
         )
         helps = f"a kernel machine with {parameter('kernel', 'rbf')}, or rows that are not centred"
     _told.warn(f"w = 0, so this model finds no outlier: {why}. What may help: {helps}")
