@@ -15,9 +15,8 @@
  * of the log loss has no closed form (`loss_best` in loss.h). (Hsieh, Chang, Lin, Keerthi,
  * Sundararajan: A dual coordinate descent method for large-scale linear SVM, ICML 2008;
  * Shalev-Shwartz and Zhang, JMLR 14, 2013.) Vectors are double, whatever the rows: w follows a
- * through millions of changes, and the gap asked for may be 1e-6. Only bundles, which are for
- * searches by epochs, have weights of the rows' type: twice as many problems then share a line of
- * cache.
+ * through millions of changes, and `tol` may be 1e-6. Only bundles, which are for searches by
+ * epochs, have weights of the rows' type: in float, twice as many problems share a line of cache.
  */
 #include "fit.h"
 #include "step.h"
@@ -93,11 +92,10 @@ static INLINE double margin_of(const pegasos_dual *p, const loss_form loss)
 /*
  * Up to `count` coordinates of the epoch under way.
  *
- * The derivative of a row is u_i, or 0 where a bound stops it; all of them 0 is the optimum. How
- * far that is, the same numbers tell: for w = w(a), lam m |w|^2 = sum_i a_i y_i <w, x_i>, so
- * that m (P(w) - D(a)) = sum_i c_i l(u_i) + c_i l*(a_i/c_i) - a_i u_i (loss_gap), to which rows
- * with a projected derivative of 0 add nothing. `gap` sums this over an epoch, each row as it was
- * before its step.
+ * The derivative of a row is u_i, or 0 where a bound stops it. At the optimum, all are 0. The u_i
+ * also give the gap: for w = w(a), lam m |w|^2 = sum_i a_i y_i <w, x_i>, so that
+ * m (P(w) - D(a)) = sum_i c_i l(u_i) + c_i l*(a_i/c_i) - a_i u_i (loss_gap). Rows with a derivative
+ * of 0 add nothing to it. `gap` sums this over an epoch, each row as it was before its step.
  */
 static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, pegasos_dual *p,
                              const pegasos_targets *targets, const double *norms, int64_t *active,
@@ -346,7 +344,7 @@ static double sum_of_dual_parts(const fit *f)
 }
 
 /*
- * Estimates the gap, as the part that tol is compared with. D comes from running sums, P - D from
+ * Estimates the relative gap, which tol is compared with. D comes from running sums, P - D from
  * what the last epoch saw (`ascend`). Both were computed with the solver's constant feature g and
  * the reference b_0 (struct pegasos_ascent). Where the problem has a constant feature f, its |w|^2
  * has the weight that dual variables give to f in place of that of g. The model's b = f (weight of

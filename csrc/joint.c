@@ -32,10 +32,10 @@
  * before it and itself were all there are. So W shrinks by 1/t, as the paper has it, where t is the
  * weight of these rows.
  *
- * Shrinking. After a sweep over all rows come sweeps without those that it found at their best with
- * p at a corner, one class. All come back once the rows that are left have a small part of the gap,
- * or after MOST_SWEEPS sweeps. What a sweep over all rows sums up says whether a gap check pays.
- * Epochs count visits: as many as there are rows are one.
+ * Shrinking. After a sweep over all rows, the next sweeps leave out rows that it found at their
+ * best with all of p on one class. All come back once the active rows have a small part of the gap,
+ * or after MOST_SWEEPS sweeps. The sums of a sweep over all rows tell whether a gap check pays. An
+ * epoch is as many visits as there are rows.
  *
  * Pegasos. A row's sub-gradient is x for the class that attains the maximum, the worst one, and -x
  * for its own. Steps are those of pegasos.c, W = q v n/(m lam t), and a_ik sums up what has been
@@ -280,10 +280,10 @@ bool joint_is_stopped(const joint *j, double passes)
 
 /*
  * Free intercepts ask for sum_i a_ik = 0. With flows F_yk = -sum of a_ik over the rows of class y,
- * what flows out of each class must flow into it. Class by class, the larger of these two shrinks
- * to the other, all of its flows by one factor, until all classes are balanced. Factors are at most
- * 1, so that dual variables stay within their bounds. Where this does not end, the lesser one of
- * F_yk and F_ky is a balanced flow.
+ * what flows out of each class must flow into it. Class by class, the larger of these two sums
+ * shrinks to the other, by one factor for all of its flows, until all classes are balanced. Factors
+ * are at most 1, so that dual variables stay within their bounds. If this does not end, the lesser
+ * of F_yk and F_ky is a balanced flow.
  */
 static void find_balance(const joint *j)
 {

@@ -1,9 +1,9 @@
 /*
  * kernel.c - a kernel problem brought to its gap: dual ascent by exact steps on pairs of rows.
  *
- * w = sum_j s b_j phi(x_j) with b_j = y_j a_j and s = 1/(lam m) is never written down: kept are the
- * scores f_i = sum_j s b_j K(x_j, x_i) of all rows, in double. The slope of m D along b_i is
- * g_i = y_i u_i = y_i z_i - f(x_i), less what the conjugate of the loss adds (loss.h), of which the
+ * w = sum_j s b_j phi(x_j) with b_j = y_j a_j and s = 1/(lam m) is never written down. A run keeps
+ * the scores f_i = sum_j s b_j K(x_j, x_i) of all rows, in double. The slope of m D along b_i is
+ * g_i = y_i u_i = y_i z_i - f(x_i), less what the conjugate of the loss adds (loss.h), whose
  * diagonal is part of the slopes that are kept. A step changes one b_i and so all slopes, by a
  * column of the kernel matrix.
  *
@@ -14,8 +14,8 @@
  *     then spread over all rows.
  *   - Each later round leaves out rows at a bound whose slope points outwards, and makes steps on
  *     pairs of the others, until their own gap is well below that of all rows.
- *   - A round ends with the scores of all rows, brought up to date in double by what has changed,
- *     and a gap check. (So slopes within a round may be float: this is iterative refinement.)
+ *   - A round ends with a gap check, for which the scores of all rows are brought up to date in
+ *     double. (So slopes within a round may be float: this is iterative refinement.)
  *
  * Steps on one row at a time undo each other where rows are near to one another and lam is small.
  * Steps on pairs do not (Steinwart, Hush and Scovel: Training SVMs without offset, JMLR 12, 2011);
@@ -520,11 +520,11 @@ static bool begin_with_sample(run *r)
 }
 
 /*
- * Chooses the rows of the next round, and how far that goes. A step moves slopes by as much as it
- * moves scores. So a row is left out that a bound stops, and whose slope is further from releasing
- * it than scores have moved in the last round; or than the largest violation, where that is less.
- * If more rows are left than the round has room for, those with the largest violations are taken;
- * but all rows of the fit if there is room for all columns, which then need not be copied.
+ * Chooses the rows of the next round, and how far the round goes. A step moves slopes by as much as
+ * it moves scores. A row that a bound stops is left out if its slope is further from releasing it
+ * than scores have moved in the last round, or than the largest violation, if that is less. If more
+ * rows are left than the round has room for, it takes those with the largest violations. But if
+ * there is room for all columns, it takes all rows of the fit: columns then need not be copied.
  */
 static void choose_rows(const run *r)
 {
@@ -573,9 +573,9 @@ static bool solve_round(run *r)
 }
 
 /*
- * Spreads the solution of the sample over all rows, of which there are `more` times as many: rows
- * that violate its margin go to their bound, or where the slope of a smooth loss is; rows of the
- * sample that are between their bounds move by `more`. False: it was stopped.
+ * Spreads the solution of the sample over all rows, which are `more` times as many. Rows that
+ * violate its margin go to their bound, or to the slope of a smooth loss. Rows of the sample that
+ * are between their bounds move by `more`. False: it was stopped.
  */
 static bool spread(const run *r)
 {

@@ -11,18 +11,17 @@
  *     h_i'(u) = a_i(u) = clip(A_i + c_i u/delta, 0, c_i),
  *
  * which for A = 0 is the hinge rounded off over a width delta (Huber). For any w the a_i(u_i) are
- * dual-feasible and the gradient is lam (w - w(a)): every gradient brings a dual value with it, for
- * nothing. Second derivatives come from the rows in the band 0 < a_i < c_i alone. Once the smooth
- * problem is solved well enough, A becomes a: unlike Huber's width, delta need not go to 0 for the
- * gap to do so, and the problems stay easy. (Rockafellar: Augmented Lagrangians and applications of
- * the proximal point algorithm, Math. Oper. Res. 1 (1976) 97-116; Chapelle: Training a support
- * vector machine in the primal, Neural Computation 19 (2007) 1155-1178.)
+ * dual-feasible and the gradient is lam (w - w(a)): every gradient brings a dual value with it at
+ * no cost. Second derivatives come from the rows in the band 0 < a_i < c_i alone. Once the smooth
+ * problem is solved well enough, A becomes a. So the gap goes to 0 though delta does not, as
+ * Huber's width would have to, and the problems stay easy. (Rockafellar: Augmented Lagrangians and
+ * applications of the proximal point algorithm, Math. Oper. Res. 1 (1976) 97-116; Chapelle:
+ * Training a support vector machine in the primal, Neural Computation 19 (2007) 1155-1178.)
  *
  * Other losses with corners have other bounds, and a_i(u) = 0 where |A_i + c_i u/delta| is at most
- * c_i dead/delta (loss.h). Those that are smooth as they are have a width of their own, h, and
- * delta = 0 unless h is narrow beside their errors: together they have the width h + delta, and the
- * centre A delta/(h + delta). The log loss has slopes and curvatures of its own; every row is in
- * its band.
+ * c_i dead/delta (loss.h). Smooth losses have a width h of their own. There, delta = 0 unless h is
+ * narrow beside the errors; then the width is h + delta, and the centre A delta/(h + delta). The
+ * log loss has slopes and curvatures of its own; every row is in its band.
  *
  * An iteration evaluates w (objective, dual value, whether A moves), solves Newton's equations for
  * a step, searches along it, and moves. Its rules:
@@ -36,13 +35,12 @@
  *   - The method ends where the gap is small, or where steps gain nothing but rounding (`move`,
  *     `end_run`).
  *
- * It is a transaction: but for the best points so far, it changes nothing before its end, and one
- * that was stopped is begun again, with the same bits.
+ * An iteration is a transaction: except for the best points so far, it changes nothing before its
+ * end. One that was stopped is begun again, with the same bits.
  *
- * All that it needs of rows it finds in passes over them (blocks.h): see_some, balance_some,
- * multiply_some and so on work on some rows of a block, and add what is summed over rows to the
- * sums of this block. Sums have a fixed shape, so that every instruction set and any number of
- * threads give the same bits.
+ * An iteration reads rows in passes (blocks.h): see_some, balance_some, multiply_some and so on
+ * work on some rows of a block, and add to the sums of this block. Sums have a fixed shape, so that
+ * every instruction set and any number of threads give the same bits.
  */
 #include "blocks.h"
 #include "fit.h"
@@ -486,8 +484,9 @@ static void keep(const run *r, const iteration *s)
 /* ---- Newton's equations ---------------------------------------------------------------------- */
 
 /* What Newton's matrix has on its diagonal beside the sum over the band. An unpenalised intercept
- * gets a little too, so that the matrix is definite. More would hold it back where it and w make up
- * for each other, or where lam is large. Without rows in the band it is held as one row would. */
+ * gets a little too, so that the matrix is definite. More would hold the intercept back where it
+ * and w make up for each other, or where lam is large. Without rows in the band, it gets what one
+ * row would add. */
 static double diagonal(const run *r, const iteration *s, int64_t j)
 {
     const double lam = r->lam, square = r->feature * r->feature;
@@ -901,8 +900,8 @@ static bool search(const run *r, iteration *s)
  * short step of such a band, until A moves for the first time: later on, it would grow again
  * whenever it has fallen.
  *
- * Where A and the width stay, a step gains about half of its slope: nothing, if that is rounding of
- * P.
+ * Where A and the width stay, a step gains about half of its slope. If that is rounding of P, it
+ * gains nothing.
  */
 static void move(const run *r, const iteration *s)
 {
@@ -974,10 +973,10 @@ static bool see_best(const run *r)
     return true;
 }
 
-/* Scores that are changed step by step keep what the longest steps rounded off. So where a run ends
- * of itself, but the gap is not small by scores computed afresh, another one goes on from the best
- * model with these. A gap that is not fine is not looked at again unless the intercept is to be
- * found. False: stopped. */
+/* Scores that are changed step by step keep the rounding of the longest steps. So where a run ends
+ * of itself, but the gap by scores computed afresh is not small, another run goes on from the best
+ * model with these scores. Coarse gaps are not computed again unless the intercept is to be found.
+ * False: stopped. */
 static bool end_run(const run *r)
 {
     fit *const f = r->f;

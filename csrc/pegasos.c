@@ -20,8 +20,8 @@
  * The slope of a smooth loss grows with the error: a step of 1/(lam t) at small t would leap far
  * beyond the optimum, and the next one further back. So its rates begin later: eta_t = 1/(lam (t +
  * t0)), t0 = `delay`, which is 0 for losses with corners. With l'' <= L, the loss on a row has the
- * curvature L c n/m |x|^2, so that steps of eta_t <= 1/(L c n/m |x|^2) never leap: t0 >= L n/m
- * max c |x|^2/lam. The caller, who knows the rows, sets it.
+ * curvature L c n/m |x|^2, and steps of eta_t <= 1/(L c n/m |x|^2) do not leap. So the caller, who
+ * knows the rows, sets t0 >= L n/m max c |x|^2/lam.
  *
  * The lazy scale. Shrinking w costs O(d) if done in place. But with T = t + t0,
  * 1 - eta_t lam = (T - 1)/T, and these factors telescope: with w_t = v_t / (lam (T - 1)) put
@@ -29,10 +29,10 @@
  *
  *     w_{t+1} = v_{t+1} / (lam T),      v_{t+1} = v_t + 1/k sum_{A+} y_i x_i
  *
- * exactly. The scale is set, never multiplied: it cannot drift or underflow, v is a plain sum of
- * rows (which grows like lam t w: in float, lam t k is best kept below 2^22), and a step costs the
- * nonzeros of the rows it drew. Projection multiplies w by a factor; q is the product of these
- * factors, so that
+ * exactly. The scale is set, never multiplied, so that it cannot drift or underflow. v is a plain
+ * sum of rows, which grows like lam t w: in float, lam t k is best kept below 2^22. A step takes
+ * time proportional to the nonzeros of the rows it drew. Projection multiplies w by a factor; q is
+ * the product of these factors, so that
  *
  *     w_{t+1} = q_t v_{t+1} / (lam T),  v_{t+1} = v_t + 1/(k q_{t-1}) sum_{A+} y_i x_i         (2)
  *
@@ -42,8 +42,8 @@
  * The average of iterates costs no pass over w either: see count_step in step.h, for S and a.
  *
  * Names above: t is the step, k the batch size, u the error. Names below: problem is the number of
- * a problem in its set, i a row, y its label, z its target; u, where it is added, is what a step
- * adds to v per x. q, v, a and S are those of core.h.
+ * a problem in its set, i a row, y its label, z its target; a u that is added is what a step adds
+ * to v per x. core.h explains q, v, a and S.
  */
 #include "passes.h"
 #include "step.h"
@@ -396,8 +396,8 @@ void pegasos_linear_run(const pegasos_rows *rows, const pegasos_linear_set *set,
     }
 }
 
-/* An upper bound of the numbers that all problems read for a draw. Problems that project are
- * charged with a pass over v at every draw, although such passes are rare. */
+/* An upper bound of the numbers that all problems read for a draw. For problems that project, it
+ * has a pass over v at every draw, although such passes are rare. */
 static double numbers_of_draw(const pegasos_rows *rows, const pegasos_linear_set *set)
 {
     const double row = cost_of_row(rows);

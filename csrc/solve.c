@@ -15,8 +15,8 @@
  * goes on with twice the budget.
  *
  * A tol may be below what rounding leaves of the gap. Newton's method then ends before its budget
- * (`is_idle`), and is run once more. If that does not halve the gap either, dual ascent must do so
- * in a small budget. Where it does not, or only Newton's method is wanted, the fit ends
+ * (`is_idle`), and is run once more. If that does not halve the gap either, dual ascent must halve
+ * it in a small budget. If it does not, or only Newton's method is wanted, the fit ends
  * (`is_at_rounding`).
  *
  *     begin -> [epoch of Pegasos] -> solver --(gap)--> end
@@ -183,9 +183,9 @@ static bool prepare(fit *f)
     return asked == PEGASOS_AUTO || asked == s->solver || change_to(f, asked);
 }
 
-/* PEGASOS_AUTO: whether dual ascent is to leave the rest to Newton's method after so many epochs:
- * where at most 2 BUDGET are left, and less than half, if that is likely to take less time than so
- * many epochs over all rows. */
+/* PEGASOS_AUTO: whether dual ascent is to leave the rest to Newton's method after n_epochs. It is
+ * if at most 2 BUDGET epochs are left, and fewer than it has made, and if Newton's method is likely
+ * to take less time than as many epochs as it has made would take over all rows. */
 static bool is_late(const fit *f, int64_t n_epochs)
 {
     const int64_t n_made = n_epochs - f->s->begun, n_left = f->options->max_epochs - n_epochs;
@@ -194,9 +194,9 @@ static bool is_late(const fit *f, int64_t n_epochs)
            && pegasos_seconds(f->rows, PEGASOS_NEWTON) < made;
 }
 
-/* Lets the solver at work go on, of PEGASOS_AUTO to the end of its budget; returns a status. Epochs
- * of dual ascent are short where few rows are active, and may be used up before the gap is reached
- * or its budget ends. So it stops where 2 BUDGET of them are left, if it `is_late` then. */
+/* Lets the solver at work go on, with PEGASOS_AUTO to the end of its budget; returns a status.
+ * Epochs of dual ascent are short where few rows are active, and may be used up before the gap is
+ * reached or the budget ends. So it stops where 2 BUDGET epochs are left, if it `is_late` then. */
 static int run_solver(fit *f)
 {
     const state *const s = f->s;
@@ -256,8 +256,8 @@ double pegasos_constant_model(const pegasos_problem *p, const pegasos_targets *t
     return least;
 }
 
-/* Takes w = 0 where no better model is known. Where it is the optimum, solvers come close to it.
- * What they leave is noise, by which the model would rank rows. */
+/* Takes w = 0 where no better model is known. Where w = 0 is the optimum, solvers come close to it,
+ * and a model of what they leave would rank rows by noise. */
 static void prefer_zero(fit *f)
 {
     state *const s = f->s;
