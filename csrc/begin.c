@@ -9,7 +9,7 @@
 
 /* Newton's method: the errors over which a loss with corners is smoothed at first, of about 1, and
  * the least and the greatest width: see narrowest_width and widest_width. A smooth loss that bends
- * within so few errors is smoothed, too, down to that part of its own width. */
+ * within NARROW is smoothed, too, down to OWN_PART of its own width. */
 static const double FIRST_WIDTH = 0.25, NARROWEST = 1e-4, FLATTEST = 1e-12, WIDEST = 1e-3;
 static const double NARROW = 0.003, OWN_PART = 0.01;
 /* A free intercept is found by a constant feature of this size at least (see pegasos_ascent); in

@@ -48,8 +48,8 @@ typedef struct pegasos_newton {
                               too, where nothing but rounding hides the gap from running sums */
 } pegasos_newton;
 
-/* After so many steps that could gain nothing, nothing but rounding is left of the gap: where steps
- * are small, each leaves about a hundredth of the gradient, or less. */
+/* After this number of steps that could gain nothing, nothing but rounding is left of the gap:
+ * where steps are small, each leaves about a hundredth of the gradient, or less. */
 enum { MOST_IDLE = 3 };
 
 /* Where a fit stands. The arrays that belong to it follow in memory. There are no pointers among

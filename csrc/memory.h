@@ -15,7 +15,7 @@ typedef struct layout {
     int64_t bytes; /* that are taken */
 } layout;
 
-/* The next array of so many bytes; NULL without memory. */
+/* The next array, of `bytes` bytes; NULL without memory. */
 static INLINE void *take(layout *p, int64_t bytes)
 {
     const int64_t first = (p->bytes + p->unit - 1) / p->unit * p->unit;

@@ -375,7 +375,7 @@ cdef int require_indices(const int64_t[::1] indices, int64_t start, int64_t stop
 
 
 cdef int require_aligned(const void *address, size_t bytes, str what) except -1:
-    """Raise a ValueError if numbers of so many bytes do not lie where the processor wants them."""
+    """Raise a ValueError if numbers of `bytes` bytes do not lie where the processor wants them."""
     return require(<size_t>address % bytes == 0, what)
 
 
@@ -416,7 +416,7 @@ cdef pegasos_loss loss_of(loss) except *:
 
 cdef const double *require_epsilons(const double[::1] epsilons, int64_t n_problems,
                                     const pegasos_loss *loss) except? NULL:
-    """Raise a ValueError unless these are epsilons of so many problems; NULL: there are none."""
+    """Raise a ValueError unless these are epsilons of `n_problems` problems; NULL: there are none."""
     cdef int64_t k
     if epsilons is None:
         return NULL
@@ -1814,7 +1814,7 @@ cdef class Matrix:
 
 # ---- Newton's method ---------------------------------------------------------------------------
 
-#: Up to so many features Newton's equations are solved with a matrix at hand.
+#: Up to this number of features, Newton's equations are solved with a matrix at hand.
 NEWTON_MOST = PEGASOS_NEWTON_MOST
 ROUNDING = PEGASOS_ROUNDING
 
@@ -1926,7 +1926,7 @@ cdef class Fits:
         return np.array(rows, STANDING)
 
     cdef object numbers(self, const double *of_first, int64_t count):
-        """So many numbers of each fit, given where the first one has them."""
+        """`count` numbers of each fit, given where the first fit has them."""
         cdef int64_t start = <const uint8_t *> of_first - &self.c[0, 0]
         return self.memory[:, start:start + 8 * count].view(np.float64)
 

@@ -161,7 +161,7 @@ cdef class Pool:
         free_lock(self.c.is_done)
 
     cdef int start(self) except -1:
-        """Let the threads begin, if there can be so many: fewer do the same. To be closed."""
+        """Let the threads begin. If there are fewer, results are the same. To be closed."""
         cdef Alive alive = None
         cdef int64_t k
         try:

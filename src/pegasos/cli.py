@@ -505,7 +505,7 @@ def _layout(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _n_problems(args: argparse.Namespace, search: Any, n_classes: int) -> int:
-    """How many problems are trained at a time, on rows with so many classes or more."""
+    """How many problems are trained at a time, on rows of at least `n_classes` classes."""
     count = 1
     if args.task == "classification" and n_classes > 2:
         is_ovo = vars(args).get("multi_class") == "ovo"

@@ -53,8 +53,8 @@ __all__ = [
 _MOST_LINES, _X = 10, ("epoch", "seconds")
 # Relative gaps below are rounding; a logarithmic axis would show nothing else, or not show 0.
 _LEAST_GAP = 1e-12
-# Errors up to so much more than epsilon are on the edge of a tube: support vectors are, to the
-# accuracy of the fit.
+# Errors above epsilon by at most this part of it are on the edge of a tube: support vectors are, to
+# the accuracy of the fit.
 _EDGE = 1e-3
 # The palette of B. Wong, "Points of view: Color blindness" (2011), without black. Markers tell
 # apart what colours cannot: there are eight of them for seven colours, so 56 pairs differ.

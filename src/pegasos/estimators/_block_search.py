@@ -154,7 +154,7 @@ class BlockFolds:
         return kept
 
     def _all(self, n_lams: int) -> Any:
-        """`Targets` of the problems of so many λ."""
+        """`Targets` of the problems of `n_lams` λ."""
 
         def targets(
             y: np.ndarray, weights: Any, numbers: np.ndarray

@@ -29,17 +29,17 @@ from pegasos.solvers._schedule import Schedule
 
 # Room for the state of a set of problems; larger sets are split.
 _SET_BYTES = 2**30
-# cv_effort="auto" certifies machines to this gap where Newton's method is likely to take so many
-# seconds for all of them at most, and less than dual ascent, by the costs that solvers state. A
-# path of λ begins each machine where one is nearly solved: it takes a tenth of a cold start.
+# cv_effort="auto" certifies machines to the gap ROUGH where Newton's method is likely to take at
+# most _SECONDS for all of them, and less than dual ascent, by the costs that solvers state. A path
+# of λ begins each machine where one is nearly solved, which takes _WARM of a cold start.
 ROUGH, _SECONDS, _WARM = 0.05, 1.0, 0.1
-# ... else it makes epochs, see `_make_epochs`: so few at first, or as many as are likely to take so
-# many seconds, and so many at most. An epoch costs so many passes over its rows.
+# ... else it makes epochs, see `_make_epochs`: LEAST_EPOCHS at first, or as many as are likely to
+# take _AFFORDED seconds, and at most MOST_EPOCHS. An epoch costs _PASSES passes over its rows.
 LEAST_EPOCHS, MOST_EPOCHS, _AFFORDED, _PASSES = 2, 16, 0.1, 3
-# ... regressors the most, unless certifying all of them is likely to take so many seconds at most.
+# ... regressors make MOST_EPOCHS, unless all are likely to be certified within this many seconds.
 _SECONDS_OF_REGRESSORS = 0.03
-# Kernel machines of several classes are dropped after the first fold if they score so many standard
-# errors less than the best one there.
+# Kernel machines of several classes are dropped after the first fold if they score this many
+# standard errors less than the best one there.
 _SURELY = 4
 
 
@@ -132,7 +132,7 @@ class Grid:
         self._tell(self._n_scored, self._n_expected)
 
     def expect(self, n_more: int) -> None:
-        """So many folds of points will be scored once more."""
+        """Expect `n_more` more folds of points to be scored."""
         self._n_expected += n_more
 
     def drop(self, folds: Sequence[int], sizes: np.ndarray) -> None:
@@ -309,7 +309,7 @@ class Training:
 
         Few epochs can make a λ seem better than it is. If its score has risen by more than half a
         standard error, smaller λ may seem worse than they are: the next one goes on, too, while
-        this raises the best score by so much.
+        this raises the best score by more than that.
         """
         where, grid, numbers = self.where, self.grid, self.folds.numbers
         order, gains, before = np.argsort(-self.lams).tolist(), np.zeros(len(self.points)), -np.inf

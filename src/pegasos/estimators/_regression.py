@@ -17,7 +17,7 @@ from pegasos.problems._settings import Settings, settings_of
 from pegasos.solvers import _warnings
 from pegasos.solvers._schedule import Schedule
 
-# Of blocks, about so many rows say what the units are.
+# About this number of rows of blocks say what the units are.
 _ROWS_FOR_UNITS = 2**16
 
 

@@ -53,13 +53,13 @@ from pegasos.solvers._linear import Linear
 
 # The automatic grid of C: how many, and from where to where.
 _N_CS, _LEAST_AND_MOST_C = 10, (1e-4, 10.0)
-# Those of "huber" are at most so many times as large: with far larger ones, Pegasos's steps would
-# be too short to count. Errors that are so far above epsilon are absolute errors to it anyway.
+# The automatic C of "huber" are at most this many times as large: with far larger ones, Pegasos's
+# steps would be too short to count. To "huber", errors that far above epsilon are absolute errors.
 _MOST_OF_HUBER = 1e6
 # ... and that of γ, as multiples of "scale".
 _OF_SCALE = (0.1, 1.0, 10.0)
-# Where a fold has one problem, or problems have so few kernel values together, going over the γ
-# twice takes longer than what is dropped after the first fold.
+# Where a fold has one problem, or all of them at most this many kernel values, a second pass over
+# the γ takes longer than the machines that are dropped after the first fold.
 _FEW = 2**20
 # Folds share the weights of all rows if balanced weights differ from them by no more than this.
 _ALIKE = 0.01

@@ -19,7 +19,7 @@ from typing import IO, Any
 
 import numpy as np
 
-# An archive may unpack to so many bytes, or to so many times its size: zeros shrink a thousandfold.
+# An archive may unpack to _ALWAYS bytes, or to _MOST_RATIO times its size: zeros shrink further.
 _ALWAYS, _MOST_RATIO = 2**28, 200
 _LONG_HEADER = 2048  # bytes
 

@@ -314,7 +314,7 @@ class Blocks:
             raise ValueError("Blocks have y and sample_weight: leave both out")
 
     def some_targets(self, count: int) -> np.ndarray:
-        """About so many rows of y as numbers, of shape (n, n_outputs): rows are in random order."""
+        """At least `count` rows of y as numbers, if there are: (n, n_outputs), in random order."""
         found, n = [], 0
         for part in self.parts():
             found.append(part.y)
@@ -348,12 +348,12 @@ class Blocks:
         return np.searchsorted(self.classes, self.labels(y))
 
     def room(self, blocks: Any, n_rows: int = 0, n_stored: int = 0) -> "Part":
-        """Memory for some blocks, and for so many more rows with so many stored numbers."""
+        """Memory for some blocks, and for `n_rows` more rows with `n_stored` stored numbers."""
         rows, stored = self._table[list(blocks), :2].sum(axis=0).tolist()
         return Part(self, rows + n_rows, stored + n_stored)
 
     def largest(self, count: int) -> tuple[int, int]:
-        """The most rows, and the most stored numbers, that so many blocks have."""
+        """The most rows, and the most stored numbers, that `count` blocks have."""
         rows, stored = np.sort(self._table[:, :2], axis=0)[-count:].sum(axis=0).tolist()
         return rows, stored
 
@@ -489,7 +489,7 @@ class Part:
         return self._arrays(self.n_rows, self.n_stored, n_rows, n_stored)
 
     def _arrays(self, row: int, place: int, n_rows: int, n_stored: int) -> list[np.ndarray]:
-        """What so many rows have, from this row, and this stored number, on."""
+        """What `n_rows` rows have from this row on, and from this place among stored numbers."""
         rows, stored = slice(row, row + n_rows), slice(place, place + n_stored)
         arrays = [self._values[stored]]
         if len(self._indptr):  # as if the rows stood alone: the first 0 takes the place of an end

@@ -24,7 +24,8 @@ from pegasos.solvers._joint import Joint
 # What may differ when a fit goes on; the rest decides the bits.
 _FREE = {"max_iter", "tol", "n_jobs", "verbose", "warm_start", "cache_size", "scores"}
 
-# After a checkpoint that found more, the next is due so much sooner, until it is as was asked for.
+# After a checkpoint that found more, the wait for the next is this part of the last one, until it
+# is as was asked for.
 _SOONER = 0.8
 
 

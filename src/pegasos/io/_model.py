@@ -21,7 +21,7 @@ from pegasos.problems._losses import EPSILON_LOSSES, LOSSES, TARGET_LOSSES, with
 # Memory for one piece of a kernel prediction.
 _PREDICT_BYTES = 2**23
 _FLOAT64 = np.dtype(np.float64).str  # in this machine's order of bytes
-# So many rows make it worth while to bring support vectors into another layout.
+# From this number of rows on, it pays to bring support vectors into another layout.
 _MANY = 64
 
 

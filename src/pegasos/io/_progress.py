@@ -13,7 +13,7 @@ from typing import Self
 #: Returns how much is done, of how much (0: not known), and a note.
 Position = Callable[[], tuple[float, float, str]]
 
-# Seconds between lines in a file: as many as went by, up to so many.
+# Seconds between lines in a file: as many as went by, up to this number.
 _SELDOM = 60
 
 

@@ -48,8 +48,8 @@ _LAST_FEATURE = 2**31 - 1  # of scikit-learn's reader of LIBSVM text
 
 _MAX_LINE = 2**27  # more than any row; a file without line ends is not read as one
 
-# Of a file that is read whole, pieces take so many bytes; a row of text takes so many for each of
-# its own while it is parsed.
+# Bytes of a piece of a file that is read whole, and bytes that each byte of a row of text takes
+# while it is parsed.
 _PIECE, _TEXT = 2**28, 6
 
 #: X, y and sample weights; of these two, None where there are none.
@@ -376,7 +376,7 @@ class _Text:
         raise NotImplementedError
 
     def pieces(self, n_bytes: int) -> Iterator[Piece]:
-        """The rows, about so many bytes of memory at a time."""
+        """The rows, about `n_bytes` of memory at a time."""
         first = 0
         with _opened(self.path) as packed, self.opened(packed) as file:
             for _ in range(self.skip):
@@ -861,7 +861,7 @@ class _Npy:
         self.columns = _Columns(os.fspath(path), None, table.shape[1], layout, **expected)
 
     def pieces(self, n_bytes: int) -> Iterator[Piece]:
-        """The rows, about so many bytes of memory at a time."""
+        """The rows, about `n_bytes` of memory at a time."""
         columns, step = self.columns, max(1, n_bytes // (32 * self.columns.n))
         for first in range(0, len(self.table), step):
             part = self.table[first : first + step]
@@ -904,7 +904,7 @@ class _Parquet:
             raise ValueError(f"{self.path} is not a Parquet file, or is damaged: {error}") from None
 
     def pieces(self, n_bytes: int) -> Iterator[Piece]:
-        """The rows, about so many bytes of memory at a time."""
+        """The rows, about `n_bytes` of memory at a time."""
         from pyarrow import parquet
 
         step = max(1, n_bytes // (32 * len(self.chosen)))

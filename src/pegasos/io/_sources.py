@@ -92,7 +92,7 @@ class Source:
         return self.kind != "callable" and self.fingerprint() != self.found
 
     def pieces(self, n_bytes: int, folder: str) -> Iterator[Piece]:
-        """The rows, about so many bytes of memory at a time; a callable decides itself.
+        """The rows, about `n_bytes` of memory at a time; a callable decides itself.
 
         Archives are unpacked in `folder`, one after the other.
         """

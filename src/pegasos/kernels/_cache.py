@@ -15,8 +15,8 @@ from pegasos.problems._certificate import Certificate
 
 # A problem that has no more than this part of all rows gets a kernel matrix of its own.
 _MOST = 1 / 2
-# All columns of so few points are computed at once, where there is room for them. Several problems
-# ask for most of them, and can then go side by side: digits and 700 to 4000 rows of ten classes
+# All columns of at most this many points are computed at once, if they fit. Several problems ask
+# for most of them, and can then go side by side: digits and 700 to 4000 rows of ten classes
 # take 0.65 of the time on two cores, 0.85 to 1.0 on one. One problem of 600 to 1000 rows takes 0.7
 # to 1.0 of the time, and up to 1.4 where hardly a row is within its margin.
 _SMALL, _SMALL_IF_SHARED, _SHARED = 1024, 8192, 3

@@ -62,7 +62,7 @@ class Settings:
         return units
 
     def lams_of(self, n_problems: int) -> np.ndarray:
-        """λ of training, of each of so many problems."""
+        """λ of training, of each of `n_problems` problems."""
         lams = self.lams
         return np.repeat(lams, n_problems // len(lams))
 
@@ -72,7 +72,7 @@ class Settings:
         return loss
 
     def epsilons_of(self, n_problems: int) -> Any:
-        """The epsilon of training, of each of so many problems; None: the loss has none."""
+        """The epsilon of training, of each of `n_problems` problems; None: the loss has none."""
         if self.loss.name not in _losses.EPSILON_LOSSES:
             return None
         own = np.array([self.loss_of(k).epsilon for k in range(len(self.units))])

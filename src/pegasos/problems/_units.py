@@ -4,8 +4,8 @@ import numpy as np
 
 from pegasos.problems import _columns
 
-# Targets that spread less than by this part of their size count as if they spread so much: beyond,
-# there are only their last digits.
+# The least spread of targets, as a part of their size, that sets units: a smaller one is only in
+# their last digits.
 _LEAST_SPREAD = 2.0**-26
 # Units are 2 to powers in this range, so that the squares of units are numbers.
 _MOST_EXPONENT = 500

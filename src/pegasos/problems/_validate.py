@@ -17,7 +17,7 @@ import numpy as np
 
 from pegasos import _core
 
-# So many labels take longer to sort than to look through.
+# From this number on, labels take longer to sort than to look through.
 _MANY = 1000
 # Python's own first: abstract classes take ten times as long to ask.
 _REAL, _INTEGER, _BOOLEAN = (float, int, numbers.Real), (int, numbers.Integral), (bool, np.bool_)

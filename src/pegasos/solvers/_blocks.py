@@ -44,11 +44,11 @@ _VECTORS_OF_ROUNDS, _BYTES_OF_TARGET = 32, 10
 _VECTORS_OF_PAIR, _LEAST_PAIRS = 4, 5
 # Matrices that a pass of rounds has of each problem, with those of sums.
 _MATRICES = 8
-# Rounds of L-BFGS are for so many times as many rows as features, where a row could move its own
-# score by so much.
+# Rounds of L-BFGS need this many rows for each feature, and that a row could move its own score by
+# this much.
 _MANY_ROWS, _FAR = 10, 30
-# A gap is checked, which is a pass of its own, if some rows say that it is at most so many times
-# what is asked for; and whatever they say, after so many passes, twice as many, and so on.
+# A gap check is a pass of its own. It is made if some rows say that the gap is at most _HOPEFUL
+# times `tol`; and in any case after _PASSES_BEFORE_CHECK passes, twice as many, and so on.
 _HOPEFUL, _PASSES_BEFORE_CHECK = 1.1, 32
 
 # Bytes of zeros that are written at once, and rows that are copied at once.
@@ -67,7 +67,7 @@ class _Loads:
     n_each : int
         Blocks of a load.
     n_in_room : int
-        As many rows as so many loads have are worked on at once.
+        How many loads of rows are worked on at once.
     """
 
     def __init__(self, blocks: Blocks, n_each: int, n_in_room: int = 1) -> None:
@@ -91,7 +91,7 @@ class _Loads:
         return [order[k : k + self.n_each].tolist() for k in range(0, n, self.n_each)]
 
     def room(self, n_loads: int) -> Part:
-        """Memory for the rows of so many loads."""
+        """Memory for the rows of `n_loads` loads."""
         n_rows, n_stored = self.blocks.largest(self.n_each)
         return self.blocks.room([], n_rows * n_loads, n_stored * n_loads)
 
@@ -213,7 +213,7 @@ class OfRows:
 
     @staticmethod
     def are_on_disk(blocks: Blocks, n_numbers: int) -> bool:
-        """Whether so many numbers of each row are in a file."""
+        """Whether `n_numbers` numbers of each row are in a file."""
         return 8 * n_numbers * len(blocks) > blocks.memory // _io.SHARE
 
     def each(self, which: slice = slice(None)) -> Iterator[np.ndarray]:
@@ -833,8 +833,8 @@ def _planned(
 ) -> _Loads:
     """Loads for which there is memory.
 
-    `n_numbers` of float64 are in memory all the time. A row has so many bytes beside its numbers,
-    and those that all have. As many rows as `n_in_room` loads have are worked on at once.
+    `n_numbers` of float64 are in memory all the time. A row has `bytes_of_row` bytes beside its
+    numbers and what all rows have. The rows of `n_in_room` loads are worked on at once.
     """
     d = blocks.shape[1]
     rows, stored = blocks.largest(1)

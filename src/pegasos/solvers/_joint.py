@@ -57,7 +57,7 @@ class Joint:
             ) from None
 
     def kept(self, n_rows: int) -> int:
-        """How many bytes the memory of a fit to so many rows has."""
+        """How many bytes the memory of a fit to `n_rows` rows has."""
         K, averages = len(self.cost), bool(self.settings.average)
         return _core.Joint.n_bytes(n_rows, self.n_features, K, averages)
 

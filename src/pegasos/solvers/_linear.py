@@ -19,10 +19,10 @@ from pegasos.solvers._pegasos import Pegasos
 
 #: How the core numbers the solvers that `solver=` names.
 METHODS = {"auto": _core.AUTO, "sdca": _core.ASCENT, "newton": _core.NEWTON}
-# Newton's method may be taken to the end if that is likely to take so many seconds.
+# Newton's method may be taken to the end if that is likely to take at most this many seconds.
 _CHEAP = 0.005
-# Threads share a problem of so many numbers on which Newton's method is likely to take so many
-# seconds: to start them and let them meet takes its time.
+# Threads share a problem of at least _MANY numbers on which Newton's method is likely to take at
+# least _LONG seconds: to start them and let them meet takes time.
 _MANY, _LONG = 10**5, 0.01
 # Problems that have at most this part of the rows, on average, are solved on their own rows.
 _MOST_OF_PART = 0.5

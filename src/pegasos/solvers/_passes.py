@@ -114,7 +114,7 @@ class Passes:
         vars(self).update(zip(self._COUNTS, counts, strict=True))
 
     def _are_counts(self, n_passes: int, *counts: int) -> bool:
-        """Whether there may be such `_COUNTS` after so many passes."""
+        """Whether there may be such `_COUNTS` after `n_passes` passes."""
         return True
 
     def _restore(self, arrays: dict[str, np.ndarray]) -> None:

@@ -22,7 +22,7 @@ _SHARED_NUMBERS = 2**15
 _MOST_DELAY = 2**53
 # Where Pegasos goes on from another solver: lam t stays within what single precision resolves.
 MOST_GROWTH, _MOST_STEPS = 2**20, 2**50
-# A bundle over sparse rows costs about as much as so many problems one by one.
+# A bundle over sparse rows costs about as much as this number of problems one by one.
 _LEAST_BUNDLE = 3
 
 
@@ -140,9 +140,9 @@ class Pegasos:
     ) -> None:
         """Go on from a model as if `n_epochs` epochs of Pegasos over `n_inside` rows had led to it.
 
-        v = lam (t + t0) w. So many steps t are behind it, too, that the next one, of 1/(lam t),
-        moves the score of a row of average norm by 1 at most: few rows must not undo what a solver
-        has made of many. Averages begin anew.
+        v = lam (t + t0) w. The number t of steps is also large enough that the next one, of
+        1/(lam t), moves the score of a row of average norm by 1 at most: few rows must not undo
+        what a solver has made of many. Averages begin anew.
         """
         problems = self.problems
         steps = -(-n_epochs * n_inside // self.settings.batch_size)

@@ -45,13 +45,13 @@ from pegasos.solvers._passes import Passes
 _ALONG = np.array([0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.7, 1.5, 2.5, 5.0])
 # The gap to which blocks are solved on their own, where a fit begins; and epochs at most.
 _ROUGH, _ROUGH_EPOCHS = 1e-2, 30
-# Rows that are worked on at once; as dense ones, so many numbers at most.
+# Rows that are worked on at once, and the most numbers that they may have as dense rows.
 _PIECE, _DENSE = 8192, 2**18
 # Results that one task of the tree adds up.
 _FAN = 8
-# Newton's matrix has at most so many features, and those of all problems so many numbers.
+# The most features of Newton's matrix, and the most numbers in those of all problems.
 MOST_FEATURES, _MOST_NUMBERS = 500, 2**22
-# Pairs of L-BFGS, of which all problems keep so many numbers.
+# The most pairs of L-BFGS that a problem keeps, and the numbers that those of all problems take.
 MOST_PAIRS, _NUMBERS_OF_PAIRS = 30, 2**25
 # The first width (targets spread by about 1), by how much it falls, and its least value. A Huber
 # loss whose epsilon is below _NARROW is smoothed as well: few rows are where it bends, by which
@@ -153,7 +153,7 @@ class Block(Arrays):
         return _validate.rows(self.X, checked=True)[0]
 
     def pieces(self, size: int = 1) -> list[slice]:
-        """Rows that are worked on at once, where each takes so many numbers."""
+        """Rows that are worked on at once, where each takes `size` numbers."""
         n, each = self.X.shape[0], max(1, min(_PIECE, _DENSE // size))
         return [slice(first, min(first + each, n)) for first in range(0, n, each)]
 
@@ -656,7 +656,7 @@ def most_with_matrix(n_features: int) -> int:
 
 
 def most_pairs(n_problems: int, n_features: int) -> int:
-    """Pairs of L-BFGS that each of so many problems keeps."""
+    """Pairs of L-BFGS that each of `n_problems` problems keeps."""
     return min(MOST_PAIRS, max(3, _NUMBERS_OF_PAIRS // (2 * n_problems * (n_features + 1))))
 
 

@@ -17,7 +17,7 @@ from pegasos.problems._settings import Settings
 from pegasos.solvers._linear import Linear
 from pegasos.solvers._pegasos import MOST_GROWTH
 
-# Pegasos checks no gap before so many epochs.
+# Pegasos checks no gap before this number of epochs.
 _EPOCHS_BEFORE_CHECK = 20
 
 # Down to this gap, kernel values in single precision nearly always do; certificates are in double.
@@ -25,7 +25,7 @@ _LEAST_NARROW = 1e-4
 
 # What tol="auto" asks for: a gap well below what thousands of test rows can tell; and, where the
 # rows or kernel matrices of all problems have few numbers (`Linear.few`), one that leaves nothing
-# but rounding, within so many epochs. (w is off by the root of the gap where the loss is smooth;
+# but rounding, within _MOST_EPOCHS. (w is off by the root of the gap where the loss is smooth;
 # the hinge has corners, which are found exactly.) With few features, a fit of 1.2 to 2.1 ms takes
 # hardly longer by it; kernel machines of 500 rows would take 1.3 to 2.5 times as long.
 GAP, _MOST_EPOCHS = 1e-3, 200
@@ -209,7 +209,7 @@ class Schedule:
         return not self._has_few(n_rows**2) if tol == "auto" else tol >= _LEAST_NARROW
 
     def _has_few(self, n_numbers: int) -> bool:
-        """Whether rows or a kernel matrix of so many numbers are few, of all problems together."""
+        """Whether `n_numbers` in rows or a kernel matrix are few, times the number of problems."""
         return n_numbers * self.shape[0] <= self.kind.few
 
     def _exact(self, name: str, rows: Any) -> str | None:

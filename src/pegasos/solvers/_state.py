@@ -168,7 +168,7 @@ def _relations(
 def _relations_of_memory(
     state: dict[str, np.ndarray], pegasos: Pegasos, of_all: tuple[int, int]
 ) -> Iterator[tuple[str, Any]]:
-    """What must hold of fits over so many rows and features."""
+    """What must hold of fits over rows and features of the numbers `of_all`."""
     settings, (n_rows, n_features) = pegasos.settings, of_all
     yield "solver.shape", np.array_equal(state["solver.shape"], np.array(of_all))
     yield "solver.n_inside", state["solver.n_inside"] <= n_rows

@@ -20,9 +20,9 @@ _SMALL = 0.1
 # Fits whose relative gap is above this did not come near the optimum.
 _FAR = 0.1
 _NEARER = "a fit that ends nearer to the optimum"
-# Of one class, rounding leaves gaps of such a part of nu where w = 0 is best.
+# Of one class, rounding leaves gaps of up to this part of nu where w = 0 is best.
 _OF_ROUNDING = 1e-6
-# Classes have unequal weight if one has so many times that of another.
+# Classes have unequal weight if one has this many times the weight of another.
 _UNEQUAL = 2
 
 
