@@ -815,7 +815,7 @@ def test_scoring_sees_rows_and_a_fitted_estimator(data, layout, dtype, how):
         np.testing.assert_array_equal(clf.predict(X_test), scores.argmax(axis=1))
         for others in (X, X_test[::-1], X_test[:2]):
             with pytest.raises(
-                ValueError, match="scoring can ask for those of the rows that it was"
+                ValueError, match="scoring must ask for the scores of the test rows that it was"
             ):
                 clf.predict(others)
         points.append((clf.lam, clf.n_steps, clf.tol))
