@@ -410,7 +410,8 @@ class BlockSchedule(Passes):
         self.loads.start(following[self.n_loads + 1])
         rows, (targets, _, _, a) = room.rows(), self._of_rows(room, twice=is_twice)
 
-        w, dual, problems = (of[which].copy() for of in (self.w, self.dual, self.problems))
+        arrays: tuple[Any, ...] = self.w, self.dual, self.problems, self.sums
+        w, dual, problems = (of[which].copy() for of in arrays[:3])
         longer = self._growth
         self._lengthen(w, dual, longer)
         before = _parts_of(targets, a)
@@ -429,7 +430,6 @@ class BlockSchedule(Passes):
             share = 1 if is_last else 1 / len(loads)
             dual["intercept"] += share * (intercept - dual["intercept"])
         numbers, inside = room.numbers, ~is_twice
-        arrays: tuple[Any, ...] = self.w, self.dual, self.problems, self.sums
         new = zip(arrays, (w, dual, problems, sums), strict=True)
         duals = zip(self._duals(), a[:, inside], strict=True)
         _core.change(

@@ -487,8 +487,8 @@ class Bound(NamedTuple):
     def mixed(self, lam: float, value: float, point: np.ndarray) -> "Bound":
         """This one, having heard of a dual point with these G and w(a)."""
         growth, change = value - self.value, point - self.point
-        slope = growth - lam * (self.point @ change)
-        curvature = lam * (change @ change)
+        slope = growth - lam * float(self.point @ change)
+        curvature = lam * float(change @ change)
         share = min(max(slope / curvature, 0.0), 1.0) if curvature > 0 else float(slope > 0)
         mixture = self.value + share * growth, self.point + share * change
         best = max(self.best, _dual(lam, value, point), _dual(lam, *mixture))
