@@ -762,6 +762,24 @@ def test_a_warm_start_needs_the_same_parameters_of_a_kernel_function(rng):
         clf.fit(X, y)
 
 
+@pytest.mark.parametrize("where", [lambda by: {"by": by}, lambda by: {"all": {"by": by}}])
+@pytest.mark.parametrize("make", [sparse.csr_array, sparse.coo_array, np.asarray])
+def test_equal_parameters_of_a_kernel_function_may_be_other_arrays(rng, make, where):
+    """NumPy raised that the truth value of an array is ambiguous."""
+
+    def scaled(X, Z, **params):
+        return X @ params.get("all", params)["by"] @ Z.T
+
+    X, y = make_rows(rng, n=40, d=3)
+    params = where(make(np.eye(3)))
+    clf = paper.kernel(kernel=scaled, kernel_params=params, warm_start=True).fit(X, y)
+    clf.set_params(kernel_params=where(make(np.eye(3)))).fit(X, y)
+    for other in (2 * np.eye(3), np.eye(3)[:2], 1.0):
+        clf.set_params(kernel_params=where(make(other) if np.ndim(other) else other))
+        with pytest.raises(ValueError, match="kernel_params must stay"):
+            clf.fit(X, y)
+
+
 def test_a_fit_without_a_warm_start_leaves_nothing_to_go_on_from(rng):
     X, y = make_rows(rng)
     clf = KernelPegasosClassifier(lam=0.1, warm_start=True, random_state=0).fit(X, y)
