@@ -366,6 +366,8 @@ def test_bad_sources_are_told_in_a_sentence(tmp_path, rng):
     fails(str(table), r"bad.csv, line 3001: 2 columns")
     table.write_text("1,2,0\n" * 3000 + "1,2, a\n")
     fails(str(table), r"bad.csv, line 3001: y has the label 'a', but had only numbers before$")
+    table.write_text("1,2,0\n" * 3000 + '1,"2\n",a\n')
+    fails(str(table), r"bad.csv: y has the label 'a', but had only numbers before$")
     other = tmp_path / "other.csv"
     table.write_text("a,b,y\n1,2,0\n")
     other.write_text("a,b,y\n\n1,2,c\n")

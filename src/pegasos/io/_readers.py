@@ -668,7 +668,7 @@ class _Csv(_Text):
             raise ValueError(what, _written_plainly(field) or "perhaps another --label")
 
     def line_of(self, label: str) -> int | None:
-        """The number of the first line with this label."""
+        """The number of the first line with this label, or None: its row may have several lines."""
         column = self.columns.label
         assert column is not None
         with _opened(self.path) as packed, self.opened(packed) as file:

@@ -127,7 +127,8 @@ class Source:
         """Where CSV has a label of the last piece, for the beginning of a message."""
         if self.kind != "csv":
             return ""
-        return f"{self._table.path}, line {self._table.line_of(label)}: "
+        line = self._table.line_of(label)
+        return f"{self._table.path}, line {line}: " if line else f"{self._table.path}: "
 
     def _check_names(self, what: str, first: str, names: list[str] | None) -> None:
         if names != self.feature_names:
