@@ -2085,7 +2085,7 @@ def one_class(case):
     scores = case.call(f"decision_function({new.name})", lambda: one.decision_function(new.X))
     few = dataclasses.replace(new, values=new.values[:80])
     b = abs(one.offset_[0])
-    check_columns("decision_function", scores[:80, None], machine, few, near=1e-9 * b)
+    check_columns("decision_function", scores[:80, None], machine, few, near=1e-6 * b)
     found = case.call("predict", lambda: one.predict(new.X))
     if not np.array_equal(found, np.where(scores >= 0, 1, -1)):
         raise Wrong("predict: sides are not those of the scores")
