@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.datasets import make_friedman1
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import make_scorer, mean_absolute_error, r2_score
-from sklearn.model_selection import GridSearchCV, GroupKFold, KFold
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, LeaveOneOut
 
 from pegasos import (
     KernelPegasosRegressor,
@@ -257,6 +257,19 @@ def test_bad_parameters_are_refused(data, kind, options, error, words):
     X, y, _ = data
     with pytest.raises(error, match=words):
         kind(**options).fit(X, y)
+
+
+@BOTH
+@pytest.mark.parametrize(("cv", "k"), [(5, 0), (3, 2), (LeaveOneOut(), 0)])
+def test_folds_of_single_rows_are_refused_for_r2(data, kind, cv, k):
+    """R² of one row is NaN, so that no point would be better than another."""
+    X, y, _ = data
+    for scoring in (None, "r2"):
+        with pytest.raises(ValueError, match=f"fold {k} has 1 row to test on, but R² needs 2"):
+            kind(cv=cv, scoring=scoring).fit(X[:5], y[:5])
+    search = kind(cv=cv, scoring="neg_mean_absolute_error").fit(X[:5], y[:5])
+    assert np.isfinite(search.best_score_)
+    assert np.isfinite(kind(cv=2).fit(X[:5], y[:5]).best_score_)
 
 
 @BOTH

@@ -132,7 +132,8 @@ class _Search(BaseEstimator):
         ------
         ValueError
             If an argument is not as described, or a fold has too little to learn from (fewer than
-            two classes, or no row of weight), or no row of weight to test on.
+            two classes, or no row of weight), or no row of weight to test on, or a single row to
+            test on for R².
         """
         _parameters.check(self)
         task = self._task(X, y, sample_weight, groups)
@@ -519,6 +520,16 @@ class _OfRegressors(CommonMixin, RegressorMixin, _Search):
 
     score = _Search.score
 
+    def _task(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> _Task:
+        task = super()._task(X, y, sample_weight, groups)
+        single = [k for k, fold in enumerate(task.folds) if len(fold.test) == 1]
+        if single and (self.scoring is None or self.scoring == "r2"):
+            raise ValueError(
+                f"cv: fold {single[0]} has 1 row to test on, but R² needs 2 rows: take fewer "
+                "folds, or scoring='neg_mean_absolute_error' in Python"
+            )
+        return task
+
     def _other_axes(self, data: Data) -> dict[str, Any]:
         axes = super()._other_axes(data)
         if self.loss not in EPSILON_LOSSES:
@@ -541,7 +552,7 @@ class _OfRegressors(CommonMixin, RegressorMixin, _Search):
             for center in (scores, np.average(y, axis=0, weights=weights))
         )
         size = errors * spread
-        if len(y) < 2 or not ((size > 0) & (size < np.inf)).all():
+        if not ((size > 0) & (size < np.inf)).all():
             return r2_score(y, scores, sample_weight=weights)
         # As there, where checks of its input take most of the time of a search over few rows.
         return float(np.mean(1 - errors / spread))
@@ -778,7 +789,8 @@ class PegasosRegressorCV(_OfRegressors, _Linear, Targets, Search):
         The epsilon of the loss to try, in the units of y; None stands for 0.1 alone. Ignored with
         ``loss="squared_error"``, which has none.
     cv : int, cross-validation generator or iterable, default=5
-        As in `PegasosClassifierCV`, but an int means folds in the order of the rows.
+        As in `PegasosClassifierCV`, but an int means folds in the order of the rows. R² needs at
+        least 2 rows to test on in each fold.
     scoring : str or callable, default=None
         As in `PegasosClassifierCV`, but None is R², its mean over outputs, of rows weighted by
         `sample_weight`.
