@@ -1328,7 +1328,7 @@ def test_a_certificate_that_is_missing_says_what_sets_it():
     for clf in (kind(), kind().partial_fit(GOOD, LABELS, classes=[0, 1])):
         for name in ("objective_", "dual_objective_", "duality_gap_"):
             assert not hasattr(clf, name)
-            with pytest.raises(AttributeError, match=f"has no {name}: a fit sets it.* partial_fit"):
+            with pytest.raises(AttributeError, match=f"has no {name}: only a fit.* partial_fit"):
                 getattr(clf, name)
 
 
