@@ -352,7 +352,7 @@ static bool are_kernel_numbers(const kernel_state *s, const pegasos_kernel_array
     return s->pending == PEGASOS_BEGIN_AT_POINT
            || (s->loss.kind == problem->loss.kind && s->loss.epsilon == problem->loss.epsilon
                && s->loss.nu == problem->loss.nu && s->gap_before >= 0 && r->lam > 0
-               && (r->mass > 0 || r->n_inside == 0) && r->primal >= 0 && r->relative_gap >= 0
+               && (r->mass > 0 || r->n_inside == 0) && r->primal > -INFINITY && r->relative_gap >= 0
                && r->free_intercept == problem->free_intercept
                && (r->sample_mass > 0 || r->part != PEGASOS_KERNEL_SAMPLE));
 }

@@ -495,6 +495,17 @@ def test_pieces_lead_near_the_optimum(data):
     assert P - whole.objective_[0] < 0.05 * abs(whole.objective_[0])
 
 
+def test_a_fit_goes_on_where_an_indefinite_kernel_has_an_objective_below_0():
+    """In training, P counts from -nu s; where |w|^2 is below 0, it may be less."""
+    options = {"kernel": "poly", "degree": 2, "gamma": 0.1, "coef0": -0.5, "nu": 0.66, "tol": None}
+    for seed in (12, 34, 35):
+        X = np.random.default_rng(seed).normal(size=(39, 5)).astype(np.float32)
+        one = KernelPegasosOneClass(**options, max_iter=1, warm_start=True, random_state=0)
+        one.fit(X).set_params(max_iter=3).fit(X)
+        assert one.n_iter_ == 4
+        assert np.isfinite(one.objective_)
+
+
 def test_pieces_are_not_projected():
     """The ball was that of the first piece, however large the rows of others were."""
     with pytest.raises(ValueError, match="project must be False in partial_fit, got True"):
