@@ -315,6 +315,7 @@ def test_infinite_scores_cause_no_warnings_of_numpy(data, kind):
         warnings.simplefilter("always")
         search.fit(X, y)
     assert [w.category for w in told] == [UserWarning]  # of scores that are not finite
+    assert told[0].filename == __file__
 
 
 def test_a_fold_of_equal_targets_scores_0_however_large_its_errors_are(rng):

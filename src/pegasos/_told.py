@@ -5,9 +5,9 @@ import warnings
 from types import FrameType
 from typing import Any
 
-# Packages between that line and a warning: pipelines and cross-validation call `fit`, too, and
-# threads and processes call these.
-_BETWEEN = {"pegasos", "sklearn", "joblib", *sys.stdlib_module_names}
+# Packages between that line and a warning: pipelines and cross-validation call `fit`, too,
+# threads and processes call these, and `numpy.errstate` wraps functions.
+_BETWEEN = {"pegasos", "sklearn", "joblib", "numpy", *sys.stdlib_module_names}
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
