@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rows import convert
-from sklearn.datasets import load_diabetes, make_classification, make_moons
+from sklearn.datasets import load_breast_cancer, load_diabetes, make_classification, make_moons
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import pegasos
 from pegasos import (
@@ -273,6 +274,24 @@ def test_standardised_rows_are_not_told_to_be_scaled(rng):
     linear(None).fit(X, y)  # has more
     with pytest.warns(ConvergenceWarning, match="scale the features"):
         linear(None, max_iter=2).fit(100 * X, y)
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        PegasosClassifier(max_iter=5),
+        KernelPegasosClassifier(max_iter=1),
+        PegasosClassifier(C=5, max_iter=5),
+    ],
+)
+def test_few_epochs_at_an_ordinary_c_are_told_to_be_few(machine):
+    """A smaller C was advised, at the default C."""
+    X, y = load_breast_cancer(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    machine.set_params(random_state=0, solver="sdca")
+    with pytest.warns(ConvergenceWarning, match=r" Give more epochs \(max_iter\), or accept"):
+        machine.fit(X, y)
+    machine.set_params(max_iter=1000, solver="auto").fit(X, y)
 
 
 @pytest.mark.parametrize("solver", ["auto", "sdca"])

@@ -17,6 +17,8 @@ from pegasos.solvers._schedule import GAP, Schedule
 _ASKED = 16
 # Rows of smaller norms need large weights, which λ keeps small.
 _SMALL = 0.1
+# λ n, which is 1/C without weights, below which λ is small: C is mostly at most 10.
+_SMALL_LAM = 0.1
 # Fits whose relative gap is above this did not come near the optimum.
 _FAR = 0.1
 _NEARER = "a fit that ends nearer to the optimum"
@@ -133,7 +135,7 @@ def _advice(schedule: Schedule, rows: Any, solver: str) -> str:
     if solver == "pegasos":
         auto = parameter("solver", "auto")
         return f" Pegasos reaches a fine solution slowly: {auto} is faster"
-    if lam * n < 1 and not schedule.settings.loss.nu:
+    if lam * n < _SMALL_LAM and not schedule.settings.loss.nu:
         return (
             f" {parameter('lam', schedule.settings.lam)} is small for {n} rows: a "
             f"larger one (a smaller {parameter('C')}) is learned faster, and may predict better"
