@@ -17,19 +17,23 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_blobs, make_classification
 from sklearn.exceptions import ConvergenceWarning, DataConversionWarning, NotFittedError
+from sklearn.linear_model import SGDClassifier
 from sklearn.metrics import f1_score
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import RandomizedSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
-from sklearn.svm import SVC, LinearSVC
+from sklearn.svm import SVC, SVR, LinearSVC
+from sklearn.utils.class_weight import compute_class_weight
 
 import pegasos
 from pegasos import (
     KernelPegasosClassifier,
     KernelPegasosClassifierCV,
+    KernelPegasosRegressor,
     PegasosClassifier,
     PegasosClassifierCV,
+    PegasosRegressor,
     lam_from_C,
 )
 
@@ -299,6 +303,37 @@ def test_heavy_rows_turn_the_line():
     assert_allclose(score(1, 1, 1, 1, 1, 1), 0, atol=1e-6)
     assert score(10, 0.1, 0.1, 0.1, 0.1, 10) < -0.1
     assert score(1, 0.1, 10, 10, 0.1, 0.1) > 0.1
+
+
+def test_balanced_weights_of_weighted_rows():
+    """SVC and SGDClassifier balance counts of rows, LinearSVC and ours the sums of their weights."""
+    X, y = make_classification(80, 4, weights=[0.7], class_sep=0.5, random_state=0)
+    weights = np.random.RandomState(0).uniform(0.1, 1, 80) * np.where(y, 3, 1)
+    counts = dict(enumerate(compute_class_weight("balanced", classes=np.unique(y), y=y)))
+    options = {"C": 0.5, "tol": 1e-8, "random_state": 0}
+    theirs = SVC(class_weight="balanced", gamma=0.1, C=0.5, tol=1e-8).fit(X, y, weights)
+    scores = [
+        KERNEL(class_weight=balance, gamma=0.1, penalize_intercept=False, **options)
+        .fit(X, y, weights)
+        .decision_function(X)
+        for balance in ("balanced", counts)
+    ]
+    assert abs(scores[0] - theirs.decision_function(X)).max() > 0.1
+    assert_allclose(scores[1], theirs.decision_function(X), atol=1e-3)
+    coefs = [
+        SGDClassifier(class_weight=balance, random_state=0).fit(X, y, sample_weight=weights).coef_
+        for balance in ("balanced", counts)
+    ]
+    assert_array_equal(*coefs)
+
+
+@pytest.mark.parametrize("kind", [PegasosRegressor, KernelPegasosRegressor])
+def test_targets_of_one_column_have_predictions_of_one_column(kind, rng):
+    """Those of LinearSVR, SVR and Ridge have one dimension."""
+    X = rng.normal(size=(30, 3))
+    assert kind(random_state=0).fit(X, X[:, :1]).predict(X).shape == (30, 1)
+    with pytest.warns(DataConversionWarning):
+        assert SVR().fit(X, X[:, :1]).predict(X).shape == (30,)
 
 
 @BOTH
