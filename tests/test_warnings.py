@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rows import convert
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, make_classification, make_moons
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score
@@ -20,6 +21,8 @@ from pegasos import (
     KernelPegasosRegressor,
     PegasosClassifier,
     PegasosClassifierCV,
+    PegasosRegressor,
+    PegasosRegressorCV,
 )
 
 
@@ -156,6 +159,56 @@ def test_a_fit_that_stopped_far_from_the_optimum_is_not_told_to_take_a_smaller_l
 
 
 @pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("penalize_intercept", [True, False])
+@pytest.mark.parametrize(
+    "machine",
+    [
+        PegasosRegressor(),
+        PegasosRegressor(loss="squared_epsilon_insensitive"),
+        PegasosRegressorCV(cv=2),
+        KernelPegasosRegressor(),
+    ],
+)
+def test_targets_within_epsilon_are_told(rng, machine, penalize_intercept):
+    """The model was w = 0, without a warning."""
+    X = rng.normal(size=(100, 3))
+    y = 1e-4 * X @ [1, 2, -1]
+    machine = clone(machine).set_params(penalize_intercept=penalize_intercept, random_state=0)
+    with pytest.warns(UserWarning, match="within epsilon=0.1 of .* help: epsilon below") as told:
+        machine.fit(X, y)
+    assert len(told) == 1
+    assert np.ptp(machine.predict(X)) == 0
+    if isinstance(machine, PegasosRegressorCV):
+        machine.set_params(epsilons=[1e-5])
+    else:
+        machine.set_params(epsilon=1e-5, C=1e4)
+    assert machine.fit(X, y).score(X, y) > 0.9
+
+
+@pytest.mark.filterwarnings("error")
+def test_equal_targets_are_rightly_predicted_by_a_constant(rng):
+    X, y = rng.normal(size=(40, 3)), np.zeros(40)
+    assert not PegasosRegressor(random_state=0).fit(X, y).coef_.any()
+    y[0] = 0.05  # but without weight
+    PegasosRegressor(random_state=0).fit(X, y, sample_weight=np.arange(40))
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("kernel", ["sigmoid", "precomputed"])
+def test_a_regressor_that_an_indefinite_kernel_leaves_at_zero_says_so(rng, kernel):
+    X = np.r_[rng.normal(size=(280, 2)), rng.uniform(-6, 6, (20, 2))]
+    y = (X[:, 0] > 0) * 1.0
+    advice = "w = 0, and the fit found no .* help: a positive semi-definite kernel such as"
+    with pytest.warns(UserWarning, match=advice) as told:
+        machine = KernelPegasosRegressor(kernel=kernel, random_state=0).fit(
+            np.tanh(X @ X.T) if kernel == "precomputed" else X, y
+        )
+    assert len(told) == 1
+    assert len(machine.support_) == 0
+    KernelPegasosRegressor(random_state=0).fit(X, y)
+
+
+@pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("scoring", [None, "roc_auc", "average_precision", "neg_log_loss"])
 def test_a_search_that_ranks_rows_is_not_told_of_classes(scoring):
     X, y = make_classification(3000, 20, weights=[0.99], flip_y=0.02, random_state=0)
@@ -288,7 +341,7 @@ def test_few_epochs_at_an_ordinary_c_are_told_to_be_few(machine):
     """A smaller C was advised, at the default C."""
     X, y = load_breast_cancer(return_X_y=True)
     X = StandardScaler().fit_transform(X)
-    machine.set_params(random_state=0, solver="sdca")
+    machine = clone(machine).set_params(random_state=0, solver="sdca")
     with pytest.warns(ConvergenceWarning, match=r" Give more epochs \(max_iter\), or accept"):
         machine.fit(X, y)
     machine.set_params(max_iter=1000, solver="auto").fit(X, y)

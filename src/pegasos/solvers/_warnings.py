@@ -222,16 +222,25 @@ def of_constant(
     *,
     name: Callable[[int], str],
 ) -> None:
-    """Warn if a constant predicts the training targets better, by the loss that was minimised."""
+    """Warn if a constant predicts the training targets better, by the loss that was minimised.
+
+    Or as well: all targets are within epsilon of it, or w = 0 is all that was found without a dual.
+    """
     settings, problem = schedule.settings, schedule.problem
+    values: Any = problem.values
     constants, least = problem.targets.constants(problem.masses, np.zeros(len(problem)))
     objective = certificate.objective
+    for k in np.flatnonzero((least <= 0) | np.isnan(certificate.gap)).tolist():
+        targets = values[k][problem.weights[k] > 0] * settings.units[k]
+        if np.ptp(targets) > 0 and (least[k] <= 0 or not schedule.model()[0][k].any()):
+            _of_equal_constant(settings.loss.epsilon if least[k] <= 0 else None, targets, name(k))
+            return
     # No mean loss is above the objective, unless |w|^2 may be below 0, which bounds nothing.
     if not ((objective > least) | np.isnan(certificate.gap)).any():
         return
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         scores = schedule.kind.scores(rows, *schedule.model())
-        errors = np.ascontiguousarray(problem.values - scores.T)
+        errors = np.ascontiguousarray(values - scores.T)
         mean_loss = replace(problem, values=errors).at_zero
     # Fits to a gap, and rounding, leave as much.
     excess = mean_loss - least - GAP * np.maximum(objective, least) - _core.ROUNDING
@@ -253,6 +262,21 @@ def of_constant(
         f"a constant predicts the training targets{f' of {about}' if about else ''} better than "
         f"this model: {constant:.4g} has a mean loss of {other:.4g}, the model has {own:.4g}. "
         f"What may help: {_joined(helps)}",
+    )
+
+
+def _of_equal_constant(epsilon: float | None, targets: np.ndarray, about: str) -> None:
+    """Warn of targets that lie within `epsilon` of a constant; None: of w = 0 without a dual."""
+    if epsilon is not None:
+        middle = (targets.min() + targets.max()) / 2
+        why = f"all lie within {parameter('epsilon', epsilon)} of {middle:.4g}"
+        helps = f"{parameter('epsilon')} below their standard deviation, {targets.std():.2g}"
+    else:
+        why = "w = 0, and the fit found no model with a lower objective"
+        helps = f"a positive semi-definite kernel such as {parameter('kernel', 'rbf')}"
+    _told.warn(
+        f"a constant predicts the training targets{f' of {about}' if about else ''} at least as "
+        f"well as this model: {why}. What may help: {helps}"
     )
 
 
