@@ -252,7 +252,10 @@ def of_constant(
     if not settings.fit_intercept:
         helps.insert(0, parameter("fit_intercept", True))
     elif settings.penalize_intercept:
-        helps.insert(0, parameter("penalize_intercept", False))
+        free = parameter("penalize_intercept", False)
+        # A bounded slope needs a larger C for wide targets, whatever the intercept is.
+        is_both = np.isfinite(settings.loss.bound) and not is_far
+        helps = [f"{free} with {helps[0]}"] if is_both else [free, *helps]
     if np.isfinite(settings.loss.bound):
         helps.append(wording().for_units)
     about, settings = name(k), settings.some([k])
