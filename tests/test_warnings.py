@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rows import convert
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, make_classification, make_moons
 from sklearn.exceptions import ConvergenceWarning
@@ -114,6 +115,23 @@ def test_scores_that_rank_rows_are_not_of_no_use():
     with pytest.warns(UserWarning, match="help: multi_class='ovo' or loss='squared_hinge'$"):
         linear(None).fit(X, y)
     assert linear(None, multi_class="ovo").fit(X, y).score(X, y) > 0.6
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("make_rows", [np.array, sparse.csr_array])
+@pytest.mark.parametrize("offset", [30, 1000])
+def test_rows_far_from_0_are_told_to_be_centred(offset, make_rows, rng):
+    """Other losses and larger C were advised, one after the other, and did not help."""
+    x = rng.normal(size=(200, 1))
+    y = (x[:, 0] + 0.1 * rng.normal(size=200) > 0).astype(int)
+    advice = "help: penalize_intercept=False or features whose means are near 0$"
+    with pytest.warns(UserWarning, match=advice):
+        clf = linear(None).fit(make_rows(x + offset), y)
+    assert clf.score(x + offset, y) < 0.6
+    with warnings.catch_warnings(action="error", category=UserWarning):
+        free = linear(None, penalize_intercept=False).fit(make_rows(x + offset), y)
+        centred = linear(None).fit(make_rows(x), y)
+    assert min(free.score(x + offset, y), centred.score(x, y)) > 0.9
 
 
 @pytest.mark.filterwarnings("default")

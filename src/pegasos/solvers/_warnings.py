@@ -21,6 +21,8 @@ _SMALL = 0.1
 _SMALL_LAM = 0.1
 # Fits whose relative gap is above this did not come near the optimum.
 _FAR = 0.1
+# Rows are far from centred if the square of their mean is above this part of the mean square.
+_OFF_CENTRE = 0.9
 _NEARER = "a fit that ends nearer to the optimum"
 # Of one class, rounding leaves gaps of up to this part of nu where w = 0 is best.
 _OF_ROUNDING = 1e-6
@@ -120,6 +122,15 @@ def _is_large(rows: Any, size: float) -> bool:
     return size > 10 * (np.sqrt(rows.shape[1]) if is_dense else 1.0)
 
 
+def _is_off_centre(rows: Any) -> bool:
+    """Whether the mean of linear rows is nearly all of them: an intercept as large costs much."""
+    if not isinstance(rows, _core.Rows):
+        return False
+    n = rows.shape[0]
+    (mean,) = rows.combine(np.full((1, n), 1 / n))
+    return bool(mean @ mean > _OFF_CENTRE * rows.squared_norms().mean())
+
+
 def _advice_on_scale(rows: Any) -> str:
     """What is said if rows are far from norms of 1."""
     size = _size(rows)
@@ -186,14 +197,17 @@ def of_one_class(
     if differs and is_for_scores:
         return
     helps, size, lam = [], _size(rows), schedule.settings.lam
+    is_off_centre = differs and schedule.settings.constant_feature > 0 and _is_off_centre(rows)
+    if is_off_centre:
+        helps += [parameter("penalize_intercept", False), "features whose means are near 0"]
     is_known = isinstance(rows, _core.Rows) or rows.is_positive
     is_far = certificate is not None and not (certificate.relative_gap <= _FAR).all()
     is_large = is_far and _is_large(rows, size)
-    if size < _SMALL or is_large:
+    if not is_off_centre and (size < _SMALL or is_large):
         helps.append(f"features scaled to norms of about 1 (rows have norms of about {size:.2g})")
     # |w| is at most about the norm of rows over λ: such a λ keeps scores below 1.
     is_weak = not differs and 0 < size * size < lam
-    if not (is_weak or is_large):
+    if not (is_weak or is_large or is_off_centre):
         if balancing and of_classes.max() > _UNEQUAL * of_classes.min():
             helps.append(balancing)
         if len(classes) > 2 and multi_class == "ovr":
@@ -206,7 +220,8 @@ def of_one_class(
     elif is_far and not helps and not is_weak:
         helps.append(_NEARER)
     # Hinge losses whose best w is 0 mostly have w = 0 with a larger C as well.
-    if is_weak or not helps or (differs and lam * of_classes.sum() > size * size):
+    is_strong = differs and not is_off_centre and lam * of_classes.sum() > size * size
+    if is_weak or not helps or is_strong:
         helps.append(_less_regularised(min(lam, size * size) if is_weak else lam))
     so = "though their scores differ and may rank rows" if differs else "so this model is of no use"
     _told.warn(
