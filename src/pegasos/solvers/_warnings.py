@@ -23,6 +23,8 @@ _SMALL_LAM = 0.1
 _FAR = 0.1
 # Rows are far from centred if the square of their mean is above this part of the mean square.
 _OFF_CENTRE = 0.9
+# Epochs below which more of them are advised first: the default is ten times as many.
+_FEW_EPOCHS = 100
 _NEARER = "a fit that ends nearer to the optimum"
 # Of one class, rounding leaves gaps of up to this part of nu where w = 0 is best.
 _OF_ROUNDING = 1e-6
@@ -69,7 +71,7 @@ def of_gap(
         and not certificate.gap[k] <= _rounding(schedule, rows, k)
     ):
         why = f"stopped at {parameter('max_iter', max_iter)}"
-        advice = _advice(schedule, rows, solver)
+        advice = _advice(schedule, rows, solver, max_iter)
     else:
         why = f"stopped after {_epochs(schedule.n_iter)}: rounding allows no smaller gap"
         advice = _advice_on_rounding(schedule, rows)
@@ -139,9 +141,13 @@ def _advice_on_scale(rows: Any) -> str:
     return f" The rows of X have norms of about {size:.2g}: scale the features, to norms of about 1"
 
 
-def _advice(schedule: Schedule, rows: Any, solver: str) -> str:
+def _advice(schedule: Schedule, rows: Any, solver: str, max_iter: int) -> str:
     n, lam = schedule.n_rows, schedule.settings.lam
-    if on_scale := _advice_on_scale(rows):
+    more = f" Give more epochs ({parameter('max_iter')}), or accept a larger {parameter('tol')}"
+    on_scale = _advice_on_scale(rows)
+    if solver != "pegasos" and max_iter < _FEW_EPOCHS:
+        return f"{more}.{on_scale}" if on_scale else more
+    if on_scale:
         return on_scale
     if solver == "pegasos":
         auto = parameter("solver", "auto")
@@ -151,7 +157,7 @@ def _advice(schedule: Schedule, rows: Any, solver: str) -> str:
             f" {parameter('lam', schedule.settings.lam)} is small for {n} rows: a "
             f"larger one (a smaller {parameter('C')}) is learned faster, and may predict better"
         )
-    return f" Give more epochs ({parameter('max_iter')}), or accept a larger {parameter('tol')}"
+    return more
 
 
 def _advice_on_rounding(schedule: Schedule, rows: Any) -> str:
