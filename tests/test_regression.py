@@ -420,7 +420,7 @@ def test_constant_targets_are_learned(rng, kind, loss, value):
 
 def test_a_warning_tells_objectives_and_lam_in_the_units_of_targets(data):
     X, y, _ = data
-    reg = PegasosRegressor(lam=1e-8, max_iter=2, tol=1e-9, solver="sdca", random_state=0)
+    reg = PegasosRegressor(lam=1e-8, max_iter=100, tol=1e-9, solver="sdca", random_state=0)
     with pytest.warns(ConvergenceWarning) as told:
         reg.fit(X, 1e4 * y)
     assert told[0].filename == __file__
