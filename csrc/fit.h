@@ -44,8 +44,8 @@ typedef struct pegasos_newton {
     double widest;         /* the width may grow up to this; 0 once A has moved */
     double width;          /* delta, and what the loss has of its own, > 0 */
     double dual_objective; /* the best so far */
-    int64_t n_idle;        /* steps in a row that could gain nothing, up to MOST_IDLE; which it is,
-                              too, where nothing but rounding hides the gap from running sums */
+    int64_t n_idle;        /* steps in a row that could gain nothing, up to MOST_IDLE; also
+                              MOST_IDLE where only the rounding of running sums hides the gap */
 } pegasos_newton;
 
 /* After this number of steps that could gain nothing, nothing but rounding is left of the gap:
@@ -222,8 +222,8 @@ static INLINE bool is_idle(const fit *f)
  * return a status. Dual ascent, which was begun with all rows of the problem in `active`, also ends
  * with the first epoch at whose end there are `last_visit` visits; 0: it may make any number.
  * Newton's method also ends where it is idle; another run then begins at the best model, with sums
- * computed afresh. Its iteration that was stopped is begun anew: but for the best points so far, and
- * what is told of them, it changes nothing before its end.
+ * computed afresh. An iteration of it that was stopped is begun again: before its end it changes
+ * nothing but the best points so far, and what is told of them.
  */
 int pegasos_ascent_run(fit *f, int64_t last_visit, int64_t last_epoch);
 int pegasos_newton_run(fit *f, int64_t last_epoch);

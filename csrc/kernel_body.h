@@ -272,8 +272,8 @@ static double NAME(gap)(const run *r, double *primal)
     return sum;
 }
 
-/* Has the column of row k of the round computed, with those of rows that have none yet and gain most
- * by steps of their own: they are likely to be wanted next. False: it was stopped. */
+/* Has the column of row k of the round computed, with those of rows that have none yet and gain
+ * most by steps of their own: they are likely to be wanted next. False: it was stopped. */
 static bool NAME(fetch)(run *r, int64_t k)
 {
     const NAME(lists) l = NAME(lists_of)(r);

@@ -26,8 +26,8 @@
  * An iteration evaluates w (objective, dual value, whether A moves), solves Newton's equations for
  * a step, searches along it, and moves. Its rules:
  *
- *   - A moves once the smooth problem is solved as well as smoothing allows (`evaluate`). Then delta
- *     falls, so that the next problem is closer to P.
+ *   - A moves once the smooth problem is solved as well as smoothing allows (`evaluate`). Then
+ *     delta falls, so that the next problem is closer to P.
  *   - Before A has moved, delta grows while a small band cuts steps short (`move`). Its first value
  *     and its bounds are in begin.c.
  *   - The step is that of Newton's equations, by a matrix or by products (`solve_equations`), and
@@ -955,8 +955,8 @@ bool pegasos_newton_scale(fit *f, double *primal)
 
 /* ---- The run --------------------------------------------------------------------------------- */
 
-/* Finds P of the best model from scores computed afresh, which are written to `ratios`, and the best
- * intercept where that is not penalised; false: stopped. */
+/* Finds P of the best model from scores computed afresh, which are written to `ratios`, and the
+ * best intercept where that is not penalised; false: stopped. */
 static bool see_best(const run *r)
 {
     state *const best = r->f->s;

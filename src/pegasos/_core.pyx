@@ -416,7 +416,10 @@ cdef pegasos_loss loss_of(loss) except *:
 
 cdef const double *require_epsilons(const double[::1] epsilons, int64_t n_problems,
                                     const pegasos_loss *loss) except? NULL:
-    """Raise a ValueError unless these are epsilons of `n_problems` problems; NULL: there are none."""
+    """Raise a ValueError unless these are epsilons of `n_problems` problems.
+
+    NULL: there are none.
+    """
     cdef int64_t k
     if epsilons is None:
         return NULL
