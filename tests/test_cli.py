@@ -485,8 +485,9 @@ def test_one_class_tells_outliers(tmp_path, numbers, name, kernel, capsys):
         assert cli.main([*train, *column]) == 0
         report = capsys.readouterr().err
         assert ("labels are ignored" in report) == is_labelled
-        if is_labelled and not kernel:
-            assert cli.main([*train, *column, "--memory", "1G"]) == 0
+        if not kernel:
+            blocks = ["--memory", "1G", "--cache", str(tmp_path / f"blocks {is_labelled}")]
+            assert cli.main([*train, *column, *blocks]) == 0
             assert "training outliers" in capsys.readouterr().err
         assert f"training outliers {100 * n_outliers / 80:.2f} %" in report
         assert pegasos.load(model).multi_class == "one_class"
@@ -500,6 +501,18 @@ def test_one_class_tells_outliers(tmp_path, numbers, name, kernel, capsys):
             written = [*map(float, shown.out.split()[len(more) :])]  # without the header
             np.testing.assert_allclose(written, expected, rtol=1e-6)
             assert f"outliers {100 * n_outliers / 80:.2f} % of 80 rows" in shown.err
+
+
+@pytest.mark.parametrize("memory", [(), ("--memory", "1kB")])
+def test_one_class_ignores_what_labels_are(tmp_path, memory, capsys):
+    """With --memory, a word after numbers was refused. Its blocks are for no other task."""
+    file = tmp_path / "a.csv"
+    file.write_text("".join(f"{k % 7},{k % 5},{'odd' if k == 90 else k % 2}\n" for k in range(99)))
+    train = ["train", str(file), "-q", "-o", str(tmp_path / "m.npz"), *memory]
+    assert cli.main([*train, "--task", "one-class"]) == 0
+    assert cli.main([*train, "--task", "one-class"]) == 0
+    assert cli.main(train) == (2 if memory else 0)
+    assert ("(task was 'one-class' and is None): delete" in capsys.readouterr().err) == bool(memory)
 
 
 def test_one_feature_is_counted_as_one(tmp_path, capsys):

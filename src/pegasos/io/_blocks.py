@@ -200,7 +200,8 @@ class Blocks:
         if str(np.dtype(dtype)) not in ("float32", "float64"):
             raise ValueError(f"dtype must be float32 or float64, got {dtype!r}")
         self.dtype = np.dtype(dtype)
-        if label_column is None:
+        is_one_class = self._task == "one-class"
+        if label_column is None and not is_one_class:
             raise ValueError("label_column must be a column, got None: blocks need y")
         dropped = [drop] if isinstance(drop, int | str) else drop
         layout = _readers.Layout(format, label_column, tuple(dropped), header, separator)
@@ -212,7 +213,9 @@ class Blocks:
             "n_features": _validate.integer("n_features", n_features, besides=(None,)),
             "random_state": _validate.integer("random_state", random_state, at_least=0),
         }
-        kind = _sources.Source(source, layout, self._task == "regression")
+        if is_one_class:  # whose blocks have no labels for another task
+            options["task"] = self._task
+        kind = _sources.Source(source, layout, self._task)
         self.feature_names = kind.feature_names
         self._path = os.path.join(self.cache, "rows")
         made_from = {"source": kind.found, "options": options}
@@ -558,8 +561,8 @@ def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
     old, new = before["options"], now["options"]
     what = [
         f"{name} was {old.get(name)!r} and is {value!r}"
-        for name, value in new.items()
-        if old.get(name) != value
+        for name in old | new
+        if (value := new.get(name)) != old.get(name)
     ]
     hint = ""
     if now == before | {"options": old | {"dtype": new["dtype"]}}:
@@ -638,8 +641,7 @@ class _Conversion:
                 raise ValueError(f"{self.source.name} has no rows{hint * is_function}")
             if self.source.has_changed():
                 raise ValueError("source has changed while it was read: make the cache again")
-            is_label_read = self.source.kind == "csv" and self.blocks._task != "one-class"
-            if is_label_read and self.names is not None:
+            if self.source.kind == "csv" and self.names is not None:
                 said = _readers.missing_label(self.source.name, self.names)
                 _told.warn(said) if said else None
             self._settle_features()
@@ -763,7 +765,7 @@ class _Conversion:
         if is_sparse and X.nnz:
             self.lowest = min(self.lowest, int(X.indices.min()))
             self.highest = max(self.highest, int(X.indices.max()))
-        y = np.asarray(y)
+        y = np.zeros(n) if self.blocks._task == "one-class" else np.asarray(y)
         n_outputs = y.shape[1] if y.ndim == 2 and y.shape[1:] != (1,) else 0
         if len(y) != n or y.ndim > 2:
             raise ValueError(f"y must have an entry for each of {n} rows, got shape {y.shape}")

@@ -28,8 +28,9 @@ class Source:
     given : str, path, list of these, tuple of arrays, or callable
     layout : pegasos.io._readers.Layout
         Of files.
-    targets : bool, default=False
-        Whether labels are targets of regression; False where nobody knows yet.
+    task : str, default=None
+        What the rows are for, as the command line has it; None where nobody knows yet. "one-class"
+        needs no labels.
 
     Attributes
     ----------
@@ -44,8 +45,12 @@ class Source:
         The `fingerprint` before the rows are read.
     """
 
-    def __init__(self, given: Any, layout: _readers.Layout, targets: bool = False) -> None:
-        self.given, self.layout, self.targets, self.name = given, layout, targets, "source"
+    def __init__(self, given: Any, layout: _readers.Layout, task: str | None = None) -> None:
+        self.given, self.layout, self.name = given, layout, "source"
+        self._needs_labels = task != "one-class"
+        self._expected = {
+            "targets": task == "regression", "labels_optional": not self._needs_labels,
+        }  # fmt: skip
         self.counts_features, self.feature_names = True, None
         self._first: list[int] = []
         self._table: Any = None  # that is being read
@@ -71,7 +76,9 @@ class Source:
             self.counts_features = self.kind != "libsvm"
             if self.kind != "npz":
                 with _readers.naming(self.paths[0], self.paths[0]):
-                    self.feature_names = _readers.table_of(self.paths[0], layout).feature_names
+                    self.feature_names = _readers.table_of(
+                        self.paths[0], layout, **self._expected
+                    ).feature_names
         self.found = self.fingerprint()
 
     def fingerprint(self) -> list[Any]:
@@ -114,11 +121,12 @@ class Source:
                     tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as own,
                     _readers.naming(path, path),
                 ):
-                    yield from _of_arrays(_readers.arrays_of_npz(path, own), n_bytes)
+                    arrays = _readers.arrays_of_npz(path, own)
+                    yield from _of_arrays(arrays, n_bytes, self._needs_labels)
         else:
             for path in self.paths:
                 with _readers.naming(path, path):
-                    table = _readers.table_of(path, self.layout, targets=self.targets)
+                    table = _readers.table_of(path, self.layout, **self._expected)
                     self._check_names(path, self.paths[0], table.feature_names)
                     self._table = table
                     yield from table.pieces(n_bytes)
@@ -217,7 +225,7 @@ def _checked(pieces: Iterable[Any]) -> Generator[Piece]:
         yield piece[0], piece[1], piece[2] if len(piece) == 3 else None
 
 
-def _of_arrays(given: tuple[Any, ...], n_bytes: int) -> Iterator[Piece]:
+def _of_arrays(given: tuple[Any, ...], n_bytes: int, needs_labels: bool = True) -> Iterator[Piece]:
     arrays = [np.load(a, mmap_mode="r") if isinstance(a, (str, os.PathLike)) else a for a in given]
     X: Any
     y: Any
@@ -230,7 +238,7 @@ def _of_arrays(given: tuple[Any, ...], n_bytes: int) -> Iterator[Piece]:
         size = 8 * int(np.prod(X.shape[1:]))
     if len(X.shape) != 2:
         raise ValueError(f"X must be two-dimensional, got shape {X.shape}")
-    if y is None:
+    if y is None and needs_labels:
         raise ValueError("y, an array of labels or targets, is missing")
     for name, other in (("y", y), ("sample_weight", weights)):
         if other is not None and len(other) != X.shape[0]:
@@ -243,7 +251,7 @@ def _of_arrays(given: tuple[Any, ...], n_bytes: int) -> Iterator[Piece]:
         part = slice(first, first + n)
         yield (
             X[part],
-            np.asarray(y[part]),
+            None if y is None else np.asarray(y[part]),
             None if weights is None else np.asarray(weights[part]),
         )
 
