@@ -782,6 +782,9 @@ def test_info_tells_what_a_model_is(tmp_path, capsys):
         assert problem["gap"] == clf.duality_gap_[k]
         largest = np.argsort(-np.abs(clf.coef_[k]))[:2]
         assert problem["largest_weights"] == {frame.columns[j]: clf.coef_[k, j] for j in largest}
+    assert "largest weights" not in show(capsys, "info", model, "--weights", "0")
+    assert cli.main(["info", model, "--weights", "-3"]) == 2
+    assert "--weights must be an integer >= 0, got -3" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("first", [0, 1])

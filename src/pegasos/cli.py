@@ -751,6 +751,7 @@ def _about(model: Any) -> dict[str, Any]:
 
 
 def _info(args: argparse.Namespace) -> int:
+    _validate.integer("--weights", args.weights, at_least=0)
     model = pegasos.load(args.model)
     told = _about(model)
     if isinstance(model, pegasos.LinearModel) and args.weights > 0:
