@@ -102,6 +102,20 @@ def test_rows_without_labels_can_be_predicted(tmp_path, data, capsys):
     assert len(out[0]) == 80
 
 
+@pytest.mark.parametrize("name", ["a.svm", "a.csv", "a.npz"])
+def test_labels_are_not_read_where_there_are_said_to_be_none(tmp_path, numbers, name, capsys):
+    X, y = numbers
+    file, model = write_numbers(tmp_path / name, X, y > 3), str(tmp_path / "m.npz")
+    none = ["--label", "none", *(["--drop", "-1"] if name == "a.csv" else [])]
+    assert cli.main(["train", file, "-q", "-o", model]) == 0
+    assert cli.main(["predict", model, file, *none]) == 0
+    shown = capsys.readouterr()
+    assert len(shown.out.split()) == len(y)
+    assert "accuracy" not in shown.err
+    assert cli.main(["train", file, "-q", "-o", model, *none]) == 2
+    assert f"{name} has no labels, which are needed" in capsys.readouterr().err
+
+
 def test_labels_may_be_words_and_stand_in_any_column(tmp_path, data, capsys):
     X, y = data
     words = np.where(y > 0, "spam", "ham")

@@ -229,7 +229,7 @@ def _add_data_options(sub: argparse.ArgumentParser) -> None:
     add(
         "--label", type=_column, default=-1, metavar="COLUMN", dest="label_column",
         help="tables: name of the column of the label, or its number from 0, or negative from the "
-        "end (default -1, the last); none: there is no label",
+        "end (default -1, the last). Any format: none, there is no label",
     )  # fmt: skip
     add(
         "--drop", type=_column, action="append", default=[], metavar="COLUMN",

@@ -71,7 +71,7 @@ _ENCODE = (
 class Layout:
     """How the rows of a file are read: parameters of `pegasos.Blocks`, checked.
 
-    But `label_column` may be None: there is no label.
+    But `label_column` may be None: labels are not read, in any format.
     """
 
     format: str | None = None
@@ -196,10 +196,12 @@ def read(
                 _check_labels(table.columns, y, X[:, 0])
                 if y.dtype.kind == "U" and (said := missing_label(name, y.tolist())):
                     warnings.warn(said, stacklevel=2)
+    y = None if how.label_column is None else y
     if y is None and not labels_optional:
+        is_array = format == "npz" and how.label_column is not None
         raise ValueError(
             f"{name} has no labels"
-            + (": an array named y is missing" if format == "npz" else ", which are needed")
+            + (": an array named y is missing" if is_array else ", which are needed")
         )
     try:
         _validate.rows(X)
