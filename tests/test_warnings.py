@@ -135,6 +135,38 @@ def test_rows_far_from_0_are_told_to_be_centred(offset, make_rows, rng):
 
 
 @pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("of_rows", ["equal", "contradictory", "of XOR"])
+@pytest.mark.parametrize("make", [linear, kernel])
+def test_nothing_that_cannot_help_is_advised_where_classes_have_one_mean(
+    rng, make, of_rows, layout, dtype
+):
+    """A larger C, another loss and balanced classes were, of which none changes the answer."""
+    y = np.arange(120) % 2
+    X = {
+        "equal": np.full((120, 3), 0.7),
+        "contradictory": np.repeat(rng.normal(size=(60, 3)), 2, axis=0),
+        "of XOR": np.tile([[0.0, 0], [0, 1], [1, 1], [1, 0]], (30, 1)),
+    }[of_rows]
+    if of_rows == "equal":
+        y = (np.arange(120) < 9).astype(int)
+    with pytest.warns(UserWarning, match="lower mean loss than a constant") as told:
+        make(penalize_intercept=False).fit(convert(X, layout, dtype), y)
+    (help,) = [str(one.message).partition("help: ")[2] for one in told]
+    if make is kernel:
+        assert help == "another kernel or other features"
+    elif of_rows == "equal":
+        assert help == "other features"
+    else:
+        assert help == "a kernel machine with kernel='rbf' or other features"
+    rbf = KernelPegasosClassifier(gamma=1, C=100, random_state=0)
+    if of_rows == "of XOR":
+        assert rbf.fit(X, y).score(X, y) == 1
+        return
+    with pytest.warns(UserWarning, match="help: other features$"):
+        rbf.fit(X, y)
+
+
+@pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize(
     "parameters", [{"kernel": "sigmoid"}, {"kernel": "poly", "coef0": -1.0, "C": 100}]
 )
@@ -285,7 +317,8 @@ def test_a_c_that_is_far_too_small_is_told(rng):
 @pytest.mark.parametrize("size", [0, 1e-200])
 def test_no_lam_below_zero_is_advised(size):
     X, y = make_classification(60, 5, random_state=0)
-    with pytest.warns(UserWarning, match="scaled to norms of about 1") as told:
+    advice = "scaled to norms of about 1" if size else "help: other features$"
+    with pytest.warns(UserWarning, match=advice) as told:
         PegasosClassifier(random_state=0).fit(size * X, y)
     assert "below 0" not in str(told[-1].message)
 

@@ -21,13 +21,16 @@ _SMALL = 0.1
 _SMALL_LAM = 0.1
 # Fits whose relative gap is above this did not come near the optimum.
 _FAR = 0.1
-# Rows are far from centred if the square of their mean is above this part of the mean square.
+# Rows are far from centred if the square of their mean is this part of the mean square: then an
+# intercept as large costs much.
 _OFF_CENTRE = 0.9
 # Epochs below which more of them are advised first: the default is ten times as many.
 _FEW_EPOCHS = 100
 _NEARER = "a fit that ends nearer to the optimum"
 # Of one class, rounding leaves gaps of up to this part of nu where w = 0 is best.
 _OF_ROUNDING = 1e-6
+# Means are equal if they differ by no more than this part of the norms of rows: by rounding.
+_EQUAL = 1e-12
 # Classes have unequal weight if one has this many times the weight of another.
 _UNEQUAL = 2
 
@@ -124,13 +127,13 @@ def _is_large(rows: Any, size: float) -> bool:
     return size > 10 * (np.sqrt(rows.shape[1]) if is_dense else 1.0)
 
 
-def _is_off_centre(rows: Any) -> bool:
-    """Whether the mean of linear rows is nearly all of them: an intercept as large costs much."""
+def _is_at_its_mean(rows: Any, part: float) -> bool:
+    """Whether the square of the mean of linear rows is this part of their mean square, or more."""
     if not isinstance(rows, _core.Rows):
         return False
     n = rows.shape[0]
     (mean,) = rows.combine(np.full((1, n), 1 / n))
-    return bool(mean @ mean > _OFF_CENTRE * rows.squared_norms().mean())
+    return bool(mean @ mean >= part * rows.squared_norms().mean())
 
 
 def _advice_on_scale(rows: Any) -> str:
@@ -202,8 +205,13 @@ def of_one_class(
     differs = bool((scores != scores[0]).any())
     if differs and is_for_scores:
         return
+    if not differs and _has_one_mean(rows, codes, weights, of_classes):
+        _of_one_mean(rows, classes[winner])
+        return
     helps, size, lam = [], _size(rows), schedule.settings.lam
-    is_off_centre = differs and schedule.settings.constant_feature > 0 and _is_off_centre(rows)
+    is_off_centre = (
+        differs and schedule.settings.constant_feature > 0 and _is_at_its_mean(rows, _OFF_CENTRE)
+    )
     if is_off_centre:
         helps += [parameter("penalize_intercept", False), "features whose means are near 0"]
     is_known = isinstance(rows, _core.Rows) or rows.is_positive
@@ -233,6 +241,47 @@ def of_one_class(
     _told.warn(
         f"all training rows are predicted to be of class {classes[winner]}, {so}. What may help: "
         f"{_joined(helps)}",
+    )
+
+
+def _has_one_mean(
+    rows: Any, codes: np.ndarray, weights: np.ndarray | None, of_classes: np.ndarray
+) -> bool:
+    """Whether all classes have the same mean of x; of phi(x) with a kernel, as some rows see it.
+
+    Then no model has a lower mean loss than a constant: losses are convex, so that the mean loss of
+    a class is at least the loss at its mean score, which all classes share.
+    """
+    first, *others = np.flatnonzero(of_classes)
+    shares = (1.0 if weights is None else weights) / np.where(of_classes > 0, of_classes, 1)[codes]
+    for k in others:
+        factors = shares * ((codes == k) * 1.0 - (codes == first))
+        if isinstance(rows, _core.Rows):
+            difference = rows.combine(factors[None])
+            size = np.sqrt(rows.squared_norms().mean())
+        else:
+            some = np.flatnonzero(factors)
+            few = np.ascontiguousarray(some[:: len(some) // _ASKED + 1])
+            difference = rows.scores_of(factors[None], few)
+            size = np.abs(rows.diagonal).mean()
+        if not np.abs(difference).max() <= _EQUAL * size:
+            return False
+    return True
+
+
+def _of_one_mean(rows: Any, winner: Any) -> None:
+    """Warn that the features do not tell classes apart, whatever λ, loss and weights are."""
+    why, helps = "all classes have the same mean, and no linear model", []
+    if not isinstance(rows, _core.Rows):
+        why = "all classes have the same mean kernel values, and no model with this kernel"
+        if not rows.points.kernel.has_unit_diagonal:  # as those of distances have, which tell most
+            helps.append("another kernel")
+    elif not _is_at_its_mean(rows, 1 - _EQUAL):  # else all rows are equal
+        helps.append(f"a kernel machine with {parameter('kernel', 'rbf')}")
+    helps.append("other features")
+    _told.warn(
+        f"all training rows are predicted to be of class {winner}, so this model is of no use: "
+        f"{why} has a lower mean loss than a constant. What may help: {_joined(helps)}"
     )
 
 
