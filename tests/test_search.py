@@ -908,8 +908,8 @@ def test_a_score_for_two_classes_names_that_for_more(data, name, more):
 def test_scores_that_are_not_numbers_rank_last(data):
     X, y = data
 
-    def fit(scoring, cv=3):
-        with pytest.warns(UserWarning, match="scores that are not finite"):
+    def fit(scoring, cv=3, told="all points have the mean nan"):
+        with pytest.warns(UserWarning, match=f"scores that are not finite: {told}$"):
             return PegasosClassifierCV(lams=LAMS, scoring=scoring, cv=cv, random_state=0).fit(
                 X, y > 0
             )
@@ -918,7 +918,8 @@ def test_scores_that_are_not_numbers_rank_last(data):
         return np.nan if clf.lam == LAMS[1] and X[0, 0] == X_first else -clf.lam
 
     X_first = X[next(StratifiedKFold(3).split(X, y > 0))[1][0], 0]
-    search = fit(of_some)
+    told = "1 of 3 points, such as {'lam': 0.03}, have the mean nan and rank last"
+    search = fit(of_some, told=told)
     assert search.cv_results_["rank_test_score"].tolist() == [2, 3, 1]
     assert np.isnan(search.cv_results_["mean_test_score"]).tolist() == [False, True, False]
     assert search.lam_ == LAMS[2]
