@@ -289,7 +289,7 @@ class Training:
         where, grid, numbers, rows = self.where, self.grid, self.folds.numbers, self.machines.rows
         n_bundles = -(-len(numbers) * self.n_problems // _pegasos.lanes(rows))
         each = _PASSES * n_bundles * len(self.points) * _rows.seconds_a_pass(rows)
-        epochs = int(np.clip(_AFFORDED / max(each, 1e-9), min(LEAST_EPOCHS, most), most))
+        epochs = int(np.clip(_AFFORDED / max(each, 1e-9), LEAST_EPOCHS, most))
         places, before = np.arange(len(self.points)), -np.inf
         while True:
             self._sweep(places, epochs)

@@ -578,9 +578,9 @@ def _seal(body: str) -> str:
 class _Writer:
     """A file as NumPy writes to it without a call of its own, whose errors say nothing."""
 
-    def __init__(self, path: str, mode: str = "wb") -> None:
+    def __init__(self, path: str) -> None:
         self.path = path
-        self._file = open(path, mode)  # noqa: SIM115 closed by `close`
+        self._file = open(path, "wb")  # noqa: SIM115 closed by `close`
 
     def write(self, data: Any) -> None:
         with _archive.naming(self.path):
