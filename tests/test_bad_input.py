@@ -309,7 +309,11 @@ CLASS_WEIGHTS = {
     "negative": ({0: -1, 1: 1}, ValueError, r"class_weight\[0\] must be .*>= 0, got -1"),
     "NaN": ({0: float("nan"), 1: 1}, ValueError, r"class_weight\[0\] must be .*got nan"),
     "a word": ({0: "a", 1: 1}, TypeError, r"class_weight\[0\] must be .*got 'a'"),
-    "unknown classes": ({5: 1, 6: 1}, ValueError, r"class_weight"),
+    "unknown classes": (
+        {1: 1, 5: 2},
+        ValueError,
+        r"class_weight must have classes of y as keys, \[0, 1\], got \[5\]",
+    ),
     "a mode": ("equal", ValueError, r"class_weight.*equal"),
     "a list": ([1, 2], ValueError, r"class_weight.*\[1, 2\]"),
     "all zero": (

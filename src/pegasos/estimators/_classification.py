@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from typing import Any
 
 import numpy as np
@@ -317,6 +318,13 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
             return factor
         for label, weight in self.class_weight.items():
             _validate.real(f"class_weight[{label!r}]", weight, at_least=0)
+        known = classes.tolist()
+        unknown = [label for label in self.class_weight if label not in known]
+        if unknown and any(label not in self.class_weight for label in known):
+            raise ValueError(
+                f"class_weight must have classes of y as keys, {reprlib.repr(known)}, "
+                f"got {reprlib.repr(unknown)}"
+            )
         factor = compute_class_weight(self.class_weight, classes=classes, y=classes)
         return factor
 
