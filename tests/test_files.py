@@ -453,14 +453,26 @@ def test_where_nothing_can_be_written_training_does_not_begin(
 
 @pytest.mark.parametrize("option", ["-o", "--checkpoint"])
 def test_training_does_not_overwrite_its_rows(tmp_path, capsys, option):
-    np.savez(tmp_path / "a.npz", X=np.eye(4), y=np.arange(4) % 2)
+    for name in ("a.npz", "v.npz"):
+        np.savez(tmp_path / name, X=np.eye(4), y=np.arange(4) % 2)
     (tmp_path / "link.npz").symlink_to("a.npz")
-    before = (tmp_path / "a.npz").read_bytes()
-    for name in ("a.npz", "link.npz"):
-        words = ["train", tmp_path / "a.npz", "-o", tmp_path / "m.npz", option, tmp_path / name]
-        assert main(*words) == 2
+    before = [(tmp_path / name).read_bytes() for name in ("a.npz", "v.npz")]
+    for name in ("a.npz", "link.npz", "v.npz"):
+        words = ["train", tmp_path / "a.npz", "--validation", tmp_path / "v.npz"]
+        assert main(*words, "-o", tmp_path / "m.npz", option, tmp_path / name) == 2
         assert f"{name} is read, and would be overwritten" in capsys.readouterr().err
-    assert (tmp_path / "a.npz").read_bytes() == before
+    assert [(tmp_path / name).read_bytes() for name in ("a.npz", "v.npz")] == before
+
+
+def test_a_model_does_not_replace_the_checkpoint_of_its_training(tmp_path, capsys):
+    """It has no state to go on from, where Ctrl-C ended the training."""
+    np.savez(tmp_path / "a.npz", X=np.eye(4), y=np.arange(4) % 2)
+    (tmp_path / "link.npz").symlink_to("c.npz")
+    for name in ("c.npz", "link.npz"):
+        words = ["train", tmp_path / "a.npz", "-o", tmp_path / name, "--checkpoint"]
+        assert main(*words, tmp_path / "c.npz") == 2
+        assert "c.npz is the checkpoint" in capsys.readouterr().err
+    assert not (tmp_path / "c.npz").exists()
 
 
 def test_a_model_does_not_replace_the_checkpoint_that_training_goes_on_from(tmp_path, capsys):

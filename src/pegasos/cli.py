@@ -578,8 +578,11 @@ def _train(args: argparse.Namespace) -> int:
     if args.output == "-":
         raise ValueError("a model is written to a file: say -o FILE")
     # A model has no state to go on from: in place of a checkpoint, it would end the training there.
-    _check_output(args.output, args.data, *([] if args.resume is None else [args.resume]))
-    _check_output(args.checkpoint, args.data)
+    _check_output(args.output, args.data, args.validation, args.resume)
+    _check_output(args.checkpoint, args.data, args.validation)
+    places = [os.path.realpath(path) for path in (args.output, args.checkpoint) if path is not None]
+    if len(places) > len(set(places)):
+        raise ValueError(f"{args.checkpoint} is the checkpoint: write the model to another file")
     if args.output.endswith((".joblib", ".onnx", ".pickle", ".pkl")):
         _warn(f"{args.output} will be an .npz archive, whatever its name is: say -o FILE.npz")
     machine, search = _machines(args)  # checked before files are read or written
@@ -862,14 +865,14 @@ def _by_name(names: Any, numbers: np.ndarray) -> dict[str, Any]:
     return {str(name): column for name, column in zip(names, columns, strict=True)}
 
 
-def _check_output(path: str | None, *read: str) -> None:
+def _check_output(path: str | None, *read: str | None) -> None:
     """Raise unless `path`, if there is one, can be written to without loss of what is `read`."""
     from pegasos.io import _archive
 
     if path is None:
         return
     _archive.check_writable(path)
-    for other in read:
+    for other in filter(None, read):
         if os.path.isfile(path) and os.path.exists(other) and os.path.samefile(path, other):
             raise ValueError(f"{path} is read, and would be overwritten: write to another file")
 
