@@ -22,6 +22,7 @@ from sklearn.metrics import PredictionErrorDisplay
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 
 from pegasos import (
     KernelPegasosClassifier,
@@ -582,12 +583,22 @@ def test_support_vectors_of_linear_machines_by_definition(blobs, multi_class):
     for (later, earlier), w, intercept in zip(problems, clf.coef_, clf.intercept_, strict=True):
         for i, label in enumerate(y):
             score = X[i] @ w + intercept
-            if label == later and score <= 1:
+            if label == later and score <= 1.001:
                 wanted.add(i)
-            if label != later and earlier in (label, "") and score >= -1:
+            if label != later and earlier in (label, "") and score >= -1.001:
                 wanted.add(i)
     np.testing.assert_array_equal(display.rings_.get_offsets(), X[sorted(wanted)])
     assert 0 < len(wanted) < len(X)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_linear_support_vectors_on_the_margin_are_ringed(seed):
+    """Rounding leaves about half of them just beyond it."""
+    X, y = make_blobs(60, centers=2, cluster_std=1.5, random_state=seed)
+    clf = PegasosClassifier(penalize_intercept=False, random_state=0).fit(X, y)
+    display = SupportVectorsDisplay.from_estimator(clf, X, y, grid_resolution=10)
+    wanted = SVC(kernel="linear", tol=1e-9).fit(X, y).support_
+    np.testing.assert_array_equal(display.rings_.get_offsets(), X[np.sort(wanted)])
 
 
 @pytest.mark.parametrize("kind", [PegasosClassifier, KernelPegasosClassifier])

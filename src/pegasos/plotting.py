@@ -53,8 +53,8 @@ __all__ = [
 _MOST_LINES, _X = 10, ("epoch", "seconds")
 # Relative gaps below are rounding; a logarithmic axis would show nothing else, or not show 0.
 _LEAST_GAP = 1e-12
-# Errors above epsilon by at most this part of it are on the edge of a tube: support vectors are, to
-# the accuracy of the fit.
+# Errors above epsilon, and margins above 1, by at most this part of it are on the edge of a tube or
+# on the margin: support vectors are, to the accuracy of the fit.
 _EDGE = 1e-3
 # The palette of B. Wong, "Points of view: Color blindness" (2011), without black. Markers tell
 # apart what colours cannot: there are eight of them for seven colours, so 56 pairs differ.
@@ -637,8 +637,8 @@ class SupportVectorsDisplay:
     regions of more than seven classes also in hatches.
 
     Support vectors of a linear classifier are the rows with a margin of at most one in any problem,
-    those of a one-class machine the rows with a score of at most zero. The log loss has no margin:
-    there are no dashed lines, and every row is a support vector.
+    to a thousandth, those of a one-class machine the rows with a score of at most zero. The log
+    loss has no margin: there are no dashed lines, and every row is a support vector.
 
     Parameters
     ----------
@@ -702,7 +702,7 @@ class SupportVectorsDisplay:
             _, self.codes = _validate.labels_among(y, None, model.classes)
             labels = _problems.label_columns(self.codes, len(model.classes), model.multi_class).T
             margins = labels * model._problem_scores(rows, checked=True)
-            is_support = (labels != 0) & ((margins <= 1) | (not self.has_margin))
+            is_support = (labels != 0) & ((margins <= 1 + _EDGE) | (not self.has_margin))
             is_support = is_support.any(axis=1)
         known = getattr(self.estimator, "support_vectors_", None)
         self.support_vectors = self.points[is_support] if known is None else _dense(known)
