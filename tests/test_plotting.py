@@ -601,6 +601,25 @@ def test_linear_support_vectors_on_the_margin_are_ringed(seed):
     np.testing.assert_array_equal(display.rings_.get_offsets(), X[np.sort(wanted)])
 
 
+@pytest.mark.parametrize("cost", [None, [[0, 2, 0.5], [1, 0, 3], [2, 1, 0]]])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_support_vectors_of_the_joint_problem_have_its_model(n_classes, cost):
+    X, y = make_blobs(80, centers=n_classes, random_state=1)
+    cost = cost and np.array(cost)[:n_classes, :n_classes]
+    options = {"multi_class": "crammer_singer", "cost": cost, "tol": 1e-9, "random_state": 0}
+    clf = PegasosClassifier(C=0.1, penalize_intercept=False, **options).fit(X, y)
+    display = SupportVectorsDisplay.from_estimator(clf, X, y, grid_resolution=50)
+    rings = {tuple(row) for row in display.rings_.get_offsets().tolist()}
+    is_ringed = np.array([tuple(row) in rings for row in X.tolist()])
+    assert is_ringed.sum() < len(X) / 2
+    again = PegasosClassifier(C=0.1, penalize_intercept=False, **options)
+    again.fit(X[is_ringed], y[is_ringed])
+    np.testing.assert_allclose(again.coef_, clf.coef_, atol=1e-4 * np.abs(clf.coef_).max())
+    if n_classes == 2:
+        edges = [-1, 0, 1] if cost is None else [-2, 0, 1]
+        assert list(display.boundary_.surface_.levels) == edges
+
+
 @pytest.mark.parametrize("kind", [PegasosClassifier, KernelPegasosClassifier])
 @pytest.mark.parametrize("loss", ["squared_hinge", "modified_huber", "log_loss"])
 def test_a_loss_without_a_margin_has_no_lines_of_it(moons, kind, loss):

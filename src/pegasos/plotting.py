@@ -637,8 +637,10 @@ class SupportVectorsDisplay:
     regions of more than seven classes also in hatches.
 
     Support vectors of a linear classifier are the rows with a margin of at most one in any problem,
-    to a thousandth, those of a one-class machine the rows with a score of at most zero. The log
-    loss has no margin: there are no dashed lines, and every row is a support vector.
+    to a thousandth, those of a one-class machine the rows with a score of at most zero. With
+    ``multi_class="crammer_singer"``, they are the rows whose class is ahead of another one by at
+    most the cost of taking it for theirs. The log loss has no margin: there are no dashed lines,
+    and every row is a support vector.
 
     Parameters
     ----------
@@ -686,7 +688,7 @@ class SupportVectorsDisplay:
         if shape[1:] != (2,) or shape[0] < 1:
             raise ValueError(f"X must have two features and at least one row, got shape {shape}")
         rows = self.estimator._validate_rows(X, reset=False)
-        self.X, self.points = X, _dense(rows)
+        self.X, self.points, self.edges = X, _dense(rows), (1.0, 1.0)
         if is_one_class:
             scores = self.estimator.decision_function(X)
             self.classes, self.codes = np.array(["in the class", "outlier"]), (scores < 0) * 1
@@ -700,10 +702,13 @@ class SupportVectorsDisplay:
                 )
             _validate.labels(y, len(self.points))
             _, self.codes = _validate.labels_among(y, None, model.classes)
-            labels = _problems.label_columns(self.codes, len(model.classes), model.multi_class).T
-            margins = labels * model._problem_scores(rows, checked=True)
-            is_support = (labels != 0) & ((margins <= 1 + _EDGE) | (not self.has_margin))
-            is_support = is_support.any(axis=1)
+            if model.multi_class == "crammer_singer":
+                cost = _validate.cost(self.estimator.cost, model.classes)
+                self.edges = cost[0, 1], cost[1, 0]
+                margins = _joint_margins(self.estimator.decision_function(X), self.codes, cost)
+            else:
+                margins = self.estimator.margins(X, y)
+            is_support = (margins <= 1 + _EDGE).any(axis=1) | (not self.has_margin)
         known = getattr(self.estimator, "support_vectors_", None)
         self.support_vectors = self.points[is_support] if known is None else _dense(known)
 
@@ -721,10 +726,12 @@ class SupportVectorsDisplay:
         n = len(self.classes)
         colours = [_look(k)["color"] for k in range(n)]
         if n == 2:
-            lines = {-1: "--", 0: "-", 1: "--"} if self.has_margin else {0: "-"}
+            edges = (-self.edges[0], self.edges[1]) if self.has_margin else ()
+            lines = {**dict.fromkeys(edges, "--"), 0: "-"}
             options: dict[str, Any] = {
                 "response_method": "decision_function", "plot_method": "contour",
-                "levels": list(lines), "linestyles": list(lines.values()), "colors": "black",
+                "levels": sorted(lines), "linestyles": [lines[level] for level in sorted(lines)],
+                "colors": "black",
             }  # fmt: skip
         else:
             options = {
@@ -944,6 +951,15 @@ def _problem_names(estimator: Any) -> list[str]:
     if len(classes) > 2 and scheme != "ovo":
         return [str(label) for label in classes]
     return [f"{classes[j]} against {classes[i]}" for i, j in _problems.pairs(len(classes))]
+
+
+def _joint_margins(scores: np.ndarray, codes: np.ndarray, cost: np.ndarray) -> np.ndarray:
+    """By how many times its cost each class is behind that of a row; NaN for the row's own."""
+    if scores.ndim == 1:  # by how much the second of two classes is ahead
+        scores = scores[:, None] * [-0.5, 0.5]
+    own = np.take_along_axis(scores, codes[:, None], axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):  # of no cost, in particular of their own
+        return (own - scores) / cost[codes]
 
 
 def _standard_error(results: Any, metric: str) -> np.ndarray | None:
