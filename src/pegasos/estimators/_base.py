@@ -160,22 +160,17 @@ class ScoreMixin(CommonMixin):
 
 
 def _is_same(given: Any, kept: Any) -> bool:
-    """Whether a parameter is what it was; `kernel_params` is a dict."""
-    if not isinstance(given, dict):
-        return bool(given == kept)
-    return given.keys() == kept.keys() and all(
-        _is_equal(value, kept[name]) for name, value in given.items()
-    )
-
-
-def _is_equal(value: Any, kept: Any) -> bool:
-    """Whether a parameter of a kernel function is what it was; arrays may be sparse."""
-    if isinstance(value, dict) and isinstance(kept, dict):
-        return _is_same(value, kept)
-    if value is not kept and (_validate.is_sparse(value) or _validate.is_sparse(kept)):
-        are_alike = _validate.is_sparse(value) and _validate.is_sparse(kept)
-        return are_alike and value.shape == kept.shape and (value != kept).nnz == 0
-    return value is kept or np.array_equal(value, kept)
+    """Whether a parameter is what it was; `kernel_params` may hold arrays, and sparse ones."""
+    if given is kept:
+        return True
+    if isinstance(given, dict) and isinstance(kept, dict):
+        return given.keys() == kept.keys() and all(
+            _is_same(value, kept[name]) for name, value in given.items()
+        )
+    if _validate.is_sparse(given) or _validate.is_sparse(kept):
+        are_alike = _validate.is_sparse(given) and _validate.is_sparse(kept)
+        return are_alike and given.shape == kept.shape and (given != kept).nnz == 0
+    return np.array_equal(given, kept)
 
 
 class _OfCertificate:
