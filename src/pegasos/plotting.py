@@ -8,6 +8,7 @@ not load.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import time
 from collections.abc import Iterable, Sequence
@@ -189,16 +190,14 @@ class SearchDisplay:
         marks = {}
         if metric == "mean_test_score":
             marks = {name: keys[i] for name, i in _marked(results, list(best.values())).items()}
-        x_values, *rest = (_in_order(column) for column in zip(*best, strict=True))
-        if y is None:
-            at = np.array([best[(u,)] for u in x_values])
-        else:
-            at = np.array([[best.get((u, v), -1) for u in x_values] for v in rest[0]])
+        axes = [_in_order(column) for column in zip(*best, strict=True)]
+        at = np.array([best.get(point, -1) for point in itertools.product(*axes)])
+        at = at.reshape([len(axis) for axis in axes]).T
         error = _standard_error(results, metric)
         error = None if error is None else np.append(error, np.nan)[at]
         labels = x, y or "", metric
         values = np.append(scores, np.nan)[at]
-        display = cls(values, x_values, rest[0] if y else None, labels, error, marks)
+        display = cls(values, axes[0], axes[1] if y else None, labels, error, marks)
         return display.plot(ax=ax, **options)
 
     def plot(
