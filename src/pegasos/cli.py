@@ -21,6 +21,7 @@ import numpy as np
 
 import pegasos
 from pegasos import kernels
+from pegasos.problems import _columns as _problems
 from pegasos.problems import _validate
 from pegasos.problems._losses import LOSSES, TARGET_LOSSES
 
@@ -508,8 +509,7 @@ def _n_problems(args: argparse.Namespace, search: Any, n_classes: int) -> int:
     """How many problems are trained at a time, on rows of at least `n_classes` classes."""
     count = 1
     if args.task == "classification" and n_classes > 2:
-        is_ovo = vars(args).get("multi_class") == "ovo"
-        count = n_classes * (n_classes - 1) // 2 if is_ovo else n_classes
+        count = _problems.count(n_classes, vars(args).get("multi_class", "ovr"))
     if search is None:
         return count
     Cs = 10 if search.Cs is None else search.Cs
