@@ -957,6 +957,20 @@ def test_columns_of_an_npy_file_have_numbers(tmp_path, numbers, more):
     np.testing.assert_allclose(pegasos.load(model).coef[0], reg.coef_, rtol=1e-2 if more else 1e-12)
 
 
+def test_an_archive_or_another_file_is_no_npy_file(tmp_path, capsys):
+    X, y = np.eye(4), np.arange(4) % 2
+    np.savez(tmp_path / "archive", X=X, y=y)
+    (tmp_path / "archive.npz").rename(tmp_path / "archive.npy")
+    (tmp_path / "zip.npy").write_bytes(b"PK\x03\x04 and no more")
+    (tmp_path / "text.npy").write_text("1,2,0\n3,4,1\n")
+    (tmp_path / "empty.npy").write_bytes(b"")
+    for name in ("archive.npy", "zip.npy", "text.npy", "empty.npy"):
+        assert cli.main(["train", str(tmp_path / name), "-o", str(tmp_path / "m.npz")]) == 2
+        assert f"{name} is not a .npy file of numbers: " in capsys.readouterr().err
+        with pytest.raises(ValueError, match=f"{name} is not a .npy file of numbers: "):
+            pegasos.Blocks((tmp_path / name, y), cache=tmp_path / "cache", memory="1G")
+
+
 @pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
 @pytest.mark.parametrize(
     ("options", "words"),

@@ -848,13 +848,21 @@ def arrays_of_npz(path: _archive.Path, folder: str | None = None) -> tuple[Any, 
     return X, y, weights
 
 
+def array_of_npy(path: _archive.Path) -> np.ndarray:
+    """The array of a .npy file, whose numbers are read as they are asked for."""
+    try:
+        return np.lib.format.open_memmap(path, mode="r")
+    except ValueError as error:
+        raise ValueError(f"{os.fspath(path)} is not a .npy file of numbers: {error}") from None
+
+
 class _Npy:
     """A table of numbers in a .npy file; `expected` has the parameters of `_Columns`."""
 
     feature_names = None
 
     def __init__(self, path: _archive.Path, layout: Layout, **expected: Any) -> None:
-        self.table = table = np.load(path, mmap_mode="r", allow_pickle=False)
+        self.table = table = array_of_npy(path)
         if table.ndim != 2 or table.dtype.kind not in "fiub":
             raise ValueError(
                 f"{os.fspath(path)} must hold numbers in two dimensions, got {table.dtype} of "

@@ -226,7 +226,8 @@ def _checked(pieces: Iterable[Any]) -> Generator[Piece]:
 
 
 def _of_arrays(given: tuple[Any, ...], n_bytes: int, needs_labels: bool = True) -> Iterator[Piece]:
-    arrays = [np.load(a, mmap_mode="r") if isinstance(a, (str, os.PathLike)) else a for a in given]
+    are_files = [isinstance(a, (str, os.PathLike)) for a in given]
+    arrays = [_readers.array_of_npy(a) if f else a for a, f in zip(given, are_files, strict=True)]
     X: Any
     y: Any
     X, y, weights = (*arrays, None)[:3]
