@@ -138,6 +138,23 @@ def test_a_search_over_one_parameter_is_a_curve(moons):
     assert (display.ax_.get_xlabel(), display.ax_.get_ylabel()) == ("lam", "mean_test_score")
 
 
+def test_parameters_may_be_dictionaries(moons):
+    weights = [{0: 1, 1: 5}, None, {0: 5, 1: 1}]
+    grid = {"class_weight": weights, "C": [0.1, 1]}
+    search = GridSearchCV(PegasosClassifier(random_state=0), grid, cv=2).fit(*moons)
+    display = SearchDisplay.from_estimator(search, "class_weight", "C")
+    names = ["None", "{0: 1, 1: 5}", "{0: 5, 1: 1}"]
+    assert tick_labels(display.ax_.xaxis) == names
+    for score, params in zip(
+        search.cv_results_["mean_test_score"], search.cv_results_["params"], strict=True
+    ):
+        at = grid["C"].index(params["C"]), names.index(str(params["class_weight"]))
+        assert display.values[at] == score
+    alone = GridSearchCV(PegasosClassifier(random_state=0), {"class_weight": weights}, cv=2)
+    display = SearchDisplay.from_estimator(alone.fit(*moons))
+    assert tick_labels(display.ax_.xaxis) == names
+
+
 def test_best_points_are_marked(moons):
     best, within = "best mean score", "largest λ within one standard error"
     search = PegasosClassifierCV(lams=np.geomspace(1e-4, 1, 7), cv=3, random_state=0).fit(*moons)
