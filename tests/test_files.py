@@ -4,6 +4,7 @@ import bz2
 import codecs
 import contextlib
 import dataclasses
+import errno
 import gzip
 import io
 import lzma
@@ -386,6 +387,12 @@ def test_what_is_private_is_so_while_it_is_written(tmp_path):
     (tmp_path / "a.txt").touch(0o600)
     with _archive.replacing(tmp_path / "a.txt", "w"):
         assert {stat.S_IMODE(p.stat().st_mode) for p in tmp_path.iterdir()} == {0o600}
+
+
+def test_a_lack_of_memory_that_the_system_tells_is_a_memory_error():
+    """As of files that are mapped, where the address space is limited."""
+    with pytest.raises(MemoryError, match=r"^rows\.npz: "), _archive.naming("rows.npz"):
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
 
 
 @posix

@@ -203,10 +203,12 @@ def _header(name: str, file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype
 
 @contextlib.contextmanager
 def naming(path: str) -> Generator[None]:
-    """Let errors of the system name the file."""
+    """Let errors of the system name the file; a lack of memory is a MemoryError."""
     try:
         yield
     except OSError as error:
+        if error.errno == errno.ENOMEM:
+            raise MemoryError(f"{path}: {error.strerror}") from error
         error.filename = path if error.filename is None else error.filename
         raise
 
