@@ -24,8 +24,8 @@ struct block_pass {
     double cost;         /* of an item, in numbers read */
 };
 
-/* What all blocks do before the run asks whether to go on, in numbers read; and the least that is
- * worth asking other threads. */
+/* Numbers that all blocks together read before the run asks whether to go on; and the fewest in a
+ * pass for which other threads are asked. */
 #define NUMBERS_OF_WAVE 4e6
 #define WORTH_THREADS   1e5
 

@@ -57,7 +57,7 @@ double pegasos_loss_sum(const pegasos_targets *t, int64_t first, int64_t count,
     return sum_losses(t, first, count, scores, stride, sum);
 }
 
-/* Where a row meets its margin, as a function of b, and its label times its weight. */
+/* The b at which a row meets its margin, and the row's label times its weight. */
 typedef struct place {
     double b, weight;
 } place;
@@ -180,7 +180,8 @@ static double best_by_slopes(const pegasos_targets *t, const double *scores, dou
     high += far;
     /* Errors u round b off at this, however small it is itself. */
     const double rounding = DBL_EPSILON * (fabs(low) + fabs(high));
-    /* Steps may lead to these ends, but to no b that has been: two could lead to each other. */
+    /* Ends that were no b yet are inside, so that a step may lead there. Steps to where b has been
+     * are refused: two places could lead to each other. */
     low -= rounding;
     high += rounding;
     double b = low + (high - low) / 2;

@@ -24,9 +24,9 @@
  *     (without NDEBUG) where that takes constant time; whoever takes input from people checks it
  *     first, as _core.pyx does.
  *   - The same arguments give the same bits on every machine with IEEE arithmetic, if compilers do
- *     not fuse products with sums (gcc: -ffp-contract=off). Three things ask others, which have
- *     bits of their own: Newton's method and kernel values where they are given a BLAS; the sigmoid
- *     kernel, which calls tanh; and the log loss, which calls exp, log and log1p.
+ *     not fuse products with sums (gcc: -ffp-contract=off). Three things call other libraries,
+ *     which round in their own ways: Newton's method and kernel values where they are given a BLAS;
+ *     the sigmoid kernel, which calls tanh; and the log loss, which calls exp, log and log1p.
  *
  * All state structs hold only 8-byte numbers, so their layout is the same everywhere but for the
  * order of bytes, and copying one (with its arrays) is saving it.
@@ -57,15 +57,15 @@ typedef struct pegasos_targets {
 int pegasos_loss_has_labels(int64_t kind);
 int pegasos_loss_has_epsilon(int64_t kind);
 
-/* An objective as small as this has no gap to speak of, for every tol >= 0. It is a mean of losses
- * of z - y f, with targets and scores of about 1, and is known to some units of rounding of such
- * numbers. */
+/* An objective as small as this counts as optimal for every tol >= 0. It is a mean of losses of
+ * z - y f, with targets and scores of about 1, and is known to some units of rounding of such
+ * numbers only. */
 #define PEGASOS_ROUNDING (4 * 2.2204460492503131e-16)
 
 /* ---- Being asked ----------------------------------------------------------------------------- */
 
-/* Numbers to be read between two polls: about 10 ms of work. And what a call for a row costs, in
- * numbers read. */
+/* Numbers to be read between two polls: about 10 ms of work. And what a call for a row costs beside
+ * its numbers, as if so many more were read. */
 #define PEGASOS_NUMBERS_PER_POLL 5e6
 enum { PEGASOS_NUMBERS_PER_CALL = 25 };
 
@@ -136,9 +136,9 @@ void pegasos_order_draw(pegasos_order *order, int64_t *permutation, int64_t coun
 /* ---- Linear problems ------------------------------------------------------------------------- */
 
 /*
- * One problem. The first block is set by the caller, the second by pegasos_linear_start; after that
- * the caller may only raise last_step and, to begin an average afresh with the next step, set
- * average_from to that and the sums, `sums` included, to 0.
+ * One problem. The first block is set by the caller, the second by pegasos_linear_start. After that
+ * the caller may raise last_step, and may begin an average afresh: it then sets average_from to the
+ * next step, and all sums to 0, those of the set's `sums` included. It changes nothing else.
  */
 typedef struct pegasos_linear {
     /* settings */
@@ -273,11 +273,11 @@ double pegasos_best_intercept(const pegasos_targets *targets, const double *scor
 double pegasos_best_constant(const pegasos_targets *targets, double mass, double penalty,
                              double *least);
 
-/* One class: what makes sum_i a_i = nu m of dual variables within their bounds. Those between their
- * bounds become inside a_i + lift (c_i - a_i), those at 0 become zero c_i before row `from`,
- * part c_i there and 0 after it, those at c_i become full c_i. The latter two move only where the
- * others do not suffice, and no more of those at 0 than it takes, so that few rows have a_i > 0.
- * Where all are 0, all become nu c_i. */
+/* One class: how dual variables within their bounds are changed so that sum_i a_i = nu m. Those
+ * between their bounds become inside a_i + lift (c_i - a_i). Those at 0 become zero c_i before row
+ * `from`, part c_i there and 0 after it. Those at c_i become full c_i. Dual variables at a bound
+ * move only where the others do not suffice, and no more of those at 0 than it takes, so that few
+ * rows have a_i > 0. Where all are 0, all become nu c_i. */
 typedef struct pegasos_share {
     int64_t from;
     double zero, part, inside, lift, full;
@@ -460,7 +460,7 @@ int64_t pegasos_transpose(const pegasos_some *some, void *room, pegasos_rows *ou
 
 int64_t pegasos_kernel_scratch(const pegasos_points *x, const pegasos_points *z, int64_t n_threads);
 
-/* Between which points there are values. */
+/* The points between which there are values, x for rows of `out` and z for its columns. */
 typedef struct pegasos_source {
     const pegasos_points *x, *z;
     const pegasos_workers *workers;
@@ -552,7 +552,8 @@ typedef struct pegasos_matrix {
     pegasos_columns *columns; /* with places */
     int64_t is_positive;      /* 1: positive semi-definite, so that D is a bound; else relative gaps
                                  are |P - D|/P at the last point */
-    int64_t is_narrow;        /* 1: values that are more exact follow where these do not suffice */
+    int64_t is_narrow;        /* 1: values are of float; the caller goes on with double where these
+                                 do not suffice */
     int64_t rank;             /* at most; n_rows where nothing is known */
     /* Tells a factor of the matrix, which must last until the next call; not 0: it was stopped.
      * NULL: nobody does. */
@@ -716,8 +717,9 @@ int64_t pegasos_newton_work(int64_t n_rows, int64_t n_features);
 
 /* ---- Fits of several problems over the same rows (fit.c, solve.c) -------------------------- */
 
-/* What comes before a fit goes on; memory of zeros is to begin. A point is dual variables, coef and
- * intercept; data that may be others are compared with what the fit has found out of them. */
+/* What a fit does before it goes on. Memory of zeros begins. A point is dual variables, coef and
+ * intercept. PEGASOS_CHECK_DATA compares data that may have changed with what the fit has found out
+ * of those that it was made on. */
 enum {
     PEGASOS_BEGIN = 0,
     PEGASOS_GO_ON = 1,
@@ -747,8 +749,8 @@ int pegasos_solve_one(const pegasos_problem *problem, const pegasos_options *opt
                       const int8_t *labels, const double *norms, void *memory, void *room);
 
 /* As pegasos_solve_one, of a kernel machine (kernel_fit.c). `norms` has all K(x_i, x_i), and `work`
- * has pegasos_kernel_work bytes. If kernel values had another type, the fit goes on from there. A
- * plan has budgets of its own: another max_epochs is that of another plan. */
+ * has pegasos_kernel_work bytes. If kernel values had another type, the fit goes on from there.
+ * Another max_epochs begins another plan, with budgets of its own. */
 int pegasos_kernel_solve_one(const pegasos_matrix *matrix, const pegasos_problem *problem,
                              const pegasos_options *options, const int8_t *labels,
                              const double *norms, void *memory, void *work);
@@ -782,9 +784,9 @@ void pegasos_set_pending(int64_t n_features, void *memory, int64_t pending);
 void pegasos_set_point(int64_t n_rows, int64_t n_features, void *memory, const double *a,
                        const double *coef, double intercept);
 
-/* Whether memory that may come from anywhere is that of a fit of this size, which can go on: sizes,
- * counters and indices are some that it can reach, and with_numbers all numbers, too, and those of
- * the loss and the intercept of `problem`. */
+/* Whether memory that may come from anywhere is that of a fit of this size, which can go on: its
+ * sizes, counters and indices are such as a fit can reach. If `with_numbers`, so are all other
+ * numbers, and the loss and the intercept are those of `problem`. */
 int pegasos_memory_is_valid(const pegasos_problem *problem, int64_t n_rows, int64_t n_features,
                             int64_t value_bytes, void *memory, int64_t with_numbers);
 

@@ -274,7 +274,7 @@ sampled pegasos_fit_sample(fit *f);
 /* Begins the fit: an epoch of Pegasos is to come. */
 void pegasos_fit_begin(fit *f);
 
-/* What else begin.c does: transactions, which are false if they were stopped. */
+/* The other functions of begin.c. Those that return a bool are transactions; false: stopped. */
 bool pegasos_fit_begin_ascent(fit *f, bool is_zero);
 bool pegasos_fit_begin_newton(fit *f);
 /* Lets Newton's method go on at the model, whose scores are given; no transaction. */

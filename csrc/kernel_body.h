@@ -82,7 +82,7 @@ static void NAME(save)(const run *r)
         r->x->slopes[k] = (double)l.slope[k];
 }
 
-/* The best of all lanes, which of several is the first row. */
+/* The largest gain of all lanes; of equal gains, that of the first row. */
 static INLINE choice NAME(best_of)(const REAL *gains, const OF_REAL(whole) * groups)
 {
     REAL best = gains[0];

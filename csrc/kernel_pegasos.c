@@ -25,13 +25,14 @@
 #include <math.h>
 #include <string.h>
 
-/* Draws of a block, at first and at most: at first everything violates its margin, and scores say
- * little about the next draw. At most a part of the rows, unless these are few, since the more rows
- * a block has, the more kernel values it asks for that serve nobody else. */
+/* How many draws a block has: SHORTEST at first, where everything violates its margin, and scores
+ * say little about the next draw. Blocks grow to one of PARTS of the rows, at least FEW draws and
+ * at most LONGEST, and to LONGEST where there are at most FEW rows: the more rows a block has, the
+ * more kernel values it asks for that serve no other block. */
 enum { SHORTEST = 64, LONGEST = 2048, FEW = 512, PARTS = 4 };
 /* All problems go through this many draws before the next ones: they share the columns. */
 enum { DRAWS_TOGETHER = 64 };
-/* Columns that are asked for together: a few take about as long. */
+/* Columns that are asked for together: a few columns take about as long as these. */
 enum { TOGETHER = 128, TOGETHER_IN_BLOCK = 64 };
 /* A row of a margin below this may well violate it when it is drawn. */
 static const double NEARLY = 1.2;

@@ -143,7 +143,8 @@ FOR_EVERY_SPARSE_TYPE(DEFINE_PRODUCTS)
  * one. */
 enum { MOST_X = 256, MOST_Z = 1024 };
 static const double NUMBERS_OF_TILE = 5e6;
-/* Memory that is written to first is cleared by the system, and tanh has no vectors. */
+/* What a value costs besides, in numbers read: the system clears memory before it is first written,
+ * and tanh is computed number by number. */
 static const double WRITTEN = 3, OF_TANH = 6;
 
 /* How values are computed: by the points' own function; from differences of dense rows; from
@@ -159,8 +160,8 @@ static way way_of(const pegasos_points *x, const pegasos_points *z)
     return z->is_thin ? BY_TRANSPOSE : z->is_thick ? BY_PANELS : BY_DENSE;
 }
 
-/* What a value costs, in numbers read, before the kernel makes it of a product: sizes of tiles, on
- * which bits of BLAS depend, follow from this. */
+/* What a product or difference costs, in numbers read, before the kernel makes a value of it. Sizes
+ * of tiles follow from this, and the bits of BLAS depend on these. */
 static double cost_of(const pegasos_points *x, const pegasos_points *z)
 {
     const double d = (double)x->rows.n_features, n = (double)x->rows.n_rows;

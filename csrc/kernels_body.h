@@ -1,5 +1,6 @@
 /*
- * kernels_body.h - what kernels are of inner products and of differences, for one type of values.
+ * kernels_body.h - kernels as functions of inner products and of differences, for one type of
+ * values.
  *
  * kernels.c includes this once per type with these macros, undefined again at the end:
  *

@@ -31,7 +31,7 @@ typedef int64_t whole_double;
 
 #if defined(__GNUC__) && !defined(PEGASOS_NO_VECTORS)
 
-/* GCC takes comparisons of wider vectors than there are registers apart, number by number. */
+/* Of vectors that are wider than registers, GCC makes comparisons number by number. */
 #if defined(__AVX2__) || defined(HAS_CLONES)
 #define LANES_BYTES 32
 #else

@@ -1,5 +1,5 @@
 /*
- * loss.h - all that the core knows of a loss; another loss is another line of `loss_of`.
+ * loss.h - all that the core knows of a loss; another loss is another case of `loss_of`.
  *
  * A row of weight c costs c l(u), a function of u = z - y f(x): the margin of a row of label y is
  * missed by u where z = 1, and u is the error of f(x) where y = 1 and z is its target. It adds
@@ -40,7 +40,8 @@
 #include <math.h>
 #include <stdbool.h>
 
-/* What tol is a part of: P. One class: nu - D, which is lam/2 |w(a)|^2, whatever nu adds to P. */
+/* By what a gap is divided before tol is compared with it: P. One class: nu - D, which is
+ * lam/2 |w(a)|^2, whatever nu adds to P. */
 static INLINE double size_of_gap(pegasos_loss loss, double relative_gap, double primal)
 {
     return loss.nu == 0 ? primal : loss.nu - primal * (1 - relative_gap);
@@ -90,7 +91,7 @@ static INLINE loss_form loss_of(pegasos_loss loss)
     }
 }
 
-/* What rounding makes of an objective: losses are of about 1, or as small as their slopes. */
+/* By how much rounding changes an objective: losses are of about 1, or as small as their slopes. */
 static INLINE double rounding_of(pegasos_loss loss)
 {
     return PEGASOS_ROUNDING * fmin(loss_of(loss).most, 1);

@@ -4,7 +4,7 @@
 #ifndef PEGASOS_PLATFORM_H
 #define PEGASOS_PLATFORM_H
 
-#include <stdint.h> /* of glibc, says that it is */
+#include <stdint.h> /* which defines __GLIBC__ where it is of glibc */
 
 /* The same bits everywhere: no fused multiply-adds. gcc has only the flag, -ffp-contract=off, which
  * CMakeLists.txt sets. */

@@ -238,8 +238,8 @@ static INLINE void NAME(prefetch_offset)(const pegasos_rows *rows, int64_t i)
     (void)i;
 }
 
-/* The next row is asked for bit by bit as this one is used: in one go, the requests would fill the
- * queue that this row's own loads need. */
+/* The next row is asked for piece by piece as this one is used: in one go, the requests would fill
+ * the queue that this row's own loads need. */
 static INLINE double NAME(dot)(const pegasos_rows *rows, int64_t i, const void *vector,
                                int64_t next)
 {

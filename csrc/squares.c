@@ -1,7 +1,7 @@
 /*
  * squares.c - where Newton's method begins with the squared error: at its optimum.
  *
- * That loss is quadratic everywhere, so that Newton's matrix is one and the same at all points, and
+ * That loss is quadratic everywhere, so that Newton's matrix is the same at all points, and
  * a single step from w = 0 goes to the optimum:
  *
  *     (lam I + 1/m sum_i c_i x_i x_i^T) w = 1/m sum_i c_i z_i x_i.
@@ -29,8 +29,9 @@
 #include "fit.h"
 #include "symmetric.h"
 
-/* Rows of a block that has a matrix, at least, and of a piece. Outputs that are many beside the
- * features wait for another pass: columns cost their square. */
+/* The fewest rows of a block, which has a matrix of its own, and the rows of a piece. A pass takes
+ * as many outputs as there are features, but at least FEW_OUTPUTS and at most MANY_OUTPUTS: the
+ * work grows with the square of the columns. */
 enum { ROWS_PER_BLOCK = 1024, ROWS = 128, FEW_OUTPUTS = 16, MANY_OUTPUTS = 128 };
 /* What the second pass adds up for each output, and then a vector of features. */
 enum { SQUARE_SUM, PRODUCT_SUM, TOTAL, NUMBERS };
@@ -43,13 +44,14 @@ static int64_t stride_of(int64_t n_features, int64_t n_outputs)
     return (n_features + 1 + n_outputs + SYMMETRIC_LANES - 1) / SYMMETRIC_LANES * SYMMETRIC_LANES;
 }
 
+/* How many outputs a pass takes. */
 static int64_t together(int64_t n_features)
 {
     const int64_t most = n_features < MANY_OUTPUTS ? n_features : MANY_OUTPUTS;
     return most > FEW_OUTPUTS ? most : FEW_OUTPUTS;
 }
 
-/* For any number of outputs. */
+/* How many blocks there are, whatever the number of outputs. */
 static int64_t blocks_of(int64_t n_rows, int64_t n_features)
 {
     const int64_t stride = stride_of(n_features, together(n_features));

@@ -40,8 +40,9 @@ static INLINE double slope_of_violation(loss_form l, const pegasos_linear *p, do
     return l.kind == PEGASOS_HINGE ? 1 : slope_of(l, p, y, z, dot);
 }
 
-/* What a row of label y and weight c adds to v per x, where l'(u) is `slope`; all but v and a take
- * it in, and `count`, its alpha count, if that is kept. */
+/* Lets a row of label y and weight c with l'(u) = slope into the step: returns by which multiple of
+ * x the caller has to change v. All numbers of the problem but v and a take the row in, and so does
+ * `count`, its alpha count, if that is kept. */
 static INLINE double take_row(pegasos_linear *p, double y, double c, double slope,
                               int64_t batch_size, double *count)
 {
@@ -57,8 +58,8 @@ static INLINE double take_row(pegasos_linear *p, double y, double c, double slop
     return u;
 }
 
-/* w <- min(1, sqrt(ball/lam)/|w|) w, where w = q v / (lam T), by q alone; true: q is so small by
- * now that it has to be folded into v. */
+/* w <- min(1, sqrt(ball/lam)/|w|) w, where w = q v / (lam T), by a change of q alone; true: q has
+ * become so small that it has to be folded into v. */
 static INLINE bool project_on_ball(pegasos_linear *p)
 {
     const double radius = sqrt(p->ball * p->lam) * time_of(p); /* of q v */

@@ -36,14 +36,13 @@ void pegasos_scale_row(const pegasos_rows *rows, int64_t i, double root, int64_t
  * `is_first`. */
 void symmetric_add_outer(const symmetric *matrix, int64_t count, void *z, bool is_first);
 
-/* Makes it the inner products of the rows of z, as many as it has, by BLAS. */
+/* Makes it the inner products of the rows of z, `size` rows of `stride` numbers, by BLAS. */
 void symmetric_set_inner(const symmetric *matrix, const void *z);
 
-/*
- * Blocks of rows have a matrix each, which threads are likely to share well: those of n rows, at
- * least `least` in each; the matrix of one, given the first, from which it lies as many squares of
- * 8-byte numbers apart; and their sum in place of the first, added in a tree.
- */
+/* Blocks of rows have a matrix each, so that threads can share the work. The first function tells
+ * how many blocks n rows make, with at least `least` rows in each. The second one returns a block's
+ * matrix, given that of the first: matrices lie stride^2 numbers of 8 bytes apart. The third one
+ * adds all up in a tree, in place of the first. */
 int64_t symmetric_blocks(int64_t n, int64_t least, int64_t stride);
 symmetric symmetric_of_block(const symmetric *first, int64_t block);
 void symmetric_add_up(const symmetric *first, int64_t n_blocks);
@@ -51,12 +50,12 @@ void symmetric_add_up(const symmetric *first, int64_t n_blocks);
 /* Adds to the diagonal, to the last number of which `last` is added instead. Returns the trace. */
 double symmetric_add_diagonal(const symmetric *matrix, double each, double last);
 
-/* Makes it Cholesky's factor, if it is positive definite and nobody stops it. */
+/* Puts Cholesky's factor in place of a matrix, if it is positive definite and nobody stops it. */
 enum { SYMMETRIC_FACTORED, SYMMETRIC_NOT_POSITIVE, SYMMETRIC_STOPPED };
 int symmetric_factorise(const symmetric *matrix, pegasos_watch *watch);
 
-/* Solves equations with a matrix of which that is the factor: x is the right side, then the
- * solution. `room` is as long. */
+/* Solves equations with the matrix that has this factor: x is the right side, then the solution.
+ * `room` has as many numbers. */
 void symmetric_solve(const symmetric *factor, double *x, void *room);
 
 #endif
