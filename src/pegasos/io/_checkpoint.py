@@ -24,8 +24,8 @@ from pegasos.solvers._joint import Joint
 # What may differ when a fit goes on; the rest decides the bits.
 _FREE = {"max_iter", "tol", "n_jobs", "verbose", "warm_start", "cache_size", "scores"}
 
-# After a checkpoint that found more, the wait for the next is this part of the last one, until it
-# is as was asked for.
+# After a checkpoint with more work in it, the next wait is this part of the last one, but not
+# shorter than was asked for.
 _SOONER = 0.8
 
 
@@ -59,9 +59,9 @@ class Checkpoints:
 
         `stands` grows with every piece of work that is kept.
         """
-        if stands == self._stood:  # what was stopped begins anew, and needs more time than this
+        if stands == self._stood:  # the work that was stopped begins again, and needs a longer wait
             self._wait *= 2
-        else:  # by little: what comes next may take as long
+        else:  # shorter, but by little: the next work may take as long
             self._wait = max(self.every, _SOONER * self._wait)
         self._stood = stands
         about = {

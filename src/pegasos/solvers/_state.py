@@ -1,7 +1,7 @@
 """Check that a state is one that training can reach, before a checkpoint or estimator goes on.
 
 A state is a dictionary of arrays (`Schedule.state`). Its numbers become sizes, indices,
-divisors and numbers of steps, so that a wrong one could end in a crash, or never.
+divisors and numbers of steps: a wrong one could crash the process, or make a fit that never ends.
 """
 
 import functools
@@ -17,7 +17,7 @@ from pegasos.solvers._linear import parts_of
 from pegasos.solvers._pegasos import Pegasos
 from pegasos.solvers._schedule import SOLVERS, Schedule
 
-# Counters stay below, and the number of rows.
+# Counters must be below the first, numbers of rows below the second.
 _LARGEST, _MOST_ROWS = 2**62, 2**40
 # Settings of a problem, which the estimator's parameters say as well.
 _SETTINGS = ("lam", "intercept_scaling", "free_intercept")
@@ -63,7 +63,7 @@ def check(state: dict[str, np.ndarray], blank: Schedule | Joint) -> None:
         if "memory" not in state:
             return
         if blank.standing_of(state["memory"].copy())["n_rows"] != n_rows:  # a copy is aligned
-            raise ValueError("state.memory is not that of a fit to as many rows")
+            raise ValueError(f"state.memory must be that of a fit to {n_rows} rows")
         if (state["base"] < 0).any() or (state["base"] >= _LARGEST).any():
             raise ValueError(f"state.base must be in [0, 2**62), got {state['base']}")
         return
@@ -79,7 +79,7 @@ def check(state: dict[str, np.ndarray], blank: Schedule | Joint) -> None:
     shape = n_rows, n_features
     if "solver.base" in state:
         if n_rows < 1:
-            raise ValueError(f"state.numbers must have rows, got {n_rows}")
+            raise ValueError(f"state.numbers must have 1 row at least, got {n_rows}")
         new = blank.kind(blank.settings, n_problems, n_rows, n_features, blank.seed)
         shape = new.shape
         expected |= _memory_of(state, (n_problems, *shape))
