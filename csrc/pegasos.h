@@ -199,14 +199,14 @@ typedef struct pegasos_solution {
     int64_t n_epochs;             /* passes over the rows, */
     int64_t epochs[3];            /* of them by Pegasos, PEGASOS_ASCENT and PEGASOS_NEWTON */
     int64_t n_steps;      /* of Pegasos; a first epoch of dual ascent is one of Pegasos, too */
-    int64_t first_solver; /* which came first; 0: none yet; */
-    int64_t solver;       /* which is at work */
+    int64_t first_solver; /* the solver that came first; 0: none yet */
+    int64_t solver;       /* the solver at work */
 } pegasos_solution;
 
 /* What functions return. */
 enum {
-    /* The gap is small enough, or epochs are used up, or (of a kernel machine) nothing but rounding
-     * errors is left of the gap. It is small enough where relative_gap <= tol. */
+    /* The gap is small enough, or epochs are used up, or nothing but rounding errors is left of the
+     * gap. It is small enough if relative_gap <= tol. */
     PEGASOS_DONE = 0,
     PEGASOS_STOPPED = 1,  /* by poll, or by a kernel's `values`; to be resumed */
     PEGASOS_OVERFLOW = 2, /* an objective, or a kernel value, is not finite: scale the rows */
@@ -222,7 +222,7 @@ enum {
     PEGASOS_BAD_KERNEL = 11
 };
 
-/* A sentence on a status. */
+/* A sentence that says what a status means. */
 PEGASOS_API const char *pegasos_message(int status);
 
 /* Reads all data once, and returns PEGASOS_DONE if they and the options are as described here, or
@@ -234,8 +234,9 @@ PEGASOS_API int pegasos_check(const pegasos_problem *problem, const pegasos_opti
 PEGASOS_API int64_t pegasos_memory(const pegasos_problem *problem);
 
 /*
- * Fits until the gap is small enough or epochs are used up: PEGASOS_DONE; or poll stops it:
- * PEGASOS_STOPPED; or PEGASOS_OVERFLOW. `memory` is aligned for double, as that of malloc is.
+ * Fits until the gap is small enough, epochs are used up, or nothing but rounding errors is left:
+ * PEGASOS_DONE; until poll stops it: PEGASOS_STOPPED; or PEGASOS_OVERFLOW. `memory` is aligned for
+ * double, as that of malloc is.
  *
  * A fit that was stopped is resumed with the same problem, seed and solver. Rows, targets,
  * weights and kernel may lie elsewhere then, and so may the memory: it has no pointers, and can be
