@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import zipfile
 
 import killing
@@ -795,10 +796,12 @@ def blocks(tmp_path, rng):
 def test_nothing_is_read_after_loads_are_closed(blocks, monkeypatch):
     """However often Ctrl-C comes while the thread that reads is waited for."""
     loads, read, has_ended = _blocks._Loads(blocks, 1), blocks.read, []
-    is_closing, close, n_heard = threading.Semaphore(0), loads.close, itertools.count()
+    is_closing, close, n_heard, n_times = threading.Semaphore(0), loads.close, 0, 3
 
     def hear(*_):
-        if loads._thread is not None and next(n_heard) < 3:  # it is not yet closed
+        nonlocal n_heard
+        n_heard += 1
+        if n_heard <= n_times:
             raise KeyboardInterrupt
 
     def closed():
@@ -806,8 +809,11 @@ def test_nothing_is_read_after_loads_are_closed(blocks, monkeypatch):
         close()
 
     def interrupting(wanted, part):
-        while is_closing.acquire(timeout=2):  # after the last one, there is no more of them
-            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        for k in range(n_times + 1):  # only the last one does not begin to close them once more
+            is_closing.acquire()
+            while n_heard <= k:  # as it begins to wait, the main thread may be not woken
+                signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+                time.sleep(0.001)
         read(wanted, part)
         has_ended.append(True)
 
@@ -819,6 +825,8 @@ def test_nothing_is_read_after_loads_are_closed(blocks, monkeypatch):
             loads.start([0])
         assert has_ended
     finally:
+        n_heard = n_times + 1
+        is_closing.release(n_times + 1)  # if it was not waited for
         for thread in threading.enumerate():
             if thread.name.startswith("blocks"):
                 thread.join()
