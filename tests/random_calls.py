@@ -2257,36 +2257,37 @@ class Hunt:
             lines = queue.Queue()
             reader = threading.Thread(target=self._read, args=(process.stdout, lines), daemon=True)
             reader.start()
-            begun = self._follow(lines)
-            is_over = begun is None or process.poll() is not None or not reader.is_alive()
+            begun, has_ended = self._follow(lines)
             process.kill()
             process.wait()
             reader.join()
             process.stdout.close()
             errors.seek(0)
             if begun is not None:
-                what = (
-                    f"exit code {process.returncode}" if is_over else f"no answer in {_PATIENCE} s"
-                )
+                told = f"exit code {process.returncode}", f"no answer in {_PATIENCE} s"
+                what = told[0] if has_ended else told[1]
                 self._count(begun, "crash", "CRASH", f"{what}\n{_last(errors.read())}")
             elif self.next == first and time.monotonic() < self.until:
                 raise RuntimeError(f"no case was run: {errors.read()}")
 
     def _follow(self, lines):
-        """Hear what a process tells; returns the case that it has not come back from, or None."""
+        """Hear what a process tells.
+
+        Returns the case that it has not come back from, or None, and whether it tells no more.
+        """
         begun = None
         while begun is not None or time.monotonic() < self.until:
             try:
                 line = lines.get(timeout=None if begun is None else _PATIENCE)
             except queue.Empty:
-                return begun
+                return begun, False
             if line is None:
-                return begun
+                return begun, True
             seed, kind, outcome, message = json.loads(line)
             begun = seed if outcome is None else None
             if outcome is not None:
                 self._count(seed, kind, outcome, message)
-        return None
+        return None, False
 
     @staticmethod
     def _read(stream, lines):
