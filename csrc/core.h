@@ -670,7 +670,6 @@ typedef struct pegasos_kernel_models {
 /* Where their certificates get kernel values from, and how exact these are. */
 typedef struct pegasos_kernel_evidence {
     pegasos_columns *columns; /* its watch is asked in any case */
-    const int64_t *numbers;   /* n_rows: that of each row in `columns`; NULL: their own */
     const pegasos_rows *rows; /* of the linear kernel, whose scores come from w; else NULL */
     const double *norms;      /* n_rows: K(x_i, x_i) */
     /* n_rows: K(x_i, .) is at most sizes[i], with an error of at most errors[i] in double. */

@@ -46,7 +46,7 @@ typedef struct making {
     double *points, *scores;         /* 2 n_problems x n */
     double *some_coef, *some_scores; /* of some rows */
     point_sums *sums;                /* 2 n_problems */
-    int64_t *rows, *numbers;         /* some rows, and their numbers in the columns */
+    int64_t *rows;                   /* some rows */
     int64_t *sequence;               /* 0, 1, ... */
     int8_t *is_wanted;               /* n_problems x n: rows whose scores are to be computed */
     int8_t *mark;                    /* n */
@@ -71,7 +71,6 @@ static int64_t lay_out(making *c, const pegasos_kernel_models *m, const pegasos_
     if (e->rows)
         return all.bytes;
     c->rows = take(&all, 8 * n);
-    c->numbers = take(&all, 8 * n);
     c->sequence = take(&all, 8 * n);
     c->is_wanted = take(&all, k * n);
     c->mark = take(&all, n);
@@ -164,7 +163,6 @@ static int score_in_double(const making *c, int64_t count, int64_t m, int64_t n_
 /* Scores of the rows that some problems want; not 0: stopped. */
 static int score_rows(const making *c, int64_t first, int64_t last, bool in_double)
 {
-    const pegasos_kernel_evidence *const e = c->e;
     const bool is_one = last - first == 1;
     const int64_t n = c->n, n_points = c->n_sets * (last - first);
     const int64_t stride = is_one ? c->n_problems * n : n;
@@ -174,12 +172,9 @@ static int score_rows(const making *c, int64_t first, int64_t last, bool in_doub
     memset(c->some_scores, 0, (size_t)(n_points * m) * sizeof(double));
     if (in_double)
         status = score_in_double(c, count, m, n_points, coef, stride);
-    else {
-        for (int64_t j = 0; j < m; j++)
-            c->numbers[j] = e->numbers ? e->numbers[c->rows[j]] : c->rows[j];
-        status = pegasos_columns_score(e->columns, count, c->numbers, m, c->numbers, n_points, coef,
+    else
+        status = pegasos_columns_score(c->e->columns, count, c->rows, m, c->rows, n_points, coef,
                                        stride, c->rows, c->values, c->some_scores);
-    }
     for (int64_t p = 0; p < n_points && status == 0; p++)
         for (int64_t j = 0; j < m; j++)
             c->scores[first * n + p * stride + c->rows[j]] = c->some_scores[p * m + j];
@@ -203,7 +198,7 @@ static int score(const making *c, bool in_double)
     const double together = (double)list_rows(c, 0, n_problems, &m) * (double)(in_double ? m : n);
     const bool are_apart =
         in_double || !are_there ? apart < together : 2 * apart <= supports * (double)n;
-    if (are_apart || (c->e->numbers && !in_double)) {
+    if (are_apart) {
         for (int64_t k = 0; k < n_problems; k++)
             if (score_rows(c, k, k + 1, in_double) != 0)
                 return 1;

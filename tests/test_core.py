@@ -115,7 +115,6 @@ def calls(layout, dtype):
     yield "Columns.add", [few, draws[:3].copy(), np.ones((K, 3)), np.zeros((K, N)), watch]
     yield "Columns.certify", [
         few, targets, np.ones((K, N)), np.ones(K), np.ones((K, N)), np.ones(K), one, one, one, None,
-        draws[::-1].copy(),
     ]  # fmt: skip
     yield "Order", [0, np.zeros(N, np.int64), SAMPLING, 0]
     if layout == "dense":
@@ -312,7 +311,7 @@ def test_types_that_do_not_go_together_are_refused(layout, dtype):
 def test_indices_out_of_range_are_refused(layout, dtype, wrong):
     indices = {"Pegasos.run": [4], "decision_function": [4], "Rows.part": [1], "Rows.take": [1],
                "Columns": [2], "Columns.keep": [1], "Columns.among": [1, 2], "Columns.add": [1],
-               "Columns.certify": [10], "Pegasos.run_kernel": [6]}  # fmt: skip
+               "Pegasos.run_kernel": [6]}  # fmt: skip
     for name, good in calls(layout, dtype):
         for k in indices.get(name, []):
             if k >= len(good) or good[k] is None or (wrong == -1 and name == "Columns"):

@@ -538,7 +538,7 @@ def test_pairs_of_classes_are_certified_among_their_own_rows(
     """Whether over one matrix of all rows or, as if there were too many, each over its own."""
     if not together:
         monkeypatch.setattr(_cache, "_SMALL", 0)
-        monkeypatch.setattr(_cache, "_SMALL_IF_SHARED", 0)
+        monkeypatch.setattr(_cache, "_SMALL_OF_PAIRS", 0)
     X, _ = make_rows(rng, n=240, d=30)
     X *= rng.uniform(size=X.shape) < 0.3  # hollow if dense, thick if sparse
     X, y = X.astype(dtype), (5 * rng.uniform(size=240) ** 1.1).astype(int)
@@ -555,7 +555,7 @@ def test_pairs_of_classes_are_certified_among_their_own_rows(
     asked = []
     inside = kernels.ColumnCache.inside
     monkeypatch.setattr(
-        kernels.ColumnCache, "inside", lambda *a: asked.append(len(a[2])) or inside(*a)
+        kernels.ColumnCache, "inside", lambda *a: asked.append(len(a[1])) or inside(*a)
     )
     machines = [
         KernelPegasosClassifier(

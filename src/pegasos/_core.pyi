@@ -155,9 +155,9 @@ class Columns:
     def certify(
         self, targets: Targets, coef: _Doubles, intercept: _Doubles, a: _Doubles, masses: _Doubles,
         norms: _Doubles, sizes: _Doubles, errors: _Doubles, float_errors: _Doubles | None = ...,
-        numbers: _Ints | None = ..., *, lams: _Doubles, intercept_scaling: float,
-        free_intercept: bool, ridge: float, is_positive: bool, by_weights: bool = ...,
-        exact: Points | None = ..., watch: Watch, n_threads: int = ...,
+        *, lams: _Doubles, intercept_scaling: float, free_intercept: bool, ridge: float,
+        is_positive: bool, by_weights: bool = ..., exact: Points | None = ..., watch: Watch,
+        n_threads: int = ...,
     ) -> _Table: ...  # fmt: skip
 
 @disjoint_base

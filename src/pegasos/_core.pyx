@@ -294,7 +294,6 @@ cdef extern from "core.h" nogil:
 
     ctypedef struct pegasos_kernel_evidence:
         pegasos_columns *columns
-        const int64_t *numbers
         const pegasos_rows *rows
         const double *norms, *sizes, *errors, *float_errors
         double ridge
@@ -1728,15 +1727,14 @@ cdef class Columns:
                 const double[::1] intercept not None, const double[:, ::1] a not None,
                 const double[::1] masses not None, const double[::1] norms not None,
                 const double[::1] sizes not None, const double[::1] errors not None,
-                const double[::1] float_errors=None, const int64_t[::1] numbers=None, *,
+                const double[::1] float_errors=None, *,
                 const double[::1] lams not None, double intercept_scaling, bint free_intercept,
                 double ridge, bint is_positive, bint by_weights=False, Points exact=None,
                 Watch watch not None, int64_t n_threads=1):
         """Certificates of kernel machines, a table; see ``pegasos_kernel_certify``.
 
-        `numbers` are those of the rows in these columns. `float_errors` are of kernel values of
-        float; `exact` are then the points, to be made double. `by_weights`, of the linear kernel:
-        by way of w.
+        `float_errors` are of kernel values of float; `exact` are then the points, to be made
+        double. `by_weights`, of the linear kernel: by way of w.
         """
         cdef int64_t n = self.c.n_rows
         cdef int status
@@ -1753,16 +1751,13 @@ cdef class Columns:
         require_positive(lams, targets.n_problems, "lams")
         require(intercept.shape[0] == targets.n_problems, "intercept must be of each problem")
         require(n == norms.shape[0] == sizes.shape[0] == errors.shape[0]
-                and (float_errors is None or float_errors.shape[0] == n)
-                and (numbers is None or numbers.shape[0] == n),
-                "norms, sizes, errors and numbers must have n_rows entries")
+                and (float_errors is None or float_errors.shape[0] == n),
+                "norms, sizes and errors must have n_rows entries")
         require((float_errors is None) == (exact is None), "float_errors go with exact")
         require(exact is None or (exact.c.rows.n_rows == n and exact.c.rows.value_bytes == 4
                                   and exact.c.write == NULL),
                 "exact must be of these rows, in float, and of a kernel that the core knows")
         require(self.x is not None or not by_weights, "there must be points")
-        if numbers is not None:
-            require_indices(numbers, 0, n, "numbers must be in [0, n_rows)")
         memset(&models, 0, sizeof(models))
         models.n_problems, models.targets = targets.n_problems, targets.c
         models.epsilons, models.lams, models.masses = targets.epsilons, &lams[0], &masses[0]
@@ -1774,7 +1769,6 @@ cdef class Columns:
         evidence.columns, evidence.norms, evidence.sizes = &work.columns, &norms[0], &sizes[0]
         evidence.errors, evidence.ridge = &errors[0], ridge
         evidence.is_positive = is_positive
-        evidence.numbers = NULL if numbers is None else &numbers[0]
         evidence.rows = &self.x.rows.c if by_weights else NULL
         if float_errors is not None:
             work.exact, evidence.context = exact, <void *> work

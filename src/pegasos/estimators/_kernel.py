@@ -94,6 +94,7 @@ class KernelMachine(PegasosEstimator):
             megabytes=float(self.cache_size),
             n_threads=n_threads,
             n_problems=len(data.columns),
+            are_pairs=data.scheme == "ovo",
         )
         draws = self._few_draws(schedule, X.shape[0])
         if draws is not None:
@@ -250,7 +251,7 @@ class KernelPegasosClassifier(Classifier, KernelMachine, Labels, OfKernelMachine
         needs up to a quarter of `cache_size`, or, if not all columns fit, up to as much again and
         at least 2048 by 2048 kernel values; a million kernel values, or a longer column; and a copy
         of at most 16,384 rows. In one-vs-one by coordinate ascent, pairs of classes share one
-        matrix of up to 8192 rows. With more rows, and if no pair has more than half of them, each
+        matrix of up to 2048 rows. With more rows, and if no pair has more than half of them, each
         pair has a matrix of its own, with an eighth of `cache_size`. Models with different
         `cache_size` agree within `tol`, not to the bit.
     scores : {{"auto", "push", "pull"}}, default="auto"

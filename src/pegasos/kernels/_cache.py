@@ -15,11 +15,11 @@ from pegasos.problems._certificate import Certificate
 
 # A problem that has no more than this part of all rows gets a kernel matrix of its own.
 _MOST = 1 / 2
-# All columns of at most this many points are computed at once, if they fit. Several problems ask
-# for most of them, and can then go side by side: digits and 700 to 4000 rows of ten classes
-# take 0.65 of the time on two cores, 0.85 to 1.0 on one. One problem of 600 to 1000 rows takes 0.7
-# to 1.0 of the time, and up to 1.4 where hardly a row is within its margin.
-_SMALL, _SMALL_IF_SHARED, _SHARED = 1024, 8192, 3
+# All columns of at most this many points are computed at once, if they fit. One problem of 600 to
+# 1000 rows takes 0.7 to 1.0 of the time, and up to 1.4 where hardly a row is within its margin.
+# Several problems ask for most of them, and can then go side by side. Pairs of classes ask for few
+# values of each: with 3000 to 7500 rows, they take 0.6 to 0.9 of the time by matrices of their own.
+_SMALL, _SMALL_IF_SHARED, _SHARED, _SMALL_OF_PAIRS = 1024, 8192, 3, 2048
 # At most this many of these problems are trained at a time.
 _SIDE_BY_SIDE = 8
 # Matrices of at most this many rows are factorised, to see whether they are positive semi-definite.
@@ -46,6 +46,8 @@ class ColumnCache:
         where columns serve several solvers, or several folds.
     n_problems : int
         How many problems columns serve.
+    are_pairs : bool
+        Whether these are of two classes each.
 
     Attributes
     ----------
@@ -63,8 +65,10 @@ class ColumnCache:
         n_threads: int = 1,
         divides: bool = False,
         n_problems: int = 1,
+        are_pairs: bool = False,
     ) -> None:
-        self._small = _SMALL_IF_SHARED if n_problems >= _SHARED else _SMALL
+        small = _SMALL_OF_PAIRS if are_pairs else _SMALL_IF_SHARED
+        self._small = small if n_problems >= _SHARED else _SMALL
         self._megabytes, self._n_threads, self._divides = megabytes, n_threads, divides
         self._lock = threading.Lock()
         self._hold(points)
@@ -86,7 +90,6 @@ class ColumnCache:
                 ) from None
             place = np.full(n, -1, dtype=np.int64)
         self.points, self.columns, self.place = points, columns, place
-        self._by_class: Any = None
         self._factor: np.ndarray | None = None
         self.core = _core.Columns(
             None if is_given else points.core, self.columns, self.place,
@@ -174,12 +177,11 @@ class ColumnCache:
         """Whether `keep` computes all columns at once, column i in place i."""
         return self.holds_all and len(self.points) <= self._small
 
-    def inside(self, labels: np.ndarray, rows: np.ndarray, n_threads: int) -> tuple[Any, Any]:
+    def inside(self, rows: np.ndarray, n_threads: int) -> tuple[Any, Any]:
         """The kernel matrix among the rows of one of several problems, and who factorises it.
 
         Parameters
         ----------
-        labels : ndarray of int8 of shape (n_problems, n)
         rows : ndarray of int64
             The problem's rows, in ascending order.
         n_threads : int
@@ -188,10 +190,8 @@ class ColumnCache:
         if not self.is_small:
             own = ColumnCache(self.points[rows], self._megabytes / _SIDE_BY_SIDE, n_threads)
             return own.core, own.factor
-        cache, places = self.by_class(labels)
-        which = places[rows]
-        columns = np.empty((len(rows), len(rows)), cache.columns.dtype)
-        cache.core.among(which, which, columns, _core.Watch())
+        columns = np.empty((len(rows), len(rows)), self.columns.dtype)
+        self.core.among(rows, rows, columns, _core.Watch())
         whole = _core.Columns(None, columns, np.arange(len(rows)))
         return whole, lambda tell: np.ascontiguousarray(self.factor(tell)[rows])
 
@@ -209,27 +209,6 @@ class ColumnCache:
             return False
         few = np.count_nonzero(labels, axis=-1) <= _MOST * labels.shape[-1]
         return bool(few.all())
-
-    def by_class(self, labels: np.ndarray) -> tuple["ColumnCache", np.ndarray]:
-        """All columns of the points in an order in which those of one class lie together.
-
-        What a problem of two classes needs of a column are two pieces. Returned with the place of
-        each point in that order.
-        """
-        known = self._by_class
-        if known is not None and (known[0] is labels or np.array_equal(known[0], labels)):
-            return known[1], known[2]
-        cache, order = self, np.arange(len(self.points))
-        if not self.points.kernel.is_given:
-            # The first problem that a row is in, and its label there, tell its class.
-            problem = (labels != 0).argmax(axis=0)
-            order = np.lexsort((labels[problem, order], problem))
-            cache = ColumnCache(self.points[order], self._megabytes, self._n_threads,
-                                n_problems=len(labels))  # fmt: skip
-        cache.keep(order)
-        places = np.argsort(order)
-        self._by_class = labels, cache, places
-        return cache, places
 
     def side_by_side(self, n_problems: int) -> tuple[int, int]:
         """How many problems with caches of their own go side by side, and the threads of each."""
@@ -267,15 +246,11 @@ class ColumnCache:
         """
         points, kernel, settings = self.points, self.points.kernel, problem.settings
         is_narrow = points.dtype == np.float32 and kernel.is_positive and not kernel.has_weights
-        cache: ColumnCache = self
-        numbers: Any = None
-        if self.is_small and self.is_divided_by(problem.labels) and not kernel.has_weights:
-            cache, numbers = self.by_class(problem.labels)
         proof = points.compute(
-            cache.core.certify, problem.targets, coef, intercept,
+            self.core.certify, problem.targets, coef, intercept,
             np.ascontiguousarray(a, np.float64), problem.masses, self.diagonal,
             *self.rounding(np.float64), self.rounding(np.float32)[1] if is_narrow else None,
-            numbers, n_rows=len(points), n_threads=self._n_threads, lams=problem.lams,
+            n_rows=len(points), n_threads=self._n_threads, lams=problem.lams,
             intercept_scaling=settings.constant_feature, free_intercept=settings.free_intercept,
             ridge=self.ridge, is_positive=self.is_positive, by_weights=kernel.has_weights,
             exact=points.core if is_narrow else None,

@@ -117,7 +117,7 @@ class KernelAscent(Linear):
         rows: Any = self.rows
         core = rows.core, rows.factor
         if part.inside is not None:
-            core = rows.inside(self.problem.labels, part.inside, n_threads)
+            core = rows.inside(part.inside, n_threads)
         return _core.Matrix(
             *core, is_positive=rows.is_positive, is_narrow=rows.points.is_narrow,
             rank=rows.points.rank,
@@ -136,7 +136,7 @@ class KernelAscent(Linear):
             n_jobs = min(n_threads, n) if rows.size * n > _FEW else 1
             n_each = n_threads // n_jobs if rows.size > _FEW else 1
             if is_divided:
-                rows.by_class(self.problem.labels)  # which all problems take theirs from
+                rows.keep(np.arange(rows.shape[0]))  # which all problems take theirs from
         elif is_divided:
             n_jobs, n_each = rows.side_by_side(n)
         return n_jobs, n_each if is_divided else n_each * n_jobs, False
