@@ -17,44 +17,20 @@
 #include <float.h>
 #include <math.h>
 
-/* Adds the losses of up to LOSS_LANES rows, one after the other. An infinite score could pass for a
- * row far on its right side: f - f, which is NaN then, and 0 for numbers, shows it. */
-static INLINE double add_losses(const pegasos_targets *t, int64_t first, const int count,
-                                const double *scores, int64_t stride, double sum,
-                                const loss_form loss)
-{
-    double f[LOSS_LANES] = {0}, c[LOSS_LANES] = {0}, u[LOSS_LANES] = {0}, terms[LOSS_LANES];
-    for (int k = 0; k < count; k++)
-        f[k] = scores[k * stride];
-    for (int k = 0; k < count; k++)
-        c[k] = weight_at(t, first + k);
-    for (int k = 0; k < count; k++)
-        u[k] = error_at(t, first + k, f[k]);
-    for (int k = 0; k < LOSS_LANES; k++)
-        terms[k] = (c[k] > 0 ? c[k] * loss_value(loss, u[k]) : 0) + (f[k] - f[k]);
-    for (int k = 0; k < count; k++)
-        sum += terms[k];
-    return sum;
-}
-
-CLONES_WIDE static double sum_losses(const pegasos_targets *t, int64_t first, int64_t count,
-                                     const double *scores, int64_t stride, double sum)
-{
-    int64_t i = 0;
-    for (; count - i >= LOSS_LANES; i += LOSS_LANES)
-        WITH_LOSS(loss_of(t->loss), sum = add_losses(t, first + i, LOSS_LANES, scores + i * stride,
-                                                     stride, sum, LOSS));
-    if (i < count)
-        WITH_LOSS(loss_of(t->loss), sum = add_losses(t, first + i, (int)(count - i),
-                                                     scores + i * stride, stride, sum, LOSS));
-    return sum;
-}
-
+/* An infinite score could pass for a row far on its right side: f - f, which is NaN then, and 0 for
+ * numbers, shows it. */
 double pegasos_loss_sum(const pegasos_targets *t, int64_t first, int64_t count,
                         const double *scores, int64_t stride, double sum)
 {
+    const loss_form loss = loss_of(t->loss);
     assert(count >= 0 && first >= 0 && first + count <= t->n);
-    return sum_losses(t, first, count, scores, stride, sum);
+    WITH_LOSS(
+        loss, for (int64_t k = 0; k < count; k++) {
+            const int64_t i = first + k;
+            const double c = weight_at(t, i), f = scores[k * stride];
+            sum += (c > 0 ? c * loss_value(LOSS, error_at(t, i, f)) : 0) + (f - f);
+        });
+    return sum;
 }
 
 /* The b at which a row meets its margin, and the row's label times its weight. */
