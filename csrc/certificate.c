@@ -170,8 +170,9 @@ static double best_by_slopes(const pegasos_targets *t, const double *scores, dou
         *(slope < 0 ? &low : &high) = b;
         const double steepness = curvature + penalty, better = b - slope / steepness;
         const bool is_inside = steepness > 0 && low < better && better < high;
-        const bool is_near = is_inside && fabs(better - b) <= rounding;
-        b = is_inside ? better : low + (high - low) / 2;
+        /* Also if that is b itself, which is an end by now. */
+        const bool is_near = steepness > 0 && fabs(better - b) <= rounding;
+        b = is_inside || is_near ? better : low + (high - low) / 2;
         if (is_near)
             break;
     }
