@@ -1161,6 +1161,20 @@ def test_one_class_or_strings_are_refused(tmp_path, rng):
     assert PegasosClassifier(random_state=0).fit(words).predict(X).dtype.kind == "U"
 
 
+def test_integers_that_float64_cannot_hold_are_no_labels(tmp_path, rng):
+    """Two labels became one, without a word."""
+    X = rng.normal(size=(90, 2))
+    for number, kind in enumerate((np.int64, np.uint64, str)):
+        y = (np.arange(90) % 3 + 2**53).astype(kind)
+        with pytest.raises(ValueError, match="y has the integer 9007199254740993, which float64"):
+            Blocks((X, y), cache=tmp_path / str(number))
+    y = np.char.add("123456789012345678", (np.arange(90) % 3 + 10).astype(str))  # of 20 digits
+    blocks = Blocks((X, y), cache=tmp_path / "text")
+    assert blocks.classes.tolist() == sorted(set(y))
+    large = Blocks((X, np.full(90, 2**60)), cache=tmp_path / "large")
+    assert large.classes.tolist() == [2**60]
+
+
 def test_many_targets_with_a_word_are_refused(tmp_path, rng):
     """The numbers of the strings, which are too many for classes, were taken for targets."""
     X, y = rng.normal(size=(70_000, 1)), rng.normal(size=70_000).astype(str)

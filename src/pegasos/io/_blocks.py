@@ -146,8 +146,9 @@ class Blocks:
     Raises
     ------
     ValueError
-        If the source is malformed, `cache` has blocks of another source or of other parameters, or
-        a block is damaged: every reading compares its checksum.
+        If the source is malformed, an integer of y is one that float64 cannot hold, `cache` has
+        blocks of another source or of other parameters, or a block is damaged: every reading
+        compares its checksum.
     OSError
         If a file cannot be read or written; the message names it.
 
@@ -596,6 +597,18 @@ class _Writer:
                 os.fsync(file.fileno())
 
 
+def _check_integers(y: np.ndarray) -> None:
+    """Raise if float64, the type of y in a cache, holds another integer in place of one."""
+    if y.dtype.kind not in "iu" or not y.size or max(int(y.max()), -int(y.min())) <= 2**53:
+        return
+    for label in np.unique(y).tolist():
+        if int(float(label)) != label:
+            raise ValueError(
+                f"y has the integer {label}, which float64, the type of y in blocks, cannot hold: "
+                f"write labels as text such as 'id{label}', and targets as floats"
+            )
+
+
 # ---- Making a cache ------------------------------------------------------------------------------
 
 
@@ -790,25 +803,25 @@ class _Conversion:
     def _numbers(self, y: np.ndarray) -> np.ndarray:
         """Labels or targets as numbers: of strings that are none, in order of appearance."""
         if y.dtype.kind in "OUS" and y.size:
-            text = y.astype(str)
-            plain = _readers._plain_labels(np.unique(text))
+            found, places = np.unique(y.astype(str), return_inverse=True)
+            plain = _readers._plain_labels(found)
             is_number = plain.dtype.kind in "if"
             if self.n_rows == 0 and not is_number:
                 self.names = {}
             if self.names is None and not is_number:
-                other = _readers.first_word(np.unique(text).tolist())
+                other = _readers.first_word(found.tolist())
                 assert other is not None
                 where = self.source.place_of_label(other)
                 raise ValueError(f"{where}y has the label {other!r}, but had only numbers before")
             if self.names is not None:
-                for name in np.unique(text).tolist():
+                for name in found.tolist():
                     self.names.setdefault(name, len(self.names))
-                found, places = np.unique(text, return_inverse=True)
-                codes = np.array([self.names[name] for name in found.tolist()], np.float64)
-                return codes[places.reshape(text.shape)]
-            y = text
+                plain = np.array([self.names[name] for name in found.tolist()])
+            y = plain[places.reshape(y.shape)]
         elif self.names is not None and y.size:
             raise ValueError("y has numbers, but had strings before")
+        if self.blocks._task != "regression":
+            _check_integers(y)
         y = np.ascontiguousarray(y, np.float64)
         if not np.isfinite(y).all():
             raise ValueError("y must be finite (no NaN or infinity)")

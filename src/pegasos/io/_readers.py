@@ -42,7 +42,8 @@ _ENDINGS = {
 }  # fmt: skip
 FORMATS = ("libsvm", *dict.fromkeys(_ENDINGS.values()))
 
-_NUMBER = r"[+-]?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][+-]?\d+)?"
+# A label that is a number; whole ones have at most 18 digits.
+_NUMBER = r"(?![+-]?\d{19,}$)[+-]?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][+-]?\d+)?"
 
 _LAST_FEATURE = 2**31 - 1  # of scikit-learn's reader of LIBSVM text
 
@@ -296,14 +297,15 @@ def _where_not_finite(X: Any, first_row: int = 0, first_column: int = 1) -> str 
 
 
 def first_word(labels: Iterable[str]) -> str | None:
-    """The first label that is not written as a number, or None."""
+    """The first label that is not written as a number, or that has too many digits, or None."""
     return next((label for label in labels if not re.fullmatch(_NUMBER, label)), None)
 
 
 def _plain_labels(y: np.ndarray) -> np.ndarray:
     """Labels as integers where all are whole numbers, as numbers, or as strings.
 
-    "007" is a string: as a number it would be the same label as "7".
+    "007" is a string: as a number it would be the same label as "7". So are whole numbers of more
+    than 18 digits, several of which are one float64.
     """
     if y.dtype.kind in "biu":
         return y
