@@ -1161,6 +1161,26 @@ def test_one_class_or_strings_are_refused(tmp_path, rng):
     assert PegasosClassifier(random_state=0).fit(words).predict(X).dtype.kind == "U"
 
 
+@pytest.mark.parametrize("memory", [MEMORY, "1GB"])
+def test_boolean_labels_stay_booleans(tmp_path, rng, memory):
+    """They became 0 and 1, whose `~` is no mask."""
+    X, y, _ = make(rng)
+    blocks = Blocks((X, y == 1), cache=tmp_path / "booleans", memory=memory)
+    clf = PegasosClassifier(random_state=0, class_weight={True: 2}).fit(blocks)
+    assert blocks.classes.dtype == clf.classes_.dtype == clf.predict(X).dtype == bool
+    assert clf.score(blocks) == clf.score(X, y == 1)
+    mixed = Blocks(
+        lambda: iter([(X[::2], y[::2] == 1), (X[1::2], y[1::2])]),
+        cache=tmp_path / "m",
+        memory=memory,
+    )
+    assert mixed.classes.dtype == np.int64
+    np.savez(tmp_path / "rows.npz", X=X, y=y == 1)
+    line = f"train {tmp_path}/rows.npz --memory {memory} -q -o {tmp_path}/model.npz"
+    assert cli.main(line.split()) == 0
+    assert pegasos.load(tmp_path / "model.npz").classes.tolist() == [False, True]
+
+
 def test_integers_that_float64_cannot_hold_are_no_labels(tmp_path, rng):
     """Two labels became one, without a word."""
     X = rng.normal(size=(90, 2))

@@ -21,7 +21,7 @@ from pegasos import _core, _told
 from pegasos.io import _archive, _readers, _sources
 from pegasos.problems import _validate
 
-_VERSION = 2
+_VERSION = 3
 # Files that rows are dealt to at random. One is shuffled in memory, so that a fourth of it has room
 # for the largest; one that is larger is dealt once more.
 _BUCKETS, _BUCKET_SHARE = 64, 4
@@ -344,7 +344,7 @@ class Blocks:
         y = y if self.n_outputs else y[:, 0]
         if self.names is not None:
             return np.array(self.names)[y.astype(np.int64)]
-        return y.astype(np.int64) if self._index["are_whole"] else y
+        return y.astype(self._index["label_type"], copy=False)
 
     def codes(self, y: np.ndarray) -> np.ndarray:
         """The number of each row's label among `classes`."""
@@ -629,7 +629,8 @@ class _Conversion:
         # weight, by value.
         self.names: dict[str, int] | None = None
         self.classes: dict[float, list[float]] | None = {}
-        self.are_whole = True
+        # Of labels that are numbers: bool, int64 or float64, the first that holds all of them.
+        self.label_type = np.dtype(bool)
         self.table: list[list[int]] = []
         self.is_little = False
 
@@ -690,9 +691,10 @@ class _Conversion:
             names = None if self.names is None else list(self.names)
             keys = sorted(self.classes, key=lambda k: k if names is None else names[int(k)])
             weights, counts = ([self.classes[k][j] for k in keys] for j in (0, 1))
-            classes = keys if names is None else [names[int(k)] for k in keys]
-            if names is None and self.are_whole:
-                classes = [int(k) for k in keys]
+            if names is None:
+                classes = np.array(keys).astype(self.label_type).tolist()
+            else:
+                classes = [names[int(k)] for k in keys]
         body = json.dumps(
             {
                 "version": _VERSION, "made_from": made_from, "n_rows": self.n_rows,
@@ -700,7 +702,7 @@ class _Conversion:
                 "is_sparse": self.is_sparse, "is_weighted": self.is_weighted,
                 "zero_based": self.zero_based, "index_bytes": self.index_bytes, "mass": self.mass,
                 "n_inside": self.n_inside,
-                "mean_squared_norm": mean, "scale": of_scale, "are_whole": self.are_whole,
+                "mean_squared_norm": mean, "scale": of_scale, "label_type": str(self.label_type),
                 "names": None if self.names is None else list(self.names),
                 "classes": classes, "class_weight_sums": weights, "class_counts": counts,
                 "blocks": self.table,
@@ -822,10 +824,14 @@ class _Conversion:
             raise ValueError("y has numbers, but had strings before")
         if self.blocks._task != "regression":
             _check_integers(y)
+        are_boolean = y.dtype == bool or not y.size
         y = np.ascontiguousarray(y, np.float64)
         if not np.isfinite(y).all():
             raise ValueError("y must be finite (no NaN or infinity)")
-        self.are_whole &= bool(((y == np.round(y)) & (np.abs(y) < 2**53)).all())
+        if not are_boolean:
+            are_whole = bool(((y == np.round(y)) & (np.abs(y) < 2**53)).all())
+            own = np.int64 if are_whole else np.float64
+            self.label_type = np.promote_types(self.label_type, own)
         return y
 
     def _count(self, y: np.ndarray, weights: np.ndarray) -> None:
