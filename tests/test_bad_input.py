@@ -5,6 +5,7 @@ One table, grouped by what is called: the call, the exception, and what its mess
 
 import bz2
 import contextlib
+import datetime
 import gzip
 import importlib
 import io
@@ -1366,6 +1367,22 @@ def test_text_in_a_data_frame_is_refused_by_the_name_of_its_column():
     pd = pytest.importorskip("pandas", reason="pandas is not installed (extra test)")
     frame = pd.DataFrame({"height": [1.0, 2.0], "town": ["Oslo", "Bergen"]})
     with pytest.raises(ValueError, match="text in column 'town': encode it"):
+        pegasos.PegasosClassifier().fit(frame, [0, 1])
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (datetime.date(2020, 1, 1), "got date in column 'when': encode it"),
+        ([1, 2], "got list in column 'when': encode it"),
+        (pd.NA, "got NAType in column 'when': fill missing values in"),
+    ],
+    ids=str,
+)
+def test_columns_of_other_objects_are_refused_by_their_names(value, said):
+    """The error was NumPy's, and named no column; or it told of text."""
+    frame = pd.DataFrame({"height": [1.0, 2.0], "when": pd.Series([value, value], dtype=object)})
+    with pytest.raises(ValueError, match=said):
         pegasos.PegasosClassifier().fit(frame, [0, 1])
 
 

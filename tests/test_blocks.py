@@ -1161,6 +1161,27 @@ def test_one_class_or_strings_are_refused(tmp_path, rng):
     assert PegasosClassifier(random_state=0).fit(words).predict(X).dtype.kind == "U"
 
 
+def test_pieces_that_are_frames_have_their_columns_named(tmp_path, rng):
+    """Messages told of no column, and a piece without rows ended the conversion."""
+    X, y, _ = make(rng)
+    names = [f"x{j}" for j in range(D)]
+    good = pd.DataFrame(X, columns=names)
+    for k, (value, said) in enumerate(
+        (
+            (np.nan, r"piece 2\): X .* but X\[0, 3\] \(column 'x3'\) is nan: fill"),
+            ("a", r"piece 2\): X must be numeric, got text in column 'x3'"),
+        )
+    ):
+        bad = good.assign(x3=value)
+        pieces = [(good[:0], y[:0]), (good, y), (bad, y)]
+        with pytest.raises(ValueError, match=said):
+            Blocks(lambda pieces=pieces: iter(pieces), cache=tmp_path / str(k), memory=MEMORY)
+    pieces[2] = (good.astype("Float32"), y)
+    blocks = Blocks(lambda: iter(pieces), cache=tmp_path / "good", memory=MEMORY)
+    assert blocks.shape == (2 * N, D)
+    assert blocks.feature_names == names
+
+
 @pytest.mark.parametrize("memory", [MEMORY, "1GB"])
 def test_boolean_labels_stay_booleans(tmp_path, rng, memory):
     """They became 0 and 1, whose `~` is no mask."""

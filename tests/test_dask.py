@@ -201,6 +201,9 @@ def test_what_holds_the_rows_does_not_matter(client, data, kind):
         assert set(clone(clf).fit(words[list("abcdef")], words["label"]).classes_) == {"no", "yes"}
         with pytest.raises(ValueError, match="got text in column 'label': encode it"):
             clone(clf).fit(words, words["label"])
+        dates = words.assign(label=pd.Timestamp("2026-01-01"))
+        with pytest.raises(TypeError, match="column 'label' of X must be numeric, got dtype date"):
+            clone(clf).fit(dates, words["label"])
 
 
 @pytest.mark.parametrize("multi_class", ["ovr", "ovo"])

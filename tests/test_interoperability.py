@@ -210,7 +210,12 @@ def test_columns_and_series_that_are_no_rows_are_named(machine):
     dates = pd.DataFrame({"a": [1.0, 2], "day": pd.date_range("2026-01-01", periods=2)})
     with pytest.raises(TypeError, match="column 'day' of X must be numeric, got dtype datetime64"):
         machine.fit(dates, [0, 1])
-    with pytest.raises(ValueError, match="X must be two-dimensional"):
+    polars = pytest.importorskip("polars", reason="polars is not installed (extra interop)")
+    for kind in ("Date", "Datetime"):  # they were taken as numbers
+        frame = polars.DataFrame(dates).with_columns(polars.col("day").cast(getattr(polars, kind)))
+        with pytest.raises(TypeError, match=f"column 'day' of X must be numeric, got dtype {kind}"):
+            machine.fit(frame, [0, 1])
+    with pytest.raises(ValueError, match=r"two-dimensional.*df\.iloc\[\[0\]\] for one row"):
         machine.fit(dates["a"], [0, 1])
 
 

@@ -251,6 +251,7 @@ def _as_array(name: str, data: Any) -> Any:
 def _matrix(X: Any) -> Any:
     """X as an array whose partitions have all columns."""
     if hasattr(X, "columns"):
+        _validate.no_dates(X)
         for name, dtype in X.dtypes.items():
             if _is_text(dtype):
                 raise _validate.text_in(name)

@@ -597,6 +597,17 @@ class _Writer:
                 os.fsync(file.fileno())
 
 
+def _of_frame(X: Any) -> Any:
+    """The numbers of a data frame, as estimators read them."""
+    from sklearn.utils import check_array
+
+    try:
+        return _validate.converted(check_array, X, ensure_min_samples=0)
+    except (TypeError, ValueError):
+        _validate.no_text(X)
+        raise
+
+
 def _check_integers(y: np.ndarray) -> None:
     """Raise if float64, the type of y in a cache, holds another integer in place of one."""
     if y.dtype.kind not in "iu" or not y.size or max(int(y.max()), -int(y.min())) <= 2**53:
@@ -762,11 +773,13 @@ class _Conversion:
 
     def _piece(self, X: Any, y: Any, weights: Any) -> _readers.Piece:
         _validate.before_conversion(X)
+        columns = _validate.column_names(X)
+        X = X if columns is None else _of_frame(X)
         is_sparse = _validate.is_sparse(X)
         X = _validate.plain_csr(X) if is_sparse else np.asarray(X)
         with np.errstate(over="ignore"):
             X = X.astype(self.dtype)
-        _validate.finite_rows(X)
+        _validate.finite_rows(X, columns=columns)
         n, d = X.shape
         if self.is_sparse is None:
             self.is_sparse = is_sparse
@@ -787,7 +800,7 @@ class _Conversion:
         if n and self.n_rows and n_outputs != self.n_outputs:
             raise ValueError(f"y has shape {y.shape}, but had {self.n_outputs or 'one'} column(s)")
         self.n_outputs = n_outputs
-        y = self._numbers(y.reshape(n, -1))
+        y = self._numbers(y.reshape(n, max(1, n_outputs)))
         has_weights = weights is not None
         if n and self.n_rows and has_weights != self.is_weighted:
             raise ValueError("all pieces must have sample weights, or none")

@@ -350,9 +350,12 @@ def _dense(X: Any) -> Any:
             "features of them, for instance with sklearn.feature_extraction.text.TfidfVectorizer"
         )
     if values.ndim != 2:
+        how = "X.reshape(-1, 1) for one feature, X.reshape(1, -1) for one row"
+        if hasattr(X, "to_frame"):  # a series
+            how = "X.to_frame() for one feature, a data frame such as df.iloc[[0]] for one row"
         raise ValueError(
             f"X must be two-dimensional (n_samples, n_features), got shape {values.shape}. "
-            "Reshape your data: X.reshape(-1, 1) for one feature, X.reshape(1, -1) for one row"
+            f"Reshape your data: {how}"
         )
     return values
 
@@ -364,10 +367,8 @@ def before_conversion(X: Any) -> None:
     if is_sparse(X):
         sparse_structure(X)
         _numbers("X", X.dtype)
-    elif hasattr(X, "columns") and hasattr(X, "dtypes"):  # a data frame
-        for name, dtype in zip(X.columns, X.dtypes, strict=True):
-            if getattr(dtype, "kind", "") in ("m", "M"):
-                _numbers(f"column {name!r} of X", dtype)
+    elif hasattr(X, "columns") and hasattr(X, "dtypes"):
+        no_dates(X)
     else:
         _numbers("X", _dense(X).dtype)
 
@@ -381,10 +382,14 @@ def converted(convert: Callable[..., Any], X: Any, **options: Any) -> Any:
     not_masked("y", options.get("y"))
     # scikit-learn would make float64 of float32 in the other byte order.
     types = [np.float64, np.float32, np.dtype(np.float32).newbyteorder()]
-    with np.errstate(over="ignore"):
-        return convert(
-            X, accept_sparse="csr", dtype=types, order="C", ensure_all_finite=False, **options
-        )
+    try:
+        with np.errstate(over="ignore"):
+            return convert(
+                X, accept_sparse="csr", dtype=types, order="C", ensure_all_finite=False, **options
+            )
+    except TypeError:  # of objects that are no numbers
+        no_text(X)
+        raise
 
 
 def column_names(X: Any) -> list[Any] | None:
@@ -394,13 +399,33 @@ def column_names(X: Any) -> list[Any] | None:
     return None if names is None else list(names)
 
 
+def no_dates(X: Any) -> None:
+    """Raise for a data frame with a column of dates, which polars would make numbers."""
+    for name, dtype in zip(X.columns, X.dtypes, strict=True):
+        if getattr(dtype, "is_temporal", bool)():  # of polars
+            raise TypeError(f"column {name!r} of X must be numeric, got dtype {dtype}")
+        if getattr(dtype, "kind", "") in ("m", "M"):
+            _numbers(f"column {name!r} of X", dtype)
+
+
 def no_text(X: Any) -> None:
     """Raise for a data frame with a column that is no number, and name the column."""
     for name in column_names(X) or ():
         try:
             np.asarray(X[name], np.float64)
         except (TypeError, ValueError):
-            raise text_in(name) from None
+            values = np.asarray(X[name], object).ravel()
+            other = next((value for value in values if not _is_like_number(value)), "")
+            raise text_in(name, type(other).__name__) from None
+
+
+def _is_like_number(value: Any) -> bool:
+    """Whether NumPy makes a number of this."""
+    try:
+        float(math.nan if value is None else value)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def no_lists(y: Any) -> None:
@@ -447,11 +472,13 @@ def no_boxes(y: np.ndarray) -> None:
         )
 
 
-def text_in(name: Any) -> ValueError:
-    """What is said of a column that is no number."""
+def text_in(name: Any, kind: str = "str") -> ValueError:
+    """What is said of a column that has something of this type, which is no number."""
+    advice = "encode it, for instance with sklearn.preprocessing.OneHotEncoder, or leave it out"
+    if kind == "NAType":  # of pandas
+        advice = "fill missing values in, for instance with sklearn.impute.SimpleImputer"
     return ValueError(
-        f"X must be numeric, got text in column {name!r}: encode it, for instance with "
-        "sklearn.preprocessing.OneHotEncoder, or leave it out"
+        f"X must be numeric, got {'text' if kind == 'str' else kind} in column {name!r}: {advice}"
     )
 
 
