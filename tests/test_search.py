@@ -838,14 +838,18 @@ def test_scoring_sees_rows_and_a_fitted_estimator(data, layout, dtype, how):
         np.testing.assert_array_equal(search.scores_, plain.scores_)
 
 
-def test_scoring_sees_the_columns_of_a_data_frame(data):
-    pd = pytest.importorskip("pandas")
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_scoring_sees_the_columns_of_a_data_frame(data, library):
+    """Of other libraries than pandas, it was given an array."""
     X, y = data
-    frame = pd.DataFrame(X, columns=[f"x{k}" for k in range(X.shape[1])])
+    names = [f"x{k}" for k in range(X.shape[1])]
+    columns = dict(zip(names, X.T, strict=True))
+    module = pytest.importorskip(library)
+    frame = getattr(module, "table" if library == "pyarrow" else "DataFrame")(columns)
 
     def scoring(clf, X, y):
-        assert clf.feature_names_in_.tolist() == frame.columns.tolist()
-        return np.average(clf.predict(X) == y, weights=np.exp(X["x3"]))
+        assert clf.feature_names_in_.tolist() == names
+        return np.average(clf.predict(X) == y, weights=np.exp(np.asarray(X["x3"])))
 
     search = PegasosClassifierCV(lams=LAMS, scoring=scoring, random_state=0).fit(frame, y)
     assert search.feature_names_in_.tolist() == search.best_estimator_.feature_names_in_.tolist()

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import check_cv
+from sklearn.utils import _safe_indexing
 
 from pegasos.estimators._base import Data
 from pegasos.io._model import _counted
@@ -160,7 +161,7 @@ class Scoring:
         #: Whether scores or probabilities are asked for, and not which classes are predicted.
         self.is_of_scores = getattr(self._score, "_response_method", "predict") != "predict"
         # Columns of data frames have names, which functions of the user's may want to use.
-        self._rows = given.iloc if hasattr(given, "iloc") else data.X
+        self._rows = data.X if _validate.column_names(given) is None else given
         self._y = data.y
         self._weights = weights if not self._is_theirs or _takes_weights(scoring) else None
         self._tests = [fold.test for fold in folds]
@@ -185,7 +186,7 @@ class Scoring:
         if self._score is None:
             return self._plain(scores, test, weights)
         # Scorers of scikit-learn's hand the rows on, and do not look at them.
-        rows = self._rows[test] if self._is_theirs else test
+        rows = _safe_indexing(self._rows, test) if self._is_theirs else test
 
         def problem_scores(X: Any) -> np.ndarray:
             if X is rows or _are_equal(X, rows):
