@@ -396,6 +396,16 @@ def test_standardised_rows_are_not_told_to_be_scaled(rng):
         linear(None, max_iter=2).fit(100 * X, y)
 
 
+def test_fits_that_stop_early_are_told_to_centre_rows_far_from_0(rng):
+    """The advice was to scale them, which made all of them alike: R² 0.00 without a warning."""
+    X = rng.normal(size=(200, 5))
+    y = X.sum(axis=1)
+    reg = PegasosRegressor(penalize_intercept=False, max_iter=200, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="subtract the means of the features, and scale"):
+        reg.fit(X + 1e6 * rng.normal(size=5), y)
+    assert reg.fit(X, y).score(X, y) > 0.9
+
+
 @pytest.mark.parametrize(
     "machine",
     [

@@ -139,9 +139,16 @@ def _is_at_its_mean(rows: Any, part: float) -> bool:
 def _advice_on_scale(rows: Any) -> str:
     """What is said if rows are far from norms of 1."""
     size = _size(rows)
-    if size >= _SMALL and not _is_large(rows, size):
+    is_large = _is_large(rows, size)
+    if size >= _SMALL and not is_large:
         return ""
-    return f" The rows of X have norms of about {size:.2g}: scale the features, to norms of about 1"
+    how = "scale the features"
+    # Scaled alone, rows whose mean is nearly all of them would hardly differ. One row stands for
+    # those of a cluster.
+    may_be_centred = is_large and not rows.is_sparse and rows.shape[0] > 1
+    if may_be_centred and _is_at_its_mean(rows, _OFF_CENTRE):
+        how = "subtract the means of the features, and scale them"
+    return f" The rows of X have norms of about {size:.2g}: {how}, to norms of about 1"
 
 
 def _advice(schedule: Schedule, rows: Any, solver: str, max_iter: int) -> str:
