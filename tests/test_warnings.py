@@ -396,6 +396,15 @@ def test_standardised_rows_are_not_told_to_be_scaled(rng):
         linear(None, max_iter=2).fit(100 * X, y)
 
 
+def test_means_that_overflow_are_not_warned_of(rng):
+    """NumPy warned of an overflow in matmul."""
+    X, y = rng.normal(size=(60, 2)) * 1e200, np.arange(60) % 2
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        PegasosClassifier(lam=1e250, random_state=0).fit(X, y)
+    assert not [w for w in told if issubclass(w.category, RuntimeWarning)]
+
+
 def test_fits_that_stop_early_are_told_to_centre_rows_far_from_0(rng):
     """The advice was to scale them, which made all of them alike: R² 0.00 without a warning."""
     X = rng.normal(size=(200, 5))

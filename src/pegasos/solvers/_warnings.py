@@ -127,13 +127,14 @@ def _is_large(rows: Any, size: float) -> bool:
     return size > 10 * (np.sqrt(rows.shape[1]) if is_dense else 1.0)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # of means that overflow, nothing is known
 def _is_at_its_mean(rows: Any, part: float) -> bool:
     """Whether the square of the mean of linear rows is this part of their mean square, or more."""
     if not isinstance(rows, _core.Rows):
         return False
     n = rows.shape[0]
     (mean,) = rows.combine(np.full((1, n), 1 / n))
-    return bool(mean @ mean >= part * rows.squared_norms().mean())
+    return bool(part * rows.squared_norms().mean() <= mean @ mean < np.inf)
 
 
 def _advice_on_scale(rows: Any) -> str:
@@ -251,6 +252,7 @@ def of_one_class(
     )
 
 
+@np.errstate(over="ignore", invalid="ignore")  # as `_is_at_its_mean`
 def _has_one_mean(
     rows: Any, codes: np.ndarray, weights: np.ndarray | None, of_classes: np.ndarray
 ) -> bool:
