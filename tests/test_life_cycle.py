@@ -250,11 +250,13 @@ def test_another_solver_goes_on_where_the_last_one_ended(machine, rng, layout):
 def test_another_solver_notices_other_weights(machine, rng):
     X, y = make_rows(rng, n=100)
     weights = rng.uniform(0, 3, 100) * (rng.random(100) < 0.7)
+    options = {"lam": 0.05, "tol": 1e-4, "random_state": 0}
+    if machine is KernelPegasosClassifier:
+        options["gamma"] = 0.1  # "scale" would be that of the first weights, and that of the others
     for first, second in itertools.permutations(("sdca", "newton"), 2):
-        clf = machine(lam=0.05, solver=first, tol=1e-4, warm_start=True, random_state=0).fit(X, y)
+        clf = machine(solver=first, warm_start=True, **options).fit(X, y)
         clf.set_params(solver=second).fit(X, y, sample_weight=weights)
-        fresh = machine(lam=0.05, solver=second, tol=1e-4, random_state=0)
-        fresh.fit(X, y, sample_weight=weights)
+        fresh = machine(solver=second, **options).fit(X, y, sample_weight=weights)
         np.testing.assert_allclose(clf.objective_, fresh.objective_, rtol=2e-4)
         assert (clf.duality_gap_ <= 1e-4 * clf.objective_).all()
 
