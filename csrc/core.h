@@ -249,6 +249,10 @@ void pegasos_linear_scores(const pegasos_rows *rows, int64_t first, const int64_
 void pegasos_linear_combine(const pegasos_rows *rows, int64_t first, int64_t count,
                             const double *factors, double *sum);
 
+/* matrix += factor x_i x_i^T for CSR rows; number (j, k) is matrix[j stride + k]. */
+void pegasos_linear_outer(const pegasos_rows *rows, int64_t i, double factor, int64_t stride,
+                          double *matrix);
+
 /* norms[i] = |x_{first + i}|^2, i < count. `scratch` is n_features zeros for CSR rows, and is so
  * again afterwards; dense rows do not touch it. */
 void pegasos_linear_norms(const pegasos_rows *rows, int64_t first, int64_t count, double *scratch,
@@ -735,7 +739,7 @@ int64_t pegasos_kept(int64_t n_rows, int64_t n_features);
 int64_t pegasos_room(const pegasos_rows *rows);
 
 /* Seconds that a solver is likely to take to a gap of about 1e-3, from sizes alone. */
-double pegasos_seconds(const pegasos_rows *rows, int64_t solver);
+double pegasos_seconds(const pegasos_rows *rows, pegasos_loss loss, int64_t solver);
 
 /* Whether Newton's method uses `blas` where it is given. */
 int pegasos_gains_by_blas(int64_t n_features);

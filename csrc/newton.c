@@ -557,14 +557,24 @@ typedef struct products {
     const symmetric *m;
 } products;
 
+/* Adds A^T A of some rows of the band. */
 static void multiply_some(const block_pass *pass, int64_t block, int64_t first, int64_t count)
 {
     const products *const x = pass->context;
+    const run *const r = x->r;
     const symmetric m = symmetric_of_block(x->m, block);
-    char *const scaled = (char *)(x->r->scaled + block * BLAS_ROWS * x->r->stride);
-    for (int64_t k = 0; k < count; k++)
-        scale_row(x->r, first + k, m.bytes, scaled + k * m.stride * m.bytes);
-    symmetric_add_outer(&m, count, scaled, first == first_of_block(pass, block));
+    const bool is_first = first == first_of_block(pass, block);
+    if (!symmetric_are_thin(r->rows, r->size)) {
+        char *const scaled = (char *)(r->scaled + block * BLAS_ROWS * r->stride);
+        for (int64_t k = 0; k < count; k++)
+            scale_row(r, first + k, m.bytes, scaled + k * m.stride * m.bytes);
+        symmetric_add_outer(&m, count, scaled, is_first);
+        return;
+    }
+    if (is_first)
+        memset(m.numbers, 0, (size_t)(m.size * m.stride) * sizeof(double));
+    for (int64_t k = first; k < first + count; k++)
+        symmetric_add_stored(&m, r->rows, r->band[k], r->bends[r->band[k]], 1, &r->feature);
 }
 
 /* A A^T, with A after it; false: stopped. */
@@ -582,8 +592,7 @@ static bool multiply_few(const run *r, const symmetric *m)
 static bool multiply(const run *r, const iteration *s, const symmetric *m)
 {
     const products x = {r, m};
-    const double length = (double)r->stride;
-    const double cost = length + (double)(m->size * m->size) / 2 / PRODUCTS_PER_NUMBER;
+    const double cost = symmetric_cost(r->rows, r->size);
     const int64_t n_blocks = symmetric_blocks(s->n_band, ROWS_PER_MATRIX, r->stride);
     const block_pass over = {
         multiply_some, &x, s->n_band, n_blocks, m->blas ? BLAS_ROWS : PLAIN_ROWS, cost};
@@ -636,8 +645,9 @@ static void solve_factored(const run *r, const symmetric *m, double trace, doubl
  */
 static bool solve_by_matrix(const run *r, iteration *s)
 {
-    const bool is_single = symmetric_may_be_single(r->f->blas, s->sums[TRACE], r->lam);
     const bool are_few = r->f->blas && 2 * s->n_band <= r->size && !r->is_free;
+    const bool are_thin = !are_few && symmetric_are_thin(r->rows, r->size);
+    const bool is_single = !are_thin && symmetric_may_be_single(r->f->blas, s->sums[TRACE], r->lam);
     symmetric m = {.numbers = r->matrices,
                    .size = are_few ? s->n_band : r->size,
                    .stride = r->stride,

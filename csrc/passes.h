@@ -15,7 +15,7 @@ enum { ROWS_PER_PIECE = 256 };
 /* How many numbers a row costs, on average. */
 static INLINE double cost_of_row(const pegasos_rows *rows)
 {
-    return stored_numbers(rows) / (double)rows->n_rows + PEGASOS_NUMBERS_PER_CALL;
+    return stored_in_row(rows) + PEGASOS_NUMBERS_PER_CALL;
 }
 
 static INLINE int64_t rows_of_piece(const pegasos_rows *rows, int64_t first)

@@ -77,6 +77,12 @@ static INLINE double stored_numbers(const pegasos_rows *rows)
                                   : (double)(row_offset(rows, rows->n_rows) - row_offset(rows, 0));
 }
 
+/* ... and how many in a row, in the mean. */
+static INLINE double stored_in_row(const pegasos_rows *rows)
+{
+    return stored_numbers(rows) / (double)rows->n_rows;
+}
+
 /* Column of CSR value number j. */
 static INLINE int64_t row_column(const pegasos_rows *rows, int64_t j)
 {

@@ -118,6 +118,19 @@ static INLINE void combine_rows(const row_functions *f, const pegasos_rows *rows
     }
 FOR_EVERY_WIDE_TYPE(DEFINE_DRIVERS)
 
+#define DEFINE_OUTER(TYPE)                                                                         \
+    CLONES static void outer_##TYPE(const pegasos_rows *rows, int64_t i, double factor,            \
+                                    int64_t stride, double *matrix)                                \
+    {                                                                                              \
+        for (int64_t j = row_offset(rows, i); j < row_offset(rows, i + 1); j++)                    \
+            functions_##TYPE.add(rows, i, factor * get(rows->values, rows->value_bytes, j),        \
+                                 matrix + row_column(rows, j) * stride);                           \
+    }
+DEFINE_OUTER(wide_csr32)
+DEFINE_OUTER(double_csr32)
+DEFINE_OUTER(wide_csr64)
+DEFINE_OUTER(double_csr64)
+
 #define DEFINE_SCORES(TYPE)                                                                        \
     CLONES_WIDE static void scores_##TYPE(                                                         \
         const pegasos_rows *rows, int64_t first, const int64_t *which, int64_t count,              \
@@ -158,6 +171,13 @@ void pegasos_linear_combine(const pegasos_rows *rows, int64_t first, int64_t cou
 {
     assert(are_there(rows, first, count));
     DISPATCH_WIDE(combine, rows, first, count, factors, sum);
+}
+
+void pegasos_linear_outer(const pegasos_rows *rows, int64_t i, double factor, int64_t stride,
+                          double *matrix)
+{
+    assert(are_there(rows, i, 1) && rows->index_bytes > 0);
+    DISPATCH_SPARSE_AS(wide, outer, rows, i, factor, stride, matrix);
 }
 
 void pegasos_linear_norms(const pegasos_rows *rows, int64_t first, int64_t count, double *scratch,

@@ -29,6 +29,7 @@
  * A path of lambda is one fit: lambda changes, the state stays.
  */
 #include "fit.h"
+#include "symmetric.h"
 
 /* PEGASOS_AUTO's first budget of a solver, in passes over the rows. Epochs of Newton's method
  * are passes. A visit of a row by dual ascent takes as long as PASSES_OF_VISITS of a pass for
@@ -41,10 +42,10 @@ enum { PATIENCE = 5, MOST_COSTLIER = 4, MOST_COSTLIER_OF_CORNERS = 2 };
 /* BLAS is used above this number of features: below, plain loops are as fast. */
 enum { FEW_FEATURES = 50 };
 /* Rough speeds of one core, to compare solvers with: seconds for a number of dense and of sparse
- * rows in a pass, as seconds_a_pass in _rows.py has them; products of Newton's matrix per second;
- * d^3 of the factorisation of its d x d matrix per second. */
+ * rows in a pass, as seconds_a_pass in _rows.py has them; products of Newton's matrix per second, of
+ * whole rows and of stored numbers; d^3 of the factorisation of its d x d matrix per second. */
 static const double SECONDS_OF_DENSE = 0.4e-9, SECONDS_OF_SPARSE = 1.5e-9;
-static const double PRODUCTS_PER_SECOND = 1e11, CUBES_PER_SECOND = 3e10;
+static const double PRODUCTS_PER_SECOND = 1e11, STORED_PER_SECOND = 2e9, CUBES_PER_SECOND = 3e10;
 
 /* ---- Which solver ---------------------------------------------------------------------------- */
 
@@ -56,16 +57,21 @@ static double seconds_a_pass(const pegasos_rows *rows)
 /* Dual ascent makes about 15 epochs where features are many, and 60 where rows are. An epoch costs
  * two passes: one for scores, one for additions to w. Newton's method makes about ten iterations of
  * four passes each. The rows of its matrix are those where the smoothed loss bends, about a tenth
- * of all: 2 n/10 d^2 products and additions. */
-double pegasos_seconds(const pegasos_rows *rows, int64_t solver)
+ * of all: 2 n/10 d^2 products and additions, or n/2 times the square of what a row stores where that
+ * is little: all rows are in the band of the log loss. Losses with corners are held to the former in
+ * any case, since iterations are more where features are many. */
+double pegasos_seconds(const pegasos_rows *rows, pegasos_loss loss, int64_t solver)
 {
     const double n = (double)rows->n_rows, d = (double)rows->n_features;
-    const double pass = seconds_a_pass(rows);
+    const double pass = seconds_a_pass(rows), stored = stored_in_row(rows);
     if (solver == PEGASOS_ASCENT)
         return 2 * (n < 2 * d ? 15 : 60) * pass;
     if (d >= PEGASOS_NEWTON_MOST)
         return INFINITY;
-    const double product = 0.2 * n * d * d / PRODUCTS_PER_SECOND;
+    const bool are_thin =
+        loss_is_smooth(loss_of(loss)) && symmetric_are_thin(rows, rows->n_features + 1);
+    const double product = are_thin ? n / 2 * stored * stored / STORED_PER_SECOND
+                                    : 0.2 * n * d * d / PRODUCTS_PER_SECOND;
     return 10 * (4 * pass + product + d * d * d / CUBES_PER_SECOND);
 }
 
@@ -76,8 +82,9 @@ int pegasos_gains_by_blas(int64_t n_features)
 
 static bool newton_is_cheaper(const fit *f, double factor)
 {
-    return pegasos_seconds(f->rows, PEGASOS_NEWTON)
-           < factor * pegasos_seconds(f->rows, PEGASOS_ASCENT);
+    const pegasos_loss loss = f->problem->loss;
+    return pegasos_seconds(f->rows, loss, PEGASOS_NEWTON)
+           < factor * pegasos_seconds(f->rows, loss, PEGASOS_ASCENT);
 }
 
 int64_t pegasos_fit_first_solver(const fit *f)
@@ -191,7 +198,7 @@ static bool is_late(const fit *f, int64_t n_epochs)
     const int64_t n_made = n_epochs - f->s->begun, n_left = f->options->max_epochs - n_epochs;
     const double made = PASSES_OF_VISITS * (double)n_made * seconds_a_pass(f->rows);
     return n_left <= 2 * BUDGET && n_left < n_made
-           && pegasos_seconds(f->rows, PEGASOS_NEWTON) < made;
+           && pegasos_seconds(f->rows, f->problem->loss, PEGASOS_NEWTON) < made;
 }
 
 /* Lets the solver at work go on, with PEGASOS_AUTO to the end of its budget; returns a status.

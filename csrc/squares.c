@@ -109,12 +109,30 @@ static void multiply_some(const block_pass *pass, int64_t block, int64_t first, 
     symmetric_add_outer(&m, count, scaled, first == first_of_block(pass, block));
 }
 
+/* The same where rows are thin (symmetric.h). */
+static void multiply_stored(const block_pass *pass, int64_t block, int64_t first, int64_t count)
+{
+    const squares *const x = pass->context;
+    const fit *const f = x->f;
+    const symmetric m = symmetric_of_block(&x->m, block);
+    double *const tail = x->of_blocks + block * numbers_of_block(x->m.stride);
+    tail[0] = x->feature;
+    for (int64_t i = first; i < first + count; i++) {
+        for (int64_t l = 0; l < x->n_problems; l++)
+            tail[1 + l] = f[l].targets.values[i];
+        const double weight = weight_of(f, i) / f->s->mass;
+        symmetric_add_stored(&m, f->rows, i, weight, 1 + x->n_problems, tail);
+    }
+}
+
 /* The matrix, in place of that of the first block; false: stopped. */
 static bool multiply(const squares *x, pegasos_watch *watch)
 {
     const int64_t n = x->f->rows->n_rows, stride = x->m.stride;
-    const double cost = (double)stride * (1 + (double)stride / 2 / PRODUCTS_PER_NUMBER);
-    const block_pass pass = {multiply_some, x, n, x->n_blocks, ROWS, cost};
+    const bool are_thin = symmetric_are_thin(x->f->rows, x->m.size);
+    const double cost = symmetric_cost(x->f->rows, x->m.size);
+    const block_pass pass = {
+        are_thin ? multiply_stored : multiply_some, x, n, x->n_blocks, ROWS, cost};
     memset(x->m.numbers, 0, (size_t)(x->n_blocks * stride * stride) * sizeof(double));
     if (!go_over_blocks(&pass, x->f->options->threads, watch))
         return false;
@@ -251,7 +269,7 @@ static int solve_some(fit *f, int64_t n_problems, double *room)
         *f[l].s = *f->s;
     if (f->s->n_inside == 0)
         return PEGASOS_DONE;
-    if (is_single(f, n_problems, all.feature))
+    if (!symmetric_are_thin(f->rows, all.m.size) && is_single(f, n_problems, all.feature))
         all.m.bytes = 4;
     if (!multiply(&all, &f->watch))
         return PEGASOS_STOPPED;

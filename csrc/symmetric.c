@@ -9,6 +9,7 @@
 #include "rows.h"
 #include "watch.h"
 
+#include <assert.h>
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -89,6 +90,41 @@ void symmetric_add_outer(const symmetric *m, int64_t count, void *z, bool is_fir
         memset(m->numbers, 0, (size_t)(m->size * m->stride) * sizeof(double));
     for (int64_t k = 0; k < tiles; k++)
         add_tile(m->size, m->stride, rows + k * TILE_ROWS * m->stride, m->numbers);
+}
+
+static double stored_products(const pegasos_rows *rows)
+{
+    return stored_in_row(rows) * stored_in_row(rows);
+}
+
+static double products_of_size(int64_t size)
+{
+    return (double)size * (1 + (double)size / 2 / PRODUCTS_PER_NUMBER);
+}
+
+bool symmetric_are_thin(const pegasos_rows *rows, int64_t size)
+{
+    return rows->index_bytes > 0 && stored_products(rows) < products_of_size(size);
+}
+
+double symmetric_cost(const pegasos_rows *rows, int64_t size)
+{
+    return symmetric_are_thin(rows, size) ? stored_products(rows) : products_of_size(size);
+}
+
+void symmetric_add_stored(const symmetric *m, const pegasos_rows *rows, int64_t i, double weight,
+                          int64_t n_tail, const double *tail)
+{
+    const int64_t d = rows->n_features;
+    double *const numbers = m->numbers;
+    assert(m->bytes == 8 && d + n_tail <= m->stride);
+    pegasos_linear_outer(rows, i, weight, m->stride, numbers);
+    for (int64_t k = 0; k < n_tail; k++) {
+        double *const row = numbers + (d + k) * m->stride, factor = weight * tail[k];
+        pegasos_linear_combine(rows, i, 1, &factor, row);
+        for (int64_t j = 0; j <= k; j++)
+            row[d + j] += factor * tail[j];
+    }
 }
 
 void symmetric_set_inner(const symmetric *m, const void *z)

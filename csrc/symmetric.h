@@ -36,6 +36,17 @@ void pegasos_scale_row(const pegasos_rows *rows, int64_t i, double root, int64_t
  * `is_first`. */
 void symmetric_add_outer(const symmetric *matrix, int64_t count, void *z, bool is_first);
 
+/*
+ * Where CSR rows store few numbers, products of these alone cost less than those of whole rows z of
+ * `size` numbers: then `symmetric_add_stored` takes their place, in numbers of 8 bytes. It adds
+ * weight z z^T for z = (x_i, tail), and writes above the diagonal, too. The cost is of a row, in
+ * numbers read.
+ */
+bool symmetric_are_thin(const pegasos_rows *rows, int64_t size);
+double symmetric_cost(const pegasos_rows *rows, int64_t size);
+void symmetric_add_stored(const symmetric *matrix, const pegasos_rows *rows, int64_t i,
+                          double weight, int64_t n_tail, const double *tail);
+
 /* Makes it the inner products of the rows of z, `size` rows of `stride` numbers, by BLAS. */
 void symmetric_set_inner(const symmetric *matrix, const void *z);
 

@@ -300,6 +300,35 @@ def test_a_fit_that_is_stopped_in_its_sample_draws_it_again(rng, layout, dtype):
         np.testing.assert_array_equal(cut, whole)
 
 
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+@pytest.mark.parametrize("loss", [*LOSSES, "squared_error", "huber", "epsilon_insensitive"])
+def test_rows_that_store_few_numbers_are_as_dense_ones(rng, dtype, index, loss):
+    """Only stored numbers are multiplied then, whose columns may repeat and be in any order."""
+    n, d, stored = 400, 60, 6
+    places, ends = rng.integers(d, size=n * stored), np.arange(0, n * stored + 1, stored)
+    X = sparse.csr_array(
+        (rng.normal(size=n * stored).astype(dtype), places.astype(index), ends.astype(index)),
+        shape=(n, d),
+    )
+    assert not X.has_canonical_format
+    scores = X @ rng.normal(size=(d, 2)) + 0.5 * rng.normal(size=(n, 2))
+    is_classifier = loss in LOSSES
+    estimator = PegasosClassifier if is_classifier else PegasosRegressor
+    y = scores[:, 0] > 0.3 if is_classifier else scores
+    weights = rng.uniform(0.1, 2, n) * (rng.random(n) < 0.9)
+    for penalize in (True, False):
+        make = estimator(
+            loss=loss, lam=1e-3, solver="newton", tol=1e-9, penalize_intercept=penalize,
+            max_iter=10**4, random_state=0,
+        )  # fmt: skip
+        thin = clone(make).fit(X.copy(), y, weights)
+        whole = clone(make).fit(X.toarray(), y, weights)
+        np.testing.assert_allclose(thin.objective_, whole.objective_, rtol=1e-8)
+        np.testing.assert_allclose(thin.coef_, whole.coef_, rtol=1e-3, atol=1e-3)
+        shared = clone(make).set_params(n_jobs=2).fit(X.copy(), y, weights)
+        np.testing.assert_array_equal(thin.coef_, shared.coef_)
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_kernel_machines_go_on_by_newton_plan_after_plan(rng):
     """States were refused as damaged once a second plan had run Newton's method."""

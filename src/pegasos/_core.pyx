@@ -91,7 +91,7 @@ cdef extern from "core.h" nogil:
 
     int64_t pegasos_kept(int64_t, int64_t)
     int64_t pegasos_room(const pegasos_rows *)
-    double pegasos_seconds(const pegasos_rows *, int64_t)
+    double pegasos_seconds(const pegasos_rows *, pegasos_loss, int64_t)
     int pegasos_gains_by_blas(int64_t)
     int pegasos_solve_one(const pegasos_problem *, const pegasos_options *, const int8_t *,
                           const double *, void *, void *)
@@ -596,10 +596,10 @@ cdef class Rows:
         cdef double numbers = n_passes * (<double> self.size / n + PEGASOS_NUMBERS_PER_CALL)
         return <int64_t> max(1.0, min(PEGASOS_NUMBERS_PER_POLL / numbers, n))
 
-    def seconds(self, int64_t solver):
+    def seconds(self, loss, int64_t solver):
         """Seconds that ASCENT or NEWTON is likely to take; see ``pegasos_seconds``."""
         require(solver == PEGASOS_ASCENT or solver == PEGASOS_NEWTON, "solver must be one")
-        return pegasos_seconds(&self.c, solver)
+        return pegasos_seconds(&self.c, loss_of(loss), solver)
 
     def squared_norms(self, count=None):
         """|x_i|^2 of the first `count` rows, read-only; None: of all, which are kept."""

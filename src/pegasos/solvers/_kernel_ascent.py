@@ -101,7 +101,7 @@ class KernelAscent(Linear):
         return rows.is_positive
 
     @staticmethod
-    def exact(rows: Any, name: str, n_problems: int) -> str | None:
+    def exact(rows: Any, settings: Settings, name: str, n_problems: int) -> str | None:
         """Steps on pairs end exactly."""
         return name if rows.is_positive and name != "newton" else None
 

@@ -267,13 +267,13 @@ class Linear:
         return True
 
     @staticmethod
-    def exact(rows: _core.Rows, name: str, n_problems: int) -> str | None:
+    def exact(rows: _core.Rows, settings: Settings, name: str, n_problems: int) -> str | None:
         """The `method` that leaves nothing but rounding, if solver `name` was asked for.
 
         Newton's method, once the rows within the smoothed corner are those at the corner. None if
         that would not be cheap.
         """
-        is_cheap = n_problems * rows.seconds(_core.NEWTON) <= _CHEAP
+        is_cheap = n_problems * rows.seconds(settings.loss.form, _core.NEWTON) <= _CHEAP
         return "newton" if is_cheap and name in ("auto", "newton") else None
 
     def begin(self, rows: Any, problem: Problem, start: Any = None) -> None:
@@ -409,7 +409,9 @@ class Linear:
         """How many problems go side by side, threads of a call, and whether to begin `together`."""
         n, rows, lams = len(self.base), self.rows, self.problem.lams
         # Threads that are left over share the passes of Newton's method.
-        is_long = rows.size >= _MANY and rows.seconds(_core.NEWTON) >= _LONG
+        is_long = (
+            rows.size >= _MANY and rows.seconds(self.settings.loss.form, _core.NEWTON) >= _LONG
+        )
         n_shares = n_threads if is_long and method != "sdca" else 1
         if self._whole is None:
             return n_threads, n_shares // n, False

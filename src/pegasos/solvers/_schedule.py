@@ -216,7 +216,7 @@ class Schedule:
         """A solver that leaves nothing but rounding, where that costs little; None: none does."""
         if not self._has_few(rows.size):
             return None
-        return self.kind.exact(rows, name, self.shape[0])
+        return self.kind.exact(rows, self.settings, name, self.shape[0])
 
     def _run_pegasos(
         self,
