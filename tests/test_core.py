@@ -77,6 +77,9 @@ def calls(layout, dtype):
     yield "decision_function", [
         rows, values(np.float64, D, K), np.ones(K), True, np.array([3, 0, 5]),
     ]  # fmt: skip
+    yield "decision_function", [
+        rows, values(np.float64, 2 * K, D), np.ones(2 * K), False, np.array([3, 0, 5]), np.array([1, 3]),
+    ]  # fmt: skip
     yield "Rows.combine", [rows, np.ones((K, N))]
     yield "Rows.squared_norms", [rows, 2]
     model, dual = [values(np.float64, K, D), np.ones(K)], [np.ones((K, N)), np.ones(K)]
@@ -305,6 +308,33 @@ def test_types_that_do_not_go_together_are_refused(layout, dtype):
             arguments = list(good)
             arguments[k] = array.astype(other)
             refused(name, arguments)
+
+
+@pytest.mark.parametrize("is_interleaved", [False, True])
+def test_a_group_of_problems_has_the_scores_that_it_has_alone(layout, dtype, is_interleaved):
+    rows, coef = make_rows(layout, dtype), values(dtype, 3, K, D) ** np.arange(1, K + 1)[:, None]
+    if is_interleaved:
+        coef = np.ascontiguousarray(coef.transpose(0, 2, 1))
+    intercept, which, ends = np.arange(3.0 * K), np.array([3, 0, 5, 1, 1]), np.array([2, 2, 5])
+    together = _core.decision_function(
+        rows, coef.reshape(-1, coef.shape[2]), intercept, is_interleaved, which, ends
+    )
+    for g, first in enumerate((0, 2, 2)):
+        own, b = which[first : ends[g]], intercept[K * g : K * g + K]
+        alone = _core.decision_function(rows, coef[g], b, is_interleaved, own)
+        np.testing.assert_array_equal(together[first : ends[g]], alone)
+    of_all = _core.decision_function(
+        rows, coef.reshape(-1, coef.shape[2]), intercept, is_interleaved, None, np.array([1, 3, N])
+    )
+    np.testing.assert_array_equal(
+        of_all[3:], _core.decision_function(rows, coef[2], intercept[-K:], is_interleaved)[3:]
+    )
+    for wrong in ([2, 1, 5], [2, 2, 4], [2, 2, 6], [-1, 2, 5], []):
+        with pytest.raises(ValueError, match=r"ends|intercept"):
+            _core.decision_function(
+                rows, coef.reshape(-1, coef.shape[2]), intercept, is_interleaved, which,
+                np.array(wrong, np.int64),
+            )  # fmt: skip
 
 
 @pytest.mark.parametrize("wrong", [-1, N, 2**62, -(2**63)])

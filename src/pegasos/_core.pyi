@@ -88,7 +88,7 @@ class Pegasos:
 
 def decision_function(
     rows: Rows, coef: _Floats, intercept: _Doubles, interleaved: bool = ...,
-    which: _Ints | None = ...,
+    which: _Ints | None = ..., ends: _Ints | None = ...,
 ) -> _Doubles: ...  # fmt: skip
 def certify(
     rows: Rows, targets: Targets, coef: _Doubles | None, intercept: _Doubles | None,

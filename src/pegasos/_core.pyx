@@ -1014,14 +1014,14 @@ cdef class Pegasos:
 
 
 cdef int require_coefficients(Rows rows, const value_t[:, ::1] coef, const double[::1] intercept,
-                              int64_t n_problems, bint interleaved) except -1:
-    """Raise a ValueError unless these are coefficients and intercepts of problems."""
+                              int64_t n_problems, int64_t n_groups, bint interleaved) except -1:
+    """Raise a ValueError unless these are coefficients and intercepts of groups of problems."""
     cdef int64_t d = rows.c.n_features
     require(sizeof(value_t) == sizeof(double) or sizeof(value_t) == rows.c.value_bytes,
             "coef must be float64, or of the type of the rows")
-    require(n_problems >= 1 and intercept.shape[0] == n_problems,
+    require(n_problems >= 1 and intercept.shape[0] == n_groups * n_problems,
             "intercept must have one entry for each problem")
-    require(coef.shape[0] == (d if interleaved else n_problems)
+    require(coef.shape[0] == n_groups * (d if interleaved else n_problems)
             and coef.shape[1] == (n_problems if interleaved else d),
             "coef must have shape (n_problems, n_features), or its transpose's if interleaved")
     require_aligned(&coef[0, 0], sizeof(value_t), "coef must be aligned")
@@ -1030,27 +1030,36 @@ cdef int require_coefficients(Rows rows, const value_t[:, ::1] coef, const doubl
 
 def decision_function(Rows rows not None, const value_t[:, ::1] coef not None,
                       const double[::1] intercept not None, bint interleaved=False,
-                      const int64_t[::1] which=None):
+                      const int64_t[::1] which=None, const int64_t[::1] ends=None):
     """Scores of rows number `which`, or of all, of shape (n_rows, n_problems).
 
     `coef`, float64 or of the rows' type, has a row for each problem or, if `interleaved`, for each
-    feature. Ctrl-C is heard now and then.
+    feature. With `ends`, `coef` and `intercept` are those of as many groups of problems, one after
+    the other, and group g scores the rows ``which[ends[g - 1]:ends[g]]``. Ctrl-C is heard now and
+    then.
     """
-    cdef int64_t n_problems = intercept.shape[0], first, count
+    cdef int64_t n_groups = 1 if ends is None else ends.shape[0], d = rows.c.n_features
+    cdef int64_t n_problems = intercept.shape[0] // max(n_groups, 1), g, first, last = 0, end, count
     cdef int64_t n = rows.c.n_rows if which is None else which.shape[0]
     cdef int64_t piece = rows.piece(<double> max(n_problems, 1))
-    require_coefficients(rows, coef, intercept, n_problems, interleaved)
+    cdef int64_t apart = d if interleaved else n_problems  # rows of `coef` of a group
+    require_coefficients(rows, coef, intercept, n_problems, n_groups, interleaved)
     scores = np.empty((n, n_problems))
     cdef double[:, ::1] out = scores
     if which is not None:
         require_indices(which, 0, rows.c.n_rows, "which must be in [0, n_rows)")
-    for first in range(0, n, piece):
-        PyErr_CheckSignals()
-        count = min(piece, n - first)
-        with nogil:
-            pegasos_linear_scores(&rows.c, first, NULL if which is None else &which[first], count,
-                                  n_problems, &coef[0, 0], sizeof(value_t), interleaved,
-                                  &intercept[0], &out[first, 0])
+    for g in range(n_groups):
+        first, end = last, n if ends is None else ends[g]
+        require(first <= end <= n and (g < n_groups - 1 or end == n),
+                "ends must grow to the number of rows that are scored")
+        for first in range(first, end, piece):
+            PyErr_CheckSignals()
+            count = min(piece, end - first)
+            with nogil:
+                pegasos_linear_scores(&rows.c, first, NULL if which is None else &which[first],
+                                      count, n_problems, &coef[g * apart, 0], sizeof(value_t),
+                                      interleaved, &intercept[g * n_problems], &out[first, 0])
+        last = end
     return scores
 
 
@@ -1181,7 +1190,7 @@ def certify(Rows rows not None, Targets targets not None, const double[:, ::1] c
             and (a is None) == (lams is None),
             "coef goes with intercept, and a with masses and lams")
     if coef is not None:
-        require_coefficients(rows, coef, intercept, targets.n_problems, interleaved)
+        require_coefficients(rows, coef, intercept, targets.n_problems, 1, interleaved)
         squared_norms = squared_norms_of(coef, targets.n_problems, interleaved)
         losses = Losses(targets, coef, intercept, interleaved)
     if a is not None:

@@ -65,10 +65,10 @@ class Machines:
         self, tests: list[np.ndarray], coef: np.ndarray, intercept: np.ndarray
     ) -> list[np.ndarray]:
         """Scores of the test rows of folds, whose problems, as many of each, `coef` has in turn."""
+        if self.is_linear:
+            return _rows.scores_of_groups(self.rows, coef, intercept, tests)
         n = len(tests)
         of_folds = zip(tests, np.split(coef, n), np.split(intercept, n), strict=True)
-        if self.is_linear:
-            return [_rows.decision_function(self.rows, own, b, test) for test, own, b in of_folds]
         return [self.rows.scores_of(own, None)[:, test].T + b for test, own, b in of_folds]
 
     def narrowed(self) -> "Machines":

@@ -75,21 +75,26 @@ def without_zeros(X: Any) -> Any:
 
 
 def laid_out(
-    rows: _core.Rows, coef: np.ndarray, n_scored: int | None = None
+    rows: _core.Rows, coef: np.ndarray, n_scored: int | None = None, n_groups: int = 1
 ) -> tuple[np.ndarray, bool]:
     """Coefficients (n_problems, n_features) as scores are computed fastest, and if interleaved.
 
-    `n_scored` is how many of the rows will be scored; None: all.
+    `n_scored` is how many of the rows a group of problems will score; None: all. Each of
+    `n_groups`, of as many problems, is laid out for itself.
     """
     # Several problems want their coefficients interleaved. Sums over dense rows then have other
     # bits, so the number of problems alone decides: a row's scores must not depend on the rows that
     # are scored with it. Sums over sparse rows have the same bits either way; of few sparse rows,
     # interleaving would take longer than scoring.
     least = 2 if rows.is_sparse else 4
-    part = (n_scored or rows.shape[0]) / rows.shape[0]
+    part, n_problems = (n_scored or rows.shape[0]) / rows.shape[0], len(coef) // n_groups
     is_worth_it = not rows.is_sparse or part * rows.size > 2 * rows.shape[1]
-    interleaved = len(coef) >= least and (is_worth_it or coef.T.flags.c_contiguous)
-    return np.ascontiguousarray(coef.T if interleaved else coef), interleaved
+    is_worth_it = is_worth_it or (n_groups == 1 and coef.T.flags.c_contiguous)
+    interleaved = n_problems >= least and is_worth_it
+    if not interleaved:
+        return np.ascontiguousarray(coef), False
+    of_groups = coef.reshape(n_groups, n_problems, -1) if n_groups > 1 else coef[None]
+    return np.ascontiguousarray(of_groups.transpose(0, 2, 1)).reshape(-1, n_problems), True
 
 
 def decision_function(
@@ -101,3 +106,18 @@ def decision_function(
     """
     coef, interleaved = laid_out(rows, coef, None if which is None else len(which))
     return _core.decision_function(rows, coef, np.ascontiguousarray(intercept), interleaved, which)
+
+
+def scores_of_groups(
+    rows: _core.Rows, coef: np.ndarray, intercept: np.ndarray, groups: list[np.ndarray]
+) -> list[np.ndarray]:
+    """Scores of groups of rows, each by its own problems, of which there are as many for each.
+
+    `coef` and `intercept` have those of one group after the other; see `decision_function`.
+    """
+    ends = np.cumsum([len(which) for which in groups])
+    coef, interleaved = laid_out(rows, coef, int(ends[-1]) // len(groups), len(groups))
+    scores = _core.decision_function(
+        rows, coef, np.ascontiguousarray(intercept), interleaved, np.concatenate(groups), ends
+    )
+    return np.split(scores, ends[:-1])
