@@ -28,6 +28,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import pegasos
 from pegasos import _core
+from pegasos._threads import blas
 from pegasos.solvers import _schedule
 
 PACKAGE = os.path.dirname(pegasos.__file__)
@@ -501,6 +502,24 @@ def test_a_second_ctrl_c_does_not_cut_short_what_the_first_one_began(fit, rng):
         assert hasattr(clf, "_state")
         clf.fit(X, y)
         check(clf, whole, X)
+
+
+def test_a_second_ctrl_c_is_raised_as_blas_gets_its_threads_back(monkeypatch):
+    """Python tells on standard error, and does not raise, what comes up as an object is freed."""
+    real, n_struck = type(blas)._end, 0
+
+    def struck(self):
+        nonlocal n_struck
+        real(self)
+        if n_struck == 0:
+            n_struck += 1
+            raise KeyboardInterrupt
+
+    clf, X, y = FITS["newton, dense"](200)
+    monkeypatch.setattr(type(blas), "_end", struck)
+    with interrupted(0, every=1):
+        clf.fit(X, y)  # what could not be raised is an error of pytest
+    assert n_struck == 1
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])

@@ -2114,17 +2114,19 @@ def solve(over not None, Targets targets not None, const double[::1] norms not N
                     break
         work.end(status)
 
-    if n_jobs == 1:
-        solve_some(0, n_problems, watch.tell, together)
-    else:
-        if together:
-            solve_some(0, 0, watch.tell, True, n_threads)
-        elif is_kernel and columns.z is not None:
-            columns.keep(np.zeros(1, np.int64), watch, n_threads)
-        share([functools.partial(solve_some, k, k + 1) for k in range(n_problems)], n_jobs,
-              watch.tell)
-    if alone is not None:
-        alone.end()
+    try:
+        if n_jobs == 1:
+            solve_some(0, n_problems, watch.tell, together)
+        else:
+            if together:
+                solve_some(0, 0, watch.tell, True, n_threads)
+            elif is_kernel and columns.z is not None:
+                columns.keep(np.zeros(1, np.int64), watch, n_threads)
+            share([functools.partial(solve_some, k, k + 1) for k in range(n_problems)], n_jobs,
+                  watch.tell)
+    finally:  # Ctrl-C that comes as the block is freed could not be raised
+        if alone is not None:
+            alone.end()
     return fits.standings()
 
 
