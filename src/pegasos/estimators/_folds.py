@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import check_cv
-from sklearn.utils import _safe_indexing
 
 from pegasos.estimators._base import Data
 from pegasos.io._model import _counted
@@ -186,7 +185,7 @@ class Scoring:
         if self._score is None:
             return self._plain(scores, test, weights)
         # Scorers of scikit-learn's hand the rows on, and do not look at them.
-        rows = _safe_indexing(self._rows, test) if self._is_theirs else test
+        rows = _some_rows(self._rows, test) if self._is_theirs else test
 
         def problem_scores(X: Any) -> np.ndarray:
             if X is rows or _are_equal(X, rows):
@@ -232,6 +231,13 @@ def _takes_weights(function: Any) -> bool:
     except (TypeError, ValueError):  # of some functions that are not Python's nothing is known
         return False
     return any(p.name == "sample_weight" or p.kind == p.VAR_KEYWORD for p in parameters)
+
+
+def _some_rows(X: Any, which: np.ndarray) -> Any:
+    """Some rows of an array, a sparse matrix, or a frame of pandas, Arrow or polars."""
+    if isinstance(X, np.ndarray) or _validate.is_sparse(X):
+        return X[which]
+    return X.take(which) if hasattr(X, "take") else X[which]
 
 
 def _are_equal(X: Any, rows: Any) -> bool:
