@@ -442,7 +442,7 @@ def test_damaged_memory_is_refused(rng):
     for name, value in (("position", 10**6), ("n_active", -1), ("n_rows", 5), ("n_classes", 9)):
         broken = pickle.loads(pickle.dumps(clf))
         Joint.standing_of(broken._state["memory"])[name] = value
-        with pytest.raises(ValueError, match="memory (is not|must be) that of a fit"):
+        with pytest.raises(ValueError, match=r"memory (is not|must be) that of a fit"):
             broken.fit(X, y)
 
 
