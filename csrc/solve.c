@@ -42,8 +42,8 @@ enum { PATIENCE = 5, MOST_COSTLIER = 4, MOST_COSTLIER_OF_CORNERS = 2 };
 /* BLAS is used above this number of features: below, plain loops are as fast. */
 enum { FEW_FEATURES = 50 };
 /* Rough speeds of one core, to compare solvers with: seconds for a number of dense and of sparse
- * rows in a pass, as seconds_a_pass in _rows.py has them; products of Newton's matrix per second, of
- * whole rows and of stored numbers; d^3 of the factorisation of its d x d matrix per second. */
+ * rows in a pass, as seconds_a_pass in _rows.py has them; products of Newton's matrix per second,
+ * of whole rows and of stored numbers; d^3 of the factorisation of its d x d matrix per second. */
 static const double SECONDS_OF_DENSE = 0.4e-9, SECONDS_OF_SPARSE = 1.5e-9;
 static const double PRODUCTS_PER_SECOND = 1e11, STORED_PER_SECOND = 2e9, CUBES_PER_SECOND = 3e10;
 
@@ -56,10 +56,11 @@ static double seconds_a_pass(const pegasos_rows *rows)
 
 /* Dual ascent makes about 15 epochs where features are many, and 60 where rows are. An epoch costs
  * two passes: one for scores, one for additions to w. Newton's method makes about ten iterations of
- * four passes each. The rows of its matrix are those where the smoothed loss bends, about a tenth
- * of all: 2 n/10 d^2 products and additions, or n/2 times the square of what a row stores where that
- * is little: all rows are in the band of the log loss. Losses with corners are held to the former in
- * any case, since iterations are more where features are many. */
+ * four passes each, with a matrix of the rows where the smoothed loss bends. These are about a
+ * tenth of all, and cost 2 d^2 products and additions each. Where rows are thin (symmetric.h), they
+ * cost the square of what they store; half of the rows count then, as the log loss bends at all
+ * rows. On losses with corners, Newton's method makes more iterations: to reckon with d^2 for thin
+ * rows, too, keeps it to where features are few. */
 double pegasos_seconds(const pegasos_rows *rows, pegasos_loss loss, int64_t solver)
 {
     const double n = (double)rows->n_rows, d = (double)rows->n_features;
