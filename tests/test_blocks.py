@@ -1183,6 +1183,15 @@ def test_pieces_that_are_frames_have_their_columns_named(tmp_path, rng):
     assert blocks.feature_names == names
 
 
+def test_pieces_that_are_tables_of_arrow_have_their_columns_named(tmp_path, rng):
+    """Text in them ended in NumPy's error."""
+    pa = pytest.importorskip("pyarrow")
+    X, y, _ = make(rng)
+    table = pa.table({"x0": X[:, 0], "x1": ["a"] * N})
+    with pytest.raises(ValueError, match=r"piece 0\): X must be numeric, got text in column 'x1'"):
+        Blocks(lambda: iter([(table, y)]), cache=tmp_path / "text", memory=MEMORY)
+
+
 @pytest.mark.parametrize("memory", [MEMORY, "1GB"])
 def test_boolean_labels_stay_booleans(tmp_path, rng, memory):
     """They became 0 and 1, whose `~` is no mask."""

@@ -772,9 +772,11 @@ class _Conversion:
         _told.warn(f"{text}. It may be enough for scores")
 
     def _piece(self, X: Any, y: Any, weights: Any) -> _readers.Piece:
-        _validate.before_conversion(X)
         columns = _validate.column_names(X)
-        X = X if columns is None else _of_frame(X)
+        if columns is None:
+            _validate.before_conversion(X)
+        else:
+            X = _of_frame(X)
         is_sparse = _validate.is_sparse(X)
         X = _validate.plain_csr(X) if is_sparse else np.asarray(X)
         with np.errstate(over="ignore"):
