@@ -166,6 +166,14 @@ def test_nothing_that_cannot_help_is_advised_where_classes_have_one_mean(
         rbf.fit(X, y)
 
 
+@pytest.mark.parametrize("is_sorted", [False, True])
+def test_many_equal_rows_are_known_for_equal(is_sorted):
+    """Sums over a million rows had rounding errors above the bound: a kernel was advised."""
+    X, y = np.full((10**6, 3), 0.1, np.float32), np.arange(10**6) % 2
+    with pytest.warns(UserWarning, match="constant. What may help: other features$"):
+        PegasosClassifier(random_state=0).fit(X, np.sort(y) if is_sorted else y)
+
+
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize(
     "parameters", [{"kernel": "sigmoid"}, {"kernel": "poly", "coef0": -1.0, "C": 100}]

@@ -29,7 +29,8 @@ _FEW_EPOCHS = 100
 _NEARER = "a fit that ends nearer to the optimum"
 # Of one class, rounding leaves gaps of up to this part of nu where w = 0 is best.
 _OF_ROUNDING = 1e-6
-# Means are equal if they differ by no more than this part of the norms of rows: by rounding.
+# Means are equal if they differ by no more than this part of the norms of rows, and by what
+# `_equal` adds for rounding.
 _EQUAL = 1e-12
 # Classes have unequal weight if one has this many times the weight of another.
 _UNEQUAL = 2
@@ -135,6 +136,11 @@ def _is_at_its_mean(rows: Any, part: float) -> bool:
     n = rows.shape[0]
     (mean,) = rows.combine(np.full((1, n), 1 / n))
     return bool(part * rows.squared_norms().mean() <= mean @ mean < np.inf)
+
+
+def _equal(rows: Any) -> float:
+    """The part of norms that equal means may differ by: rounding errors of sums over rows."""
+    return float(_EQUAL + rows.shape[0] * sys.float_info.epsilon)
 
 
 def _advice_on_scale(rows: Any) -> str:
@@ -273,7 +279,7 @@ def _has_one_mean(
             few = np.ascontiguousarray(some[:: len(some) // _ASKED + 1])
             difference = rows.scores_of(factors[None], few)
             size = np.abs(rows.diagonal).mean()
-        if not np.abs(difference).max() <= _EQUAL * size:
+        if not np.abs(difference).max() <= _equal(rows) * size:
             return False
     return True
 
@@ -285,7 +291,7 @@ def _of_one_mean(rows: Any, winner: Any) -> None:
         why = "all classes have the same mean kernel values, and no model with this kernel"
         if not rows.points.kernel.has_unit_diagonal:  # as those of distances have, which tell most
             helps.append("another kernel")
-    elif not _is_at_its_mean(rows, 1 - _EQUAL):  # else all rows are equal
+    elif not _is_at_its_mean(rows, 1 - _equal(rows)):  # else all rows are equal
         helps.append(f"a kernel machine with {parameter('kernel', 'rbf')}")
     helps.append("other features")
     _told.warn(
