@@ -25,6 +25,7 @@ from pegasos import (
     PegasosRegressor,
     PegasosRegressorCV,
 )
+from pegasos.solvers import _warnings
 
 
 def rare(rng, n=1000, d=5):
@@ -421,6 +422,25 @@ def test_fits_that_stop_early_are_told_to_centre_rows_far_from_0(rng):
     with pytest.warns(ConvergenceWarning, match="subtract the means of the features, and scale"):
         reg.fit(X + 1e6 * rng.normal(size=5), y)
     assert reg.fit(X, y).score(X, y) > 0.9
+
+
+def test_advice_to_subtract_means_looks_at_some_rows(rng, monkeypatch):
+    """A pass over all rows took up to a fifth of the time of a fit of one epoch."""
+    asked, real = [], _warnings._is_at_its_mean
+
+    def recorded(rows, part):
+        asked.append(rows.shape[0])
+        return real(rows, part)
+
+    monkeypatch.setattr(_warnings, "_is_at_its_mean", recorded)
+    X = 1e4 * rng.normal(size=(20_000, 3))
+    X[::2] += 1e7  # and others -1e7, so that the mean is near 0
+    X[1::2] -= 1e7
+    with pytest.warns(ConvergenceWarning, match="scale the features, to norms") as told:
+        PegasosClassifier(solver="sdca", max_iter=1).fit(X, rng.random(20_000) < 0.5)
+    assert "subtract" not in str(told[0].message)
+    assert asked
+    assert asked[0] <= 1000
 
 
 @pytest.mark.parametrize(
