@@ -172,6 +172,13 @@ bool pegasos_fit_first_epoch(fit *f)
     pegasos_make_feasible(&f->targets, p->free_intercept, f->a, f->a);
     pegasos_linear_model(p, f->rows->n_features, f->rows->value_bytes, f->w, f->sums, f->coef,
                          &f->s->intercept);
+    /* Of a smooth loss and rows with |x|^2/lam above 1e15, which its delay does not reach, steps
+     * grow until numbers overflow. */
+    if (!are_finite(f->coef, 8, f->rows->n_features) || !isfinite(f->s->intercept)) {
+        memset(f->coef, 0, (size_t)f->rows->n_features * sizeof(double));
+        memset(f->a, 0, (size_t)f->rows->n_rows * sizeof(double));
+        f->s->intercept = 0;
+    }
     f->s->n_epochs = 1;
     return pegasos_fit_begin_newton(f);
 }

@@ -5,12 +5,20 @@ import warnings
 
 import numpy as np
 import pytest
+from losses import LOSSES
 from rows import convert
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import make_blobs, make_moons
 
-from pegasos import KernelPegasosClassifier, KernelPegasosClassifierCV, _core, kernels
+from pegasos import (
+    KernelPegasosClassifier,
+    KernelPegasosClassifierCV,
+    PegasosClassifier,
+    PegasosRegressor,
+    _core,
+    kernels,
+)
 from pegasos.kernels._scale import scale
 
 
@@ -192,3 +200,19 @@ def test_the_scale_of_sparse_rows_takes_no_copy():
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 0.5 * X.data.nbytes
+
+
+@pytest.mark.parametrize("penalize", [True, False])
+@pytest.mark.parametrize(
+    "loss",
+    ["squared_hinge", "modified_huber", "log_loss", "squared_epsilon_insensitive", "squared_error"],
+)
+def test_a_column_of_seconds_is_no_overflow(rng, loss, penalize, dtype):
+    """Pegasos's steps on smooth losses grew until numbers overflowed, and the fit was refused."""
+    X = np.c_[1.7e9 + rng.uniform(0, 3e7, 600), rng.normal(size=(600, 2))].astype(dtype)
+    is_classifier = loss in LOSSES
+    estimator = PegasosClassifier if is_classifier else PegasosRegressor
+    y = X[:, 1] > 0 if is_classifier else X[:, 1] - X[:, 2]
+    clf = estimator(loss=loss, penalize_intercept=penalize, random_state=0).fit(X, y)
+    assert clf.duality_gap_[0] <= 1e-3 * clf.objective_[0]
+    assert clf.score(X, y) > 0.9
