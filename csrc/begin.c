@@ -82,7 +82,7 @@ static double feature_of_ascent(const fit *f)
 static void forget_progress(state *s)
 {
     s->gap_before = INFINITY;
-    s->newton.n_idle = 0;
+    s->newton.n_idle = s->newton.was_idle = 0;
 }
 
 /* Forgets the best model's objective, too. */

@@ -190,6 +190,11 @@ static bool is_ascent_safe(const state *s, const int64_t *active)
            && is_count(q->n_visits_at_check) && is_count(q->n_snapshots);
 }
 
+static bool is_truth(int64_t number)
+{
+    return number == 0 || number == 1;
+}
+
 /* Sizes, counters and indices. */
 static bool is_safe(const fit *f, int64_t value_bytes)
 {
@@ -214,7 +219,7 @@ static bool is_safe(const fit *f, int64_t value_bytes)
         return is_ascent_safe(s, f->active);
     if (s->solver == PEGASOS_NEWTON)
         return s->newton.width > 0 && s->newton.narrowest > 0 && 0 <= s->newton.n_idle
-               && s->newton.n_idle <= MOST_IDLE;
+               && s->newton.n_idle <= MOST_IDLE && is_truth(s->newton.was_idle);
     return is_linear_safe(&s->pegasos, s);
 }
 
@@ -302,11 +307,6 @@ static bool are_numbers(const fit *f)
 }
 
 /* ---- Kernel machines ------------------------------------------------------------------------- */
-
-static bool is_truth(int64_t number)
-{
-    return number == 0 || number == 1;
-}
 
 static bool is_kernel_safe(const kernel_state *s, const pegasos_kernel_arrays *arrays, int64_t n)
 {

@@ -46,6 +46,7 @@ typedef struct pegasos_newton {
     double dual_objective; /* the best so far */
     int64_t n_idle;        /* steps in a row that could gain nothing, up to MOST_IDLE; also
                               MOST_IDLE where only the rounding of running sums hides the gap */
+    int64_t was_idle;      /* 1: it is run once more, as the last run ended so */
 } pegasos_newton;
 
 /* After this number of steps that could gain nothing, nothing but rounding is left of the gap:

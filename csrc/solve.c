@@ -232,20 +232,24 @@ static bool is_at_rounding(const fit *f)
 }
 
 /* At the end of a budget: the solver at work goes on if the gap has halved, or else the other one
- * does, with twice the budget; false: stopped. After Newton's method was idle, dual ascent must
- * halve the gap in its budget: if so, Newton's method may be tried again. */
+ * does, with twice the budget; false: stopped. Newton's method that is idle goes on once in any
+ * case. After that, dual ascent must halve the gap in its budget: if so, Newton's method may be
+ * tried again. */
 static bool change_if_slow(fit *f)
 {
     state *s = f->s;
     const bool is_ascent = s->solver == PEGASOS_ASCENT, was_idle = is_idle(f);
     const bool has_given_up = is_ascent && (s->ascent.has_stopped || is_late(f, s->n_epochs));
-    const bool goes_on = !has_given_up && has_halved(s);
+    const bool is_once_more = was_idle && !s->newton.was_idle;
+    const bool goes_on = is_once_more || (!has_given_up && has_halved(s));
     if (!goes_on) {
         if (!change_to(f, is_ascent ? PEGASOS_NEWTON : PEGASOS_ASCENT))
             return false;
         s->budget = was_idle ? BUDGET_AT_ROUNDING : 2 * s->budget;
-    } else
+    } else {
         s->newton.n_idle = 0;
+        s->newton.was_idle = was_idle;
+    }
     s->gap_before = goes_on || was_idle ? s->relative_gap : INFINITY;
     s->budget_end = passes_made(s) + s->budget;
     return true;

@@ -216,3 +216,12 @@ def test_a_column_of_seconds_is_no_overflow(rng, loss, penalize, dtype):
     clf = estimator(loss=loss, penalize_intercept=penalize, random_state=0).fit(X, y)
     assert clf.duality_gap_[0] <= 1e-3 * clf.objective_[0]
     assert clf.score(X, y) > 0.9
+
+
+def test_newtons_method_that_is_idle_is_run_once_more():
+    """ "auto" left it for dual ascent, and said that rounding allowed no smaller gap."""
+    rng = np.random.default_rng(0)
+    X = np.c_[1.7e12 + rng.uniform(0, 3e10, 400), rng.normal(size=(400, 2))]
+    clf = PegasosClassifier(loss="modified_huber", random_state=0).fit(X, X[:, 1] > 0)
+    assert clf.duality_gap_[0] <= 1e-3 * clf.objective_[0]
+    assert clf.score(X, X[:, 1] > 0) > 0.98
