@@ -109,7 +109,7 @@ bool symmetric_are_thin(const pegasos_rows *rows, int64_t size)
 
 double symmetric_cost(const pegasos_rows *rows, int64_t size)
 {
-    return symmetric_are_thin(rows, size) ? stored_products(rows) : products_of_size(size);
+    return symmetric_are_thin(rows, size) ? fmax(stored_products(rows), 1) : products_of_size(size);
 }
 
 void symmetric_add_stored(const symmetric *m, const pegasos_rows *rows, int64_t i, double weight,

@@ -329,6 +329,14 @@ def test_rows_that_store_few_numbers_are_as_dense_ones(rng, dtype, index, loss):
         np.testing.assert_array_equal(thin.coef_, shared.coef_)
 
 
+def test_rows_that_store_nothing_do_not_keep_newtons_method_busy(dtype):
+    X, y = sparse.csr_array((40, 3), dtype=dtype), np.arange(40.0)
+    machine = PegasosRegressor(loss="squared_error", lam=0.1, solver="newton").fit(X, y)
+    whole = clone(machine).fit(X.toarray(), y)
+    np.testing.assert_allclose(machine.objective_, whole.objective_, rtol=1e-3)
+    assert not machine.coef_.any()
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_kernel_machines_go_on_by_newton_plan_after_plan(rng):
     """States were refused as damaged once a second plan had run Newton's method."""
