@@ -555,6 +555,7 @@ static void scale_row(const run *r, int64_t k, int64_t bytes, char *out)
 typedef struct products {
     const run *r;
     const symmetric *m;
+    bool are_thin; /* the rows of the band, see symmetric.h */
 } products;
 
 /* Adds A^T A of some rows of the band. */
@@ -564,15 +565,15 @@ static void multiply_some(const block_pass *pass, int64_t block, int64_t first, 
     const run *const r = x->r;
     const symmetric m = symmetric_of_block(x->m, block);
     const bool is_first = first == first_of_block(pass, block);
-    if (!symmetric_are_thin(r->rows, r->size)) {
+    if (x->are_thin && is_first)
+        memset(m.numbers, 0, (size_t)(m.size * m.stride) * sizeof(double));
+    if (!x->are_thin || !symmetric_are_thin(r->rows, first, r->band, count, r->size)) {
         char *const scaled = (char *)(r->scaled + block * BLAS_ROWS * r->stride);
         for (int64_t k = 0; k < count; k++)
             scale_row(r, first + k, m.bytes, scaled + k * m.stride * m.bytes);
         symmetric_add_outer(&m, count, scaled, is_first);
         return;
     }
-    if (is_first)
-        memset(m.numbers, 0, (size_t)(m.size * m.stride) * sizeof(double));
     for (int64_t k = first; k < first + count; k++)
         symmetric_add_stored(&m, r->rows, r->band[k], r->bends[r->band[k]], 1, &r->feature);
 }
@@ -591,8 +592,8 @@ static bool multiply_few(const run *r, const symmetric *m)
 /* A^T A; false: stopped. */
 static bool multiply(const run *r, const iteration *s, const symmetric *m)
 {
-    const products x = {r, m};
-    const double cost = symmetric_cost(r->rows, r->size);
+    const products x = {r, m, symmetric_are_thin(r->rows, 0, r->band, s->n_band, r->size)};
+    const double cost = symmetric_cost(r->rows, x.are_thin, r->size);
     const int64_t n_blocks = symmetric_blocks(s->n_band, ROWS_PER_MATRIX, r->stride);
     const block_pass over = {
         multiply_some, &x, s->n_band, n_blocks, m->blas ? BLAS_ROWS : PLAIN_ROWS, cost};
@@ -646,7 +647,7 @@ static void solve_factored(const run *r, const symmetric *m, double trace, doubl
 static bool solve_by_matrix(const run *r, iteration *s)
 {
     const bool are_few = r->f->blas && 2 * s->n_band <= r->size && !r->is_free;
-    const bool are_thin = !are_few && symmetric_are_thin(r->rows, r->size);
+    const bool are_thin = !are_few && symmetric_are_thin(r->rows, 0, r->band, s->n_band, r->size);
     const bool is_single = !are_thin && symmetric_may_be_single(r->f->blas, s->sums[TRACE], r->lam);
     symmetric m = {.numbers = r->matrices,
                    .size = are_few ? s->n_band : r->size,

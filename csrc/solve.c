@@ -64,15 +64,17 @@ static double seconds_a_pass(const pegasos_rows *rows)
 double pegasos_seconds(const pegasos_rows *rows, pegasos_loss loss, int64_t solver)
 {
     const double n = (double)rows->n_rows, d = (double)rows->n_features;
-    const double pass = seconds_a_pass(rows), stored = stored_in_row(rows);
+    const double pass = seconds_a_pass(rows);
     if (solver == PEGASOS_ASCENT)
         return 2 * (n < 2 * d ? 15 : 60) * pass;
     if (d >= PEGASOS_NEWTON_MOST)
         return INFINITY;
+    const int64_t size = rows->n_features + 1;
     const bool are_thin =
-        loss_is_smooth(loss_of(loss)) && symmetric_are_thin(rows, rows->n_features + 1);
-    const double product = are_thin ? n / 2 * stored * stored / STORED_PER_SECOND
-                                    : 0.2 * n * d * d / PRODUCTS_PER_SECOND;
+        loss_is_smooth(loss_of(loss)) && symmetric_are_thin(rows, 0, NULL, rows->n_rows, size);
+    const double stored = symmetric_stored(rows, 0, NULL, rows->n_rows, size);
+    const double product =
+        are_thin ? stored / 2 / STORED_PER_SECOND : 0.2 * n * d * d / PRODUCTS_PER_SECOND;
     return 10 * (4 * pass + product + d * d * d / CUBES_PER_SECOND);
 }
 

@@ -109,13 +109,17 @@ static void multiply_some(const block_pass *pass, int64_t block, int64_t first, 
     symmetric_add_outer(&m, count, scaled, first == first_of_block(pass, block));
 }
 
-/* The same where rows are thin (symmetric.h). */
+/* The same where rows are thin (symmetric.h), but for pieces of long rows. */
 static void multiply_stored(const block_pass *pass, int64_t block, int64_t first, int64_t count)
 {
     const squares *const x = pass->context;
     const fit *const f = x->f;
     const symmetric m = symmetric_of_block(&x->m, block);
     double *const tail = x->of_blocks + block * numbers_of_block(x->m.stride);
+    if (!symmetric_are_thin(f->rows, first, NULL, count, x->m.size)) {
+        multiply_some(pass, block, first, count);
+        return;
+    }
     tail[0] = x->feature;
     for (int64_t i = first; i < first + count; i++) {
         for (int64_t l = 0; l < x->n_problems; l++)
@@ -129,8 +133,8 @@ static void multiply_stored(const block_pass *pass, int64_t block, int64_t first
 static bool multiply(const squares *x, pegasos_watch *watch)
 {
     const int64_t n = x->f->rows->n_rows, stride = x->m.stride;
-    const bool are_thin = symmetric_are_thin(x->f->rows, x->m.size);
-    const double cost = symmetric_cost(x->f->rows, x->m.size);
+    const bool are_thin = symmetric_are_thin(x->f->rows, 0, NULL, n, x->m.size);
+    const double cost = symmetric_cost(x->f->rows, are_thin, x->m.size);
     const block_pass pass = {
         are_thin ? multiply_stored : multiply_some, x, n, x->n_blocks, ROWS, cost};
     memset(x->m.numbers, 0, (size_t)(x->n_blocks * stride * stride) * sizeof(double));
@@ -269,7 +273,8 @@ static int solve_some(fit *f, int64_t n_problems, double *room)
         *f[l].s = *f->s;
     if (f->s->n_inside == 0)
         return PEGASOS_DONE;
-    if (!symmetric_are_thin(f->rows, all.m.size) && is_single(f, n_problems, all.feature))
+    if (!symmetric_are_thin(f->rows, 0, NULL, f->rows->n_rows, all.m.size)
+        && is_single(f, n_problems, all.feature))
         all.m.bytes = 4;
     if (!multiply(&all, &f->watch))
         return PEGASOS_STOPPED;

@@ -92,9 +92,18 @@ void symmetric_add_outer(const symmetric *m, int64_t count, void *z, bool is_fir
         add_tile(m->size, m->stride, rows + k * TILE_ROWS * m->stride, m->numbers);
 }
 
-static double stored_products(const pegasos_rows *rows)
+/* What an output costs beside the numbers of a row, for a call and for products of outputs. */
+static double cost_of_output(int64_t n_outputs)
 {
-    return stored_in_row(rows) * stored_in_row(rows);
+    const double call = 10, product = 0.25;
+    return call + product * (double)n_outputs;
+}
+
+static double stored_products(const pegasos_rows *rows, int64_t i, int64_t size)
+{
+    const double stored = (double)(row_offset(rows, i + 1) - row_offset(rows, i));
+    const int64_t n_outputs = size - rows->n_features - 1;
+    return stored * stored + (double)n_outputs * (stored + cost_of_output(n_outputs));
 }
 
 static double products_of_size(int64_t size)
@@ -102,14 +111,30 @@ static double products_of_size(int64_t size)
     return (double)size * (1 + (double)size / 2 / PRODUCTS_PER_NUMBER);
 }
 
-bool symmetric_are_thin(const pegasos_rows *rows, int64_t size)
+double symmetric_stored(const pegasos_rows *rows, int64_t first, const int64_t *which,
+                        int64_t count, int64_t size)
 {
-    return rows->index_bytes > 0 && stored_products(rows) < products_of_size(size);
+    double sum = 0;
+    if (rows->index_bytes == 0)
+        return INFINITY;
+    for (int64_t k = first; k < first + count; k++)
+        sum += stored_products(rows, which ? which[k] : k, size);
+    return sum;
 }
 
-double symmetric_cost(const pegasos_rows *rows, int64_t size)
+bool symmetric_are_thin(const pegasos_rows *rows, int64_t first, const int64_t *which,
+                        int64_t count, int64_t size)
 {
-    return symmetric_are_thin(rows, size) ? fmax(stored_products(rows), 1) : products_of_size(size);
+    return symmetric_stored(rows, first, which, count, size)
+           < (double)count * products_of_size(size);
+}
+
+double symmetric_cost(const pegasos_rows *rows, bool are_thin, int64_t size)
+{
+    double most = 0;
+    for (int64_t i = 0; i < rows->n_rows && are_thin; i++)
+        most = fmax(most, stored_products(rows, i, size));
+    return are_thin ? fmax(fmin(most, products_of_size(size)), 1) : products_of_size(size);
 }
 
 void symmetric_add_stored(const symmetric *m, const pegasos_rows *rows, int64_t i, double weight,

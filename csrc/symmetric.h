@@ -39,11 +39,18 @@ void symmetric_add_outer(const symmetric *matrix, int64_t count, void *z, bool i
 /*
  * Where CSR rows store few numbers, products of these alone cost less than those of whole rows z of
  * `size` numbers: then `symmetric_add_stored` takes their place, in numbers of 8 bytes. It adds
- * weight z z^T for z = (x_i, tail), and writes above the diagonal, too. The cost is of a row, in
- * numbers read.
+ * weight z z^T for z = (x_i, tail), and writes above the diagonal, too.
+ *
+ * symmetric_stored returns what products of stored numbers cost, in numbers read, of the rows
+ * which[first], which[first + 1], ... (NULL: of the rows `first`, ...); symmetric_are_thin tells
+ * whether that is less than by whole rows. A pass over thin rows asks again for each piece, since a
+ * few long rows may lie together. symmetric_cost is the highest cost of a row in such a pass.
  */
-bool symmetric_are_thin(const pegasos_rows *rows, int64_t size);
-double symmetric_cost(const pegasos_rows *rows, int64_t size);
+double symmetric_stored(const pegasos_rows *rows, int64_t first, const int64_t *which,
+                        int64_t count, int64_t size);
+bool symmetric_are_thin(const pegasos_rows *rows, int64_t first, const int64_t *which,
+                        int64_t count, int64_t size);
+double symmetric_cost(const pegasos_rows *rows, bool are_thin, int64_t size);
 void symmetric_add_stored(const symmetric *matrix, const pegasos_rows *rows, int64_t i,
                           double weight, int64_t n_tail, const double *tail);
 

@@ -337,6 +337,28 @@ def test_rows_that_store_nothing_do_not_keep_newtons_method_busy(dtype):
     assert not machine.coef_.any()
 
 
+@pytest.mark.parametrize("loss", ["log_loss", "squared_hinge", "squared_error", "huber"])
+def test_long_rows_among_short_ones_are_as_dense_ones(rng, dtype, loss):
+    """Pieces of long rows are multiplied whole, beside those of short and of empty rows."""
+    n, d = 2600, 60
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.03)
+    X[300:440] = rng.normal(size=(140, d))
+    X[-5] = rng.normal(size=d)
+    X = X.astype(dtype)
+    scores = X @ rng.normal(size=(d, 20)) + 0.5 * rng.normal(size=(n, 20))
+    is_classifier = loss in LOSSES
+    y = scores[:, 0] > 0 if is_classifier else scores
+    make = (PegasosClassifier if is_classifier else PegasosRegressor)(
+        loss=loss, lam=1e-3, solver="newton", tol=1e-9, max_iter=10**4, random_state=0
+    )
+    long = clone(make).fit(sparse.csr_array(X), y)
+    whole = clone(make).fit(X, y)
+    np.testing.assert_allclose(long.objective_, whole.objective_, rtol=1e-8)
+    np.testing.assert_allclose(long.coef_, whole.coef_, rtol=1e-3, atol=1e-3)
+    shared = clone(make).set_params(n_jobs=2).fit(sparse.csr_array(X), y)
+    np.testing.assert_array_equal(long.coef_, shared.coef_)
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_kernel_machines_go_on_by_newton_plan_after_plan(rng):
     """States were refused as damaged once a second plan had run Newton's method."""
