@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from losses import ALL, BOUNDS, CONJUGATES, CURVATURES, EPSILON, LEAST, LOSSES, SLOPES, make_targets
 from rows import convert
+from scipy import sparse
 
 from pegasos import PegasosClassifier, PegasosRegressor
 from pegasos.problems import _losses
@@ -277,6 +278,32 @@ def test_layouts_and_types_see_the_same(rng, layout, dtype):
     at = np.triu_indices(X.shape[1] + 1)
     diagonal = sums[0]["second"][:, at[0] == at[1]]
     np.testing.assert_allclose(diagonal, sums[2]["second"], rtol=1e-10)
+
+
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+@pytest.mark.parametrize("intercept", ["penalised", "free"])
+def test_few_stored_numbers_are_multiplied_alone(rng, monkeypatch, dtype, index, intercept):
+    n, d, stored = 95, 30, 3
+    places, ends = rng.integers(d, size=n * stored), np.arange(0, n * stored + 1, stored)
+    thin = sparse.csr_array(
+        (rng.normal(size=n * stored).astype(dtype), places.astype(index), ends.astype(index)),
+        shape=(n, d),
+    )
+    y, c, settings = np.ones((2, n)), rng.integers(0, 3, n) / 2, settings_of("hinge", intercept)
+    whole, thin, empty = (
+        make_blocks(X, y, None, c, settings, (n,))[0] for X in (thin.toarray(), thin, 0 * thin)
+    )
+    empty.X.eliminate_zeros()
+    bends = c * rng.integers(0, 3, (2, n))
+    expected = _rounds._matrices(whole, bends)
+    monkeypatch.delattr(_rounds.Block, "dense")
+    np.testing.assert_allclose(_rounds._matrices(thin, bends), expected, rtol=1e-6, atol=1e-6)
+    of_nothing = _rounds._matrices(empty, bends)
+    np.testing.assert_allclose(of_nothing[:, -1], expected[:, -1])
+    assert not of_nothing[:, :-1].any()
+    for factors, sums in ((bends[:, 1:], (2, d, d)), (bends, (1, d, d)), (bends, (2, d, d - 1))):
+        with pytest.raises(ValueError, match="room for a matrix of each"):
+            thin.rows().add_products(np.ascontiguousarray(factors), np.zeros(sums))
 
 
 def test_pieces_of_a_block_add_up(rng, monkeypatch):

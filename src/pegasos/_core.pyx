@@ -166,6 +166,7 @@ cdef extern from "core.h" nogil:
     void pegasos_linear_scores(const pegasos_rows *, int64_t, const int64_t *, int64_t, int64_t,
                                const void *, int64_t, int64_t, const double *, double *)
     void pegasos_linear_combine(const pegasos_rows *, int64_t, int64_t, const double *, double *)
+    void pegasos_linear_outer(const pegasos_rows *, int64_t, double, int64_t, double *)
     void pegasos_linear_norms(const pegasos_rows *, int64_t, int64_t, double *, double *)
 
     ctypedef struct pegasos_dual:
@@ -314,6 +315,9 @@ cdef extern from "core.h" nogil:
 
     int PEGASOS_NEWTON_MOST
     double PEGASOS_ROUNDING
+
+cdef extern from "symmetric.h" nogil:
+    bint symmetric_are_thin(const pegasos_rows *, int64_t, const int64_t *, int64_t, int64_t)
 
 cdef extern from "loss.h" nogil:
     pegasos_targets targets_among(const pegasos_targets *, const double *, int64_t)
@@ -638,6 +642,24 @@ cdef class Rows:
                 with nogil:
                     pegasos_linear_combine(&self.c, first, size, &factors[k, first], &out[k, 0])
         return sums
+
+    def add_products(self, const double[:, ::1] factors not None, double[:, :, ::1] sums not None):
+        """Whether rows are thin (``symmetric.h``); if so, add x_i x_i^T times each of `factors`."""
+        cdef int64_t k, first, i, n = self.c.n_rows, d = self.c.n_features, stride = sums.shape[2]
+        cdef int64_t piece = self.piece(1 + <double> self.size / n)
+        require(factors.shape[1] == n and sums.shape[0] == factors.shape[0]
+                and min(sums.shape[1], stride) >= d,
+                "factors must have n_rows columns, and sums room for a matrix of each")
+        if not symmetric_are_thin(&self.c, 0, NULL, n, stride):
+            return False
+        for k in range(factors.shape[0]):
+            for first in range(0, n, piece):
+                PyErr_CheckSignals()
+                with nogil:
+                    for i in range(first, min(first + piece, n)):
+                        if factors[k, i] != 0:
+                            pegasos_linear_outer(&self.c, i, factors[k, i], stride, &sums[k, 0, 0])
+        return True
 
     cdef int64_t size_of(self, const int64_t[::1] which) except -1:
         """How many numbers some rows have stored."""

@@ -296,8 +296,12 @@ def _terms(
 
 def _matrices(block: Block, bends: np.ndarray) -> np.ndarray:
     """Upper triangles of second derivatives, given those of the losses of all rows."""
-    size = block.X.shape[1] + 1
+    size, rows, feature = block.X.shape[1] + 1, block.rows(), feature_of(block.settings)
     matrices, upper = np.zeros((len(bends), size, size)), np.triu_indices(size)
+    if rows.add_products(bends, matrices):
+        matrices[:, :-1, -1] = feature * rows.combine(bends)
+        matrices[:, -1, -1] = feature**2 * bends.sum(axis=1)
+        return matrices[:, *upper]
     for matrix, bend in zip(matrices, bends, strict=True):
         for part in block.pieces(size):
             band = np.flatnonzero(bend[part])
