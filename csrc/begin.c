@@ -174,7 +174,8 @@ bool pegasos_fit_first_epoch(fit *f)
                          &f->s->intercept);
     /* Of a smooth loss and rows with |x|^2/lam above 1e15, which its delay does not reach, steps
      * grow until numbers overflow. */
-    if (!are_finite(f->coef, 8, f->rows->n_features) || !isfinite(f->s->intercept)) {
+    const bool is_model = are_finite(f->coef, 8, f->rows->n_features) && isfinite(f->s->intercept);
+    if (!is_model && isfinite(f->s->longest)) {
         memset(f->coef, 0, (size_t)f->rows->n_features * sizeof(double));
         memset(f->a, 0, (size_t)f->rows->n_rows * sizeof(double));
         f->s->intercept = 0;
