@@ -132,7 +132,13 @@ def test_the_optimum_is_that_of_liblinear(rng, fit_intercept, n_classes):
     ours = PegasosClassifier(**JOINT, **options, tol=1e-9).fit(X, y)
     theirs = LinearSVC(**options, multi_class="crammer_singer", tol=1e-10, random_state=0).fit(X, y)
     np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-4)
-    assert (ours.predict(X) == theirs.predict(X)).mean() >= 0.99  # some scores are equal
+    scores = theirs.decision_function(X)
+    if n_classes == 2:
+        scores = np.column_stack([scores, -scores])
+    best = np.sort(scores)
+    is_clear = best[:, -1] - best[:, -2] > 1e-3  # some scores are equal
+    assert is_clear.mean() > 0.9
+    np.testing.assert_array_equal(ours.predict(X)[is_clear], theirs.predict(X)[is_clear])
     if n_classes > 2:
         feature = float(fit_intercept)
         problem = X, y, np.ones(len(y)), 1 - np.eye(n_classes), ours.lam_, feature
