@@ -136,7 +136,7 @@ def test_fits_are_optimal_and_their_certificates_true(data, kind, nu, weighted, 
 
 
 @BOTH
-@pytest.mark.parametrize("nu", [0.05, 0.5])
+@pytest.mark.parametrize("nu", [0.07, 0.52])  # of 120 rows: else offsets may be an interval
 def test_machines_are_those_of_scikit_learn(data, kind, nu):
     X, _ = data
     ours = kind(nu=nu, tol=1e-8, random_state=0, **options(kind)).fit(X)
