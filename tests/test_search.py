@@ -204,7 +204,7 @@ def test_every_machine_is_within_the_tolerance(data, solver, kernel):
     X, y = data
     make = KernelPegasosClassifierCV if kernel else PegasosClassifierCV
     search = make(
-        lams=LAMS, cv=3, cv_effort=1e-6, tol=1e-6, max_iter=10**4, solver=solver, random_state=0,
+        lams=LAMS, cv=3, cv_effort=1e-6, tol=1e-6, max_iter=10**6, solver=solver, random_state=0,
         **({"gammas": [_scale(X)]} if kernel else {}),
     )  # fmt: skip
     search.fit(X, y)
