@@ -654,7 +654,7 @@ def test_classes_are_balanced_in_each_fold(rng, kind, multi_class, dtype, layout
     """Scores are those of GridSearchCV, which sees the training rows of a fold alone."""
     if kind == "kernel" and multi_class == "crammer_singer":
         pytest.skip("kernel machines have no joint problem")
-    centers = 2 * rng.normal(size=(3, 6))
+    centers = rng.normal(size=(3, 6))  # so near that weights of classes change what is predicted
     y = np.repeat([0, 1, 2], [110, 25, 15])
     X = convert(centers[y] + 1.5 * rng.normal(size=(150, 6)), layout, dtype)
     c = rng.uniform(0.1, 3, 150) if weighted else None
@@ -684,7 +684,7 @@ def test_classes_are_balanced_in_each_fold(rng, kind, multi_class, dtype, layout
         lams=lams, cv=splits, scoring="accuracy", cv_effort=1e-6, refit=False,
         **options | {"class_weight": None}, **{"gammas": [0.05]} if kind == "kernel" else {},
     ).fit(X, y, sample_weight=c)  # fmt: skip
-    assert np.abs(plain.scores_ - ours.scores_).max() > 0.02
+    assert np.abs(plain.scores_ - ours.scores_).max() > 0.01
 
 
 @pytest.mark.parametrize("kind", ["negative", "mask", "list", "unsigned"])
