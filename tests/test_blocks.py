@@ -956,16 +956,29 @@ def test_a_load_foretells_the_gap(blocks, loss):
         np.testing.assert_allclose(schedule._foretold(), gaps, rtol=1e-6)
 
 
-def test_where_many_rows_decide_two_passes_come_near_the_optimum(tmp_path, rng):
-    """A first pass of dual ascent that took w(a) for w left a gap of 1.6 to 2.4e-3 here."""
+def test_where_many_rows_decide_two_passes_come_near_the_optimum(tmp_path, rng, monkeypatch):
+    """A first pass of dual ascent that takes w(a) for w leaves a gap that is 1.4 to 3 times as large.
+
+    Gaps of single seeds differ as much: some are summed.
+    """
     X = sparse.random_array((6000, 200), density=0.02, format="csr", rng=rng)
     y = X @ rng.normal(size=200) > 0
     blocks = Blocks((X, y), cache=tmp_path / "cache", memory="300kB")
     lam = 5 * blocks.mean_squared_norm / len(blocks)
-    clf = PegasosClassifier(lam=lam, solver="sdca", max_iter=2, random_state=0)
-    with pytest.warns(UserWarning, match="max_iter"):
-        clf.set_params(tol=1e-6).fit(blocks)
-    assert clf.duality_gap_[0] <= 1.3e-3 * clf.objective_[0]
+
+    def gap():
+        gaps = []
+        for seed in range(6):
+            clf = PegasosClassifier(lam=lam, solver="sdca", max_iter=2, tol=1e-6, random_state=seed)
+            with pytest.warns(UserWarning, match="max_iter"):
+                clf.fit(blocks)
+            gaps.append(clf.duality_gap_[0] / clf.objective_[0])
+        return sum(gaps)
+
+    own = gap()
+    assert own <= 6 * 2e-3
+    monkeypatch.setattr(_blocks.BlockSchedule, "_growth", 1.0)
+    assert own <= 0.85 * gap()
 
 
 def test_rows_that_have_settled_make_room_for_others(tmp_path, rng):
