@@ -175,7 +175,7 @@ def test_kernel_machines_reach_their_gap(rng, dtype, loss, intercept):
     """The dual variables of the linear machine on a factor's rows are those of the kernel machine."""
     X, y = make_rows(rng, n=80, d=4)
     settings = Settings(
-        0.01, loss, fit_intercept=intercept != "none", penalize_intercept=intercept != "free"
+        0.001, loss, fit_intercept=intercept != "none", penalize_intercept=intercept != "free"
     )
     points = kernels.make("rbf", gamma=0.3).points(X.astype(dtype))
     c, n = rng.uniform(0.5, 2, len(y)), len(y)
@@ -184,8 +184,7 @@ def test_kernel_machines_reach_their_gap(rng, dtype, loss, intercept):
     solver = KernelAscent(settings, 1, n, n, 0)
     solver.begin(cache, problem)
     solver.run(1e-6, 500, method="newton")
-    # An epoch of dual ascent is enough for some problems with the log loss.
-    assert loss == "log_loss" or 0 < solver.epochs()["newton"] <= 500
+    assert 0 < solver.epochs()["newton"] <= 500
     a, b = problem.targets.feasible(solver.a, settings.free_intercept), solver.intercept
     beta = a * labels / (settings.lam * problem.masses)[:, None]
     seen = cache.certify(problem, beta, b, a)
