@@ -19,10 +19,13 @@ const char *pegasos_message(int status)
             "rows must have n_rows and n_features of at least 1, value_bytes of 4 or "
             "8, index_bytes of 0, 4 or 8, and indptr_bytes of 4 or 8 if they are CSR",
         [PEGASOS_BAD_ROWS] =
-            "values must be finite; CSR offsets must not decrease, and indices be in "
+            "a linear machine must have rows, and rows have `values`, and `indices` and `indptr` "
+            "if "
+            "they are CSR; values must be finite; CSR offsets must not decrease, and indices be in "
             "[0, n_features)",
         [PEGASOS_BAD_TARGETS] =
-            "targets must be -1 or +1, or 0 for rows outside the problem, and not all 0; those of "
+            "targets must not be NULL; they must be -1 or +1, or 0 for rows outside the problem, "
+            "and not all 0; those of "
             "PEGASOS_EPSILON_INSENSITIVE and the losses after it must be finite; where nu is not "
             "0, "
             "none is -1",
@@ -68,14 +71,19 @@ static bool are_sizes(const pegasos_rows *rows)
 static bool are_rows(const pegasos_rows *rows)
 {
     const bool is_dense = rows->index_bytes == 0;
+    if (is_dense ? !rows->values : !rows->indptr)
+        return false;
+    if (!is_dense && row_offset(rows, rows->n_rows) > 0 && !(rows->values && rows->indices))
+        return false;
     if (!is_dense
         && (row_offset(rows, 0) < 0
             || !pegasos_rows_are_valid(rows, row_offset(rows, rows->n_rows))))
         return false;
     const int64_t begin = is_dense ? 0 : row_offset(rows, 0);
     const int64_t end = is_dense ? rows->n_rows * rows->n_features : row_offset(rows, rows->n_rows);
-    return are_finite((const char *)rows->values + begin * rows->value_bytes, rows->value_bytes,
-                      end - begin);
+    return begin == end
+           || are_finite((const char *)rows->values + begin * rows->value_bytes, rows->value_bytes,
+                         end - begin);
 }
 
 /* Returns a status. */
@@ -105,11 +113,15 @@ int pegasos_check(const pegasos_problem *problem, const pegasos_options *options
         const int status = rows ? PEGASOS_BAD_KERNEL : check_kernel(kernel);
         if (status != PEGASOS_DONE)
             return status;
+    } else if (!rows) {
+        return PEGASOS_BAD_ROWS;
     } else if (!are_sizes(rows)) {
         return PEGASOS_BAD_SIZES;
     } else if (!are_rows(rows)) {
         return PEGASOS_BAD_ROWS;
     }
+    if (!problem->targets)
+        return PEGASOS_BAD_TARGETS;
     const int64_t n_rows = kernel ? kernel->n_rows : rows->n_rows;
     const bool has_labels = loss_has_labels(problem->loss.kind);
     const bool is_one_class = loss_is_known(problem->loss) && problem->loss.nu != 0;

@@ -1405,6 +1405,9 @@ static void what_a_program_gets_wrong_is_named(void)
     REFUSED(rows, index_bytes, -1, SIZES);
     REFUSED(rows, values, odd, ROWS);
     REFUSED(rows, values, infinite, ROWS);
+    REFUSED(rows, values, NULL, ROWS);
+    REFUSED(problem, rows, NULL, ROWS);
+    REFUSED(problem, targets, NULL, TARGETS);
     REFUSED(problem, targets, bad, TARGETS);
     REFUSED(problem, targets, odd, TARGETS);
     REFUSED(problem, targets, none, TARGETS);
@@ -1467,6 +1470,17 @@ static void what_a_program_gets_wrong_is_named(void)
     REFUSED(rows, indices, far, ROWS);
     rows = csr;
     REFUSED(rows, indptr_bytes, 0, SIZES);
+    rows = csr;
+    REFUSED(rows, values, NULL, ROWS);
+    rows = csr;
+    REFUSED(rows, indices, NULL, ROWS);
+    rows = csr;
+    REFUSED(rows, indptr, NULL, ROWS);
+    rows = csr;
+    rows.indptr = (const int32_t[5]){0}; /* rows of zeros have no values */
+    rows.values = rows.indices = NULL;
+    CHECK(pegasos_check(&problem, &options) == PEGASOS_DONE);
+    rows = dense;
     points all = {.x = good, .n = 4, .d = 1};
     const pegasos_kernel_matrix right = {.n_rows = 4, .values = write_values, .context = &all};
     pegasos_kernel_matrix kernel = right;
@@ -1485,6 +1499,7 @@ static void what_a_program_gets_wrong_is_named(void)
     KERNEL_REFUSED(kernel, values, write_infinite, KERNEL);
     KERNEL_REFUSED(problem, rows, &rows, KERNEL);
     KERNEL_REFUSED(problem, targets, odd, TARGETS);
+    KERNEL_REFUSED(problem, targets, NULL, TARGETS);
     KERNEL_REFUSED(problem, weights, none, WEIGHTS);
     KERNEL_REFUSED(problem, lam, -1, LAM);
     KERNEL_REFUSED(options, solver, PEGASOS_NEWTON, OPTIONS);
