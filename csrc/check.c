@@ -10,8 +10,8 @@ const char *pegasos_message(int status)
 {
     static const char *const messages[] = {
         [PEGASOS_DONE] =
-            "the gap is small enough, all epochs are used up, or a kernel machine's gap is nothing "
-            "but rounding errors",
+            "the gap is small enough, all epochs are used up, or nothing but rounding errors is "
+            "left of the gap",
         [PEGASOS_STOPPED] = "the fit was stopped, and can be resumed",
         [PEGASOS_OVERFLOW] =
             "an objective or a kernel value is not a finite number: scale the rows to about 1",
