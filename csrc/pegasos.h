@@ -118,9 +118,10 @@ typedef struct pegasos_problem {
     const double *weights; /* n_rows: c_i >= 0, where 0 leaves the row out; NULL: all one */
     double lam;            /* regularisation lambda > 0; it is 1/(C m) */
     pegasos_loss loss;
-    int64_t free_intercept;   /* 1: an intercept that is not penalised */
-    double intercept_scaling; /* else: b = intercept_scaling w_0, where w_0 is one more weight, and
-                                 penalised like the others; 0: b = 0 */
+    int64_t free_intercept;   /* 1: an intercept that is not penalised; intercept_scaling is 0 then.
+                                 0: intercept_scaling says which intercept there is */
+    double intercept_scaling; /* b = intercept_scaling w_0, where w_0 is one more weight, and
+                                 penalised like the others; 0: b = 0, or a free one */
 } pegasos_problem;
 
 /* ---- How to solve it ------------------------------------------------------------------------- */
