@@ -42,7 +42,7 @@ const char *pegasos_message(int status)
             "negative, and 0 if the intercept is free, as it must be where nu is not 0",
         [PEGASOS_BAD_OPTIONS] =
             "tol must be a number, max_epochs not negative, poll_every a finite "
-            "number that is not negative, and solver PEGASOS_AUTO, "
+            "number that is not negative, poll_epochs and resume 0 or 1, and solver PEGASOS_AUTO, "
             "PEGASOS_ASCENT or PEGASOS_NEWTON, which kernel machines do not take",
         [PEGASOS_BAD_KERNEL] =
             "a kernel must come without rows and have n_rows of at least 1, n_columns that is not "
@@ -55,6 +55,11 @@ const char *pegasos_message(int status)
 static bool is_width(int64_t bytes)
 {
     return bytes == 4 || bytes == 8;
+}
+
+static bool is_truth(int64_t number)
+{
+    return number == 0 || number == 1;
 }
 
 /* Sizes are small enough for the number of bytes of a dense matrix to be one. */
@@ -148,7 +153,8 @@ int pegasos_check(const pegasos_problem *problem, const pegasos_options *options
     if (isnan(options->tol) || options->max_epochs < 0
         || !(options->poll_every >= 0 && options->poll_every < INFINITY)
         || options->solver < PEGASOS_AUTO
-        || options->solver > (kernel ? PEGASOS_ASCENT : PEGASOS_NEWTON))
+        || options->solver > (kernel ? PEGASOS_ASCENT : PEGASOS_NEWTON)
+        || !is_truth(options->poll_epochs) || !is_truth(options->resume))
         return PEGASOS_BAD_OPTIONS;
     return PEGASOS_DONE;
 }
@@ -200,11 +206,6 @@ static bool is_ascent_safe(const state *s, const int64_t *active)
            && 0 <= q->has_stopped && q->has_stopped <= 1 && s->n_epochs < LARGEST / s->n_rows - 1
            && is_count(q->n_visits) && q->n_visits <= (s->n_epochs + 1) * s->n_inside
            && is_count(q->n_visits_at_check) && is_count(q->n_snapshots);
-}
-
-static bool is_truth(int64_t number)
-{
-    return number == 0 || number == 1;
 }
 
 /* Sizes, counters and indices. */

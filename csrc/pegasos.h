@@ -178,8 +178,8 @@ typedef struct pegasos_options {
     int (*poll)(void *context, const pegasos_progress *progress);
     void *context;       /* what poll is given */
     double poll_every;   /* numbers to be read from one call of poll to the next; 0: about 10 ms' */
-    int64_t poll_epochs; /* 1: it is called at the end of every epoch, too */
-    int64_t resume;      /* 1: go on with the fit that is in `memory` */
+    int64_t poll_epochs; /* 1: it is called at the end of every epoch, too; else 0 */
+    int64_t resume;      /* 1: go on with the fit that is in `memory`; 0: begin anew */
 } pegasos_options;
 
 /* ---- Its solution ---------------------------------------------------------------------------- */
@@ -227,8 +227,11 @@ enum {
 PEGASOS_API const char *pegasos_message(int status);
 
 /* Reads all data once, and returns PEGASOS_DONE if they and the options are as described here, or
- * else what is not. pegasos_solve trusts its arguments. Of CSR rows, `values` and `indices` must
- * have as many entries as the last offset says. A kernel is asked for all K(x_i, x_i). */
+ * else what is not. pegasos_solve trusts its arguments. A kernel is asked for all K(x_i, x_i).
+ * Not checked are: the lengths of arrays (of CSR rows, `values` and `indices` must have as many
+ * entries as the last offset says); whether a kernel's matrix is positive semi-definite; how large
+ * lam must be where nu is not 0; the functions of `blas` and `threads`; the memory of a fit that is
+ * to be resumed. */
 PEGASOS_API int pegasos_check(const pegasos_problem *problem, const pegasos_options *options);
 
 /* How many bytes of memory a fit takes. */

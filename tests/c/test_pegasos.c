@@ -1461,6 +1461,8 @@ static void what_a_program_gets_wrong_is_named(void)
     REFUSED(options, max_epochs, -1, OPTIONS);
     REFUSED(options, solver, 3, OPTIONS);
     REFUSED(options, poll_every, INFINITY, OPTIONS);
+    REFUSED(options, poll_epochs, 5, OPTIONS);
+    REFUSED(options, resume, 3, OPTIONS);
     problem.intercept_scaling = 1;
     REFUSED(problem, free_intercept, 1, INTERCEPT);
     rows = csr;
