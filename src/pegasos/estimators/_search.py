@@ -646,7 +646,8 @@ class PegasosClassifierCV(_OfClassifiers, _Linear, Labels, Search):
           largest λ to the smallest, and are scored by the mean over the last half epoch;
           `batch_size`, `sampling`, `project` and `average` are ignored. Kernel machines, and linear
           ones with another `solver`, use Pegasos with an average (of the last half, unless
-          `average` says otherwise).
+          `average` says otherwise). The final model is trained on to `tol`: it may predict worse
+          than `best_score_` says, above all for many classes in few features.
         - "auto": a gap of 0.05 for kernel machines, and for another `solver` than "auto". For
           linear machines, too, if folds weigh rows differently, as bootstrap samples do, or if
           Newton's method is likely to certify all of them within a second and sooner than dual
