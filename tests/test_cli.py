@@ -607,6 +607,17 @@ def test_a_column_without_a_name_has_that_of_pandas(tmp_path, monkeypatch, more,
     assert "column 2 ('Unnamed: 1') is not a number" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("options", [(), ("--cv", "2"), ("--solver", "pegasos")])
+def test_features_that_overflow_are_told_in_words_of_the_shell(tmp_path, options, capsys):
+    """Neither --lam, which was not given, nor a class of scikit-learn is named."""
+    (tmp_path / "a.csv").write_text("a,y\n1e300,0\n-1e300,1\n2e300,0\n-3e300,1\n")
+    assert cli.main(["train", str(tmp_path / "a.csv"), "-q", *options]) == 2
+    said = capsys.readouterr().err
+    assert "too large for λ=" in said
+    assert said.endswith("Scale X, for instance with --scale\n")
+    assert "--lam" not in said
+
+
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("label", ["NA", "nan", "?"])
 @pytest.mark.parametrize("others", ["pq", "01"])

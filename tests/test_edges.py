@@ -284,7 +284,7 @@ def test_a_lam_too_small_for_large_features_is_told_with_the_least_that_is_not(r
             return clf.set_params(solver="pegasos").fit(X, y)
         return pegasos.PegasosClassifier(lam=lam, **options, solver=kind).fit(X, y)
 
-    said = r"^lam=0.0001 is too small for loss='squared_hinge' .* it must be at least (\S+)\. Scale"
+    said = r"^λ=0.0001 is too small for loss='squared_hinge' .* lam must be at least (\S+)\. Scale"
     with pytest.raises(ValueError, match=said) as told:
         fit(1e-4)
     least = float(re.search(said, str(told.value))[1])

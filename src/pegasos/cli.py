@@ -109,6 +109,7 @@ class _Options(_validate.Wording):
     """Messages of the package with options in place of parameters: "--tol 0.1"."""
 
     for_units = "--cv without --Cs, which tries C in the units of the label"
+    for_scale = "--scale"
 
     def parameter(self, name: str, *value: Any) -> str:
         from pegasos.estimators._parameters import PARAMETERS

@@ -152,7 +152,7 @@ class OneClass(CommonMixin, OutlierMixin, PegasosEstimator):
         if data.units is None:
             mean = self._mean_norm(data)
             if not mean < np.ldexp(1.0, _MOST_EXPONENT):
-                raise _validate.overflow(data.X.dtype, nu)
+                raise _validate.overflow(data.X.dtype, None)
             exponent = max(np.frexp(mean)[1], _LEAST_EXPONENT)
             data.units = (float(np.ldexp(1.0, exponent)) if mean > 0 else 1.0,)
         loss = _losses.of_one_class(nu)

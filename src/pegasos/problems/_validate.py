@@ -28,6 +28,8 @@ class Wording:
 
     #: What suits regression to targets of any size.
     for_units = "standardised targets (sklearn.compose.TransformedTargetRegressor)"
+    #: What scales features.
+    for_scale = "sklearn.preprocessing.StandardScaler (MaxAbsScaler if X is sparse)"
 
     def parameter(self, name: str, *value: Any) -> str:
         """A parameter, with a value or without: "tol=0.1"."""
@@ -642,16 +644,18 @@ def same_features(n: int, n_features: int) -> None:
         raise ValueError(f"X has {n} features, but the model expects {n_features} features")
 
 
-_SCALE_X = (
-    "Scale X, for instance with sklearn.preprocessing.StandardScaler (MaxAbsScaler if X is sparse)"
-)
+def _scale_x() -> str:
+    return f"Scale X, for instance with {wording().for_scale}"
 
 
 def overflow(dtype: Any, lam: Any) -> ValueError:
-    """The error to raise when finite rows led to numbers that are not."""
+    """The error to raise when finite rows led to numbers that are not, at `lam` or at any (None).
+
+    The number is called λ, since users may have given C, or nothing.
+    """
+    which = "" if lam is None else f" for λ={lam:.4g}"
     return ValueError(
-        f"training overflowed {dtype}: the features of X are too large for "
-        f"{parameter('lam', lam)}. {_SCALE_X}"
+        f"training overflowed {dtype}: the features of X are too large{which}. {_scale_x()}"
     )
 
 
@@ -665,8 +669,8 @@ def too_small(lam: float, least: float, loss: str) -> ValueError:
     """The error to raise when a lam up to `least` would need steps that are too short to count."""
     least *= 1.001  # so that the number is enough after it is rounded to four digits
     return ValueError(
-        f"{parameter('lam', lam)} is too small for {parameter('loss', loss)} with "
-        f"features of X as large as these: it must be at least {least:.4g}. {_SCALE_X}"
+        f"λ={lam:.4g} is too small for {parameter('loss', loss)} with features of X as large as "
+        f"these: {parameter('lam')} must be at least {least:.4g}. {_scale_x()}"
     )
 
 
