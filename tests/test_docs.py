@@ -108,6 +108,21 @@ def test_the_readme_links_to_what_there_is():
         assert "://" in link or (ROOT / link).exists(), link
 
 
+def test_the_map_of_files_is_complete():
+    """CONTRIBUTING names each file of the core and of the package, and no others there."""
+    told = set(
+        re.findall(
+            r"[\w/]+\.(?:pyx|pyi|py|pxi|[ch])\b", (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+        )
+    )
+    files = [*ROOT.glob("csrc/*.[ch]"), *ROOT.glob("src/pegasos/**/*.p[yx]*")]
+    names = {f.name for f in files if f.suffix in {".c", ".h", ".py", ".pyi", ".pyx", ".pxi"}}
+    assert len(names) > 80
+    assert sorted(names - {Path(name).name for name in told} - {"__init__.py"}) == []
+    for name in told:
+        assert "/" not in name or (ROOT / name).exists(), name
+
+
 def test_the_reference_has_every_public_name():
     text, module = (DOCS / "api.rst").read_text("utf-8"), "pegasos"
     documented = []
