@@ -707,6 +707,7 @@ class SupportVectorsDisplay:
                 self.edges = cost[0, 1], cost[1, 0]
                 margins = _joint_margins(self.estimator.decision_function(X), self.codes, cost)
             else:
+                assert y is not None  # `labels` refuses it
                 margins = self.estimator.margins(X, y)
             is_support = (margins <= 1 + _EDGE).any(axis=1) | (not self.has_margin)
         known = getattr(self.estimator, "support_vectors_", None)
