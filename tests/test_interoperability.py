@@ -418,6 +418,9 @@ def test_models_of_other_pipelines_are_refused(iris):
         pipeline = make_pipeline(StandardScaler(), step, PegasosClassifier()).fit(X, y)
         with pytest.raises(TypeError, match=f"got StandardScaler, {type(step).__name__}, Pegasos"):
             pegasos.to_model(pipeline)
+    pipeline = make_pipeline(PCA(2), search).fit(X, y)
+    with pytest.raises(TypeError, match="got PCA, PegasosClassifierCV: "):
+        pegasos.to_model(pipeline)
     for other, name in ((LinearSVC(), "LinearSVC"), (Pipeline([]), "Pipeline")):
         with pytest.raises(TypeError, match=f"estimator must be one of pegasos, .*got {name}"):
             pegasos.to_model(other)

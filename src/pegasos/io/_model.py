@@ -651,15 +651,15 @@ def to_model(estimator: Any) -> LinearModel | KernelModel:
     from sklearn.preprocessing import StandardScaler
     from sklearn.utils.validation import check_is_fitted
 
-    machine = estimator = getattr(estimator, "best_estimator_", estimator)
+    given = machine = estimator = getattr(estimator, "best_estimator_", estimator)
     scalers: list[Any] = []
     if isinstance(estimator, Pipeline) and estimator.steps:
-        *steps, machine = (step for _, step in estimator.steps)
+        *steps, given = (step for _, step in estimator.steps)
         scalers = [step for step in steps if step is not None and step != "passthrough"]
-        machine = getattr(machine, "best_estimator_", machine)
+        machine = getattr(given, "best_estimator_", given)
     are_known = len(scalers) <= 1 and all(isinstance(s, StandardScaler) for s in scalers)
     if not are_known or not hasattr(machine, "to_model"):
-        steps = [type(step).__name__ for step in (*scalers, machine)]
+        steps = [type(step).__name__ for step in (*scalers, given)]
         raise TypeError(
             "estimator must be one of pegasos, or a pipeline of a StandardScaler and one, got "
             f"{', '.join(steps)}: keep others with joblib or skops"
