@@ -1,5 +1,6 @@
 """Rows on disk: caches that are whole and true, and fits to the certificate of all rows."""
 
+import _thread
 import contextlib
 import gzip
 import itertools
@@ -828,21 +829,74 @@ def test_nothing_is_read_after_loads_are_closed(blocks, monkeypatch):
     finally:
         n_heard = n_times + 1
         is_closing.release(n_times + 1)  # if it was not waited for
-        for thread in threading.enumerate():
-            if thread.name.startswith("blocks"):
-                thread.join()
         signal.signal(signal.SIGINT, before)
 
 
 def test_loads_that_were_not_read_start_no_thread(blocks, monkeypatch):
-    """Where memory has run out, CPython may wait for ever for a thread that it starts."""
-
-    def start(_):
+    def start(*_):
         raise MemoryError
 
-    monkeypatch.setattr(threading.Thread, "start", start)
+    monkeypatch.setattr(_thread, "start_new_thread", start)
     with _core.Closing(_blocks._Loads(blocks, 1)):
         pass
+
+
+@pytest.mark.parametrize("reason", ["no more threads", "no memory in a thread"])
+def test_a_thread_that_does_not_begin_is_not_waited_for(blocks, monkeypatch, reason):
+    def start(function, arguments):
+        if reason == "no more threads":
+            raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(_thread, "start_new_thread", start)
+    loads = _blocks._Loads(blocks, 1)
+    with pytest.raises((RuntimeError, MemoryError), match="thread"), _core.Closing(loads):
+        loads.get([0])
+
+
+def test_loads_that_ctrl_c_stops_anywhere_leave_no_read(blocks, monkeypatch):
+    """Nor do they wait for ever: Ctrl-C in an executor's `submit` has left its lock held."""
+    read, counts, tracing = blocks.read, [0, 0], sys.gettrace()
+
+    def counted(wanted, part):
+        counts[0] += 1
+        time.sleep(1e-3)
+        read(wanted, part)
+        counts[1] += 1
+
+    monkeypatch.setattr(blocks, "read", counted)
+
+    def stop_at(number):
+        lines = itertools.count()
+
+        def trace(*_):
+            if next(lines) == number:
+                raise KeyboardInterrupt
+            return trace
+
+        return trace
+
+    def use(loads):
+        loads.start([0])
+        loads.get([0])
+        loads.start([1])
+        loads.start([2])
+        loads.get([2])
+
+    for number in itertools.count():
+        loads = _blocks._Loads(blocks, 1)
+        sys.settrace(stop_at(number))
+        try:
+            with _core.Closing(loads):
+                use(loads)
+        except KeyboardInterrupt:
+            sys.settrace(tracing)
+            assert counts[0] == counts[1]
+        else:
+            break
+        finally:
+            sys.settrace(tracing)
+    assert number > 20
+    assert counts[0] == counts[1] > 20
 
 
 def test_rows_that_are_kept_share_their_memory_with_a_matrix(blocks):

@@ -287,3 +287,68 @@ def share(list jobs not None, int64_t n_threads, tell=None):
         begin_tasks(&sharing.c, n_jobs, do_job, <void *> sharing)
         PyThread_release_lock(sharing.c.lock)
     sharing.close()
+
+
+@cython.no_gc_clear
+cdef class Ending:
+    """What the thread of a call has until it ends, or fails to begin."""
+    cdef Background of
+
+    cdef void end(self) noexcept:
+        if self.of is not None:
+            PyThread_release_lock(self.of.is_idle)
+            self.of = None
+
+    def __dealloc__(self):
+        self.end()
+
+
+cdef class Background:
+    """Calls of functions by another thread, one at a time, while this one goes on.
+
+    What `start` does, Ctrl-C does not cut short. It may do so to `wait`, which can be called again.
+    """
+    cdef PyThread_type_lock is_idle  # held by a call until its end
+    cdef bint is_done
+    cdef object error
+
+    def __cinit__(self):
+        self.is_idle = new_lock(False)
+        self.is_done = True
+
+    def __dealloc__(self):
+        free_lock(self.is_idle)
+
+    def start(self, function):
+        """Let a thread call it, after the last call; what that raised is not told."""
+        cdef Ending ending
+        self.wait()
+        ending = Ending()
+        self.is_done, self.error = False, None
+        PyThread_acquire_lock(self.is_idle, WAIT_LOCK)
+        ending.of = self
+        try:
+            _thread.start_new_thread(self._call, (function, ending))
+        except BaseException:
+            ending.end()
+            raise
+
+    def _call(self, function, Ending ending not None):
+        try:
+            function()
+            self.is_done = True
+        except BaseException as error:
+            self.error = error
+
+    def wait(self):
+        """Wait for the end of the last call; what it raised, or None."""
+        cdef PyLockStatus status = PyLockStatus.PY_LOCK_FAILURE
+        while status != PY_LOCK_ACQUIRED:
+            with nogil:
+                status = PyThread_acquire_lock_timed(self.is_idle, 50_000, True)
+            if status != PY_LOCK_ACQUIRED:
+                PyErr_CheckSignals()
+        PyThread_release_lock(self.is_idle)
+        if self.error is None and not self.is_done:
+            return MemoryError("a thread could not begin")
+        return self.error

@@ -11,13 +11,10 @@ Roth: Selective block minimization for faster convergence of limited memory larg
 models, KDD 2011).
 """
 
-import contextlib
 import functools
 import mmap
 import tempfile
-import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -73,9 +70,8 @@ class _Loads:
     def __init__(self, blocks: Blocks, n_each: int, n_in_room: int = 1) -> None:
         self.blocks, self.n_each, self.n_in_room = blocks, n_each, n_in_room
         self._part: Part | None = None
-        self._thread: ThreadPoolExecutor | None = None
+        self._thread: _core.Background | None = None
         self._wanted: list[int] | None = None
-        self._done: Future[None] | None = None
 
     @property
     def n_loads(self) -> int:
@@ -101,49 +97,34 @@ class _Loads:
 
     def open(self) -> None:
         """Have memory for a load, and a thread that reads."""
-        self._part, self._thread = self.room(1), ThreadPoolExecutor(1, "blocks")
+        self._part, self._thread = self.room(1), _core.Background()
 
     def close(self) -> None:
-        """Let the thread end, and go of memory; can be called again."""
+        """Wait for what is being read, and let go of memory; can be called again."""
         if self._thread is not None:
-            if self._done is not None:
-                # Ctrl-C while a thread is joined lets CPython before 3.13 take it for one that has
-                # ended. A lock tells for certain that the thread has come to the end of what it
-                # reads. Nothing is submitted before the first read: it would start a thread, and
-                # where memory has run out, CPython may wait for that one for ever.
-                is_read = threading.Lock()
-                is_read.acquire()
-                try:
-                    self._thread.submit(is_read.release)
-                except RuntimeError:  # this was stopped after the thread had come to that end
-                    pass
-                else:
-                    is_read.acquire()
-            self._thread.shutdown()
-        self._part = self._thread = self._wanted = self._done = None
+            self._thread.wait()
+        self._part = self._thread = self._wanted = None
 
     def start(self, wanted: list[int]) -> None:
         """Begin to read blocks; what was read before is lost."""
         assert self._part is not None
         assert self._thread is not None
-        if self._done is not None:
-            with contextlib.suppress(OSError, ValueError):
-                self._done.result()
-        self._wanted = wanted
+        self._thread.wait()
+        self._wanted = None
         self._part.truncate()
-        self._done = self._thread.submit(self.blocks.read, wanted, self._part)
+        self._thread.start(functools.partial(self.blocks.read, wanted, self._part))
+        self._wanted = wanted
 
     def get(self, wanted: list[int]) -> Part:
         """The rows of these blocks."""
         if self._wanted != wanted:
             self.start(wanted)
         assert self._part is not None
-        assert self._done is not None
-        try:
-            self._done.result()
-        except (OSError, ValueError):
+        assert self._thread is not None
+        error = self._thread.wait()
+        if error is not None:
             self._wanted = None
-            raise
+            raise error
         return self._part
 
     def in_order(self, room: Part) -> Iterator[int]:
