@@ -306,7 +306,8 @@ cdef class Ending:
 cdef class Background:
     """Calls of functions by another thread, one at a time, while this one goes on.
 
-    What `start` does, Ctrl-C does not cut short. It may do so to `wait`, which can be called again.
+    Ctrl-C can stop a wait for the last call, which can be begun again, but comes nowhere between: a
+    call that has begun is always known, and `wait` waits for it.
     """
     cdef PyThread_type_lock is_idle  # held by a call until its end
     cdef bint is_done
@@ -320,7 +321,7 @@ cdef class Background:
         free_lock(self.is_idle)
 
     def start(self, function):
-        """Let a thread call it, after the last call; what that raised is not told."""
+        """Let a thread call it, after the end of the last call; an error of that is dropped."""
         cdef Ending ending
         self.wait()
         ending = Ending()
@@ -341,7 +342,7 @@ cdef class Background:
             self.error = error
 
     def wait(self):
-        """Wait for the end of the last call; what it raised, or None."""
+        """Wait for the end of the last call, and return what it raised, or None."""
         cdef PyLockStatus status = PyLockStatus.PY_LOCK_FAILURE
         while status != PY_LOCK_ACQUIRED:
             with nogil:
