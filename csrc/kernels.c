@@ -11,6 +11,7 @@
  * pegasos_kernel_function, and says in `finish` what it makes of products or differences. Others
  * write values themselves.
  */
+#include "exponential.h"
 #include "lanes.h"
 #include "rows.h"
 #include "share.h"
@@ -27,42 +28,12 @@ typedef struct lines {
     const int64_t *which;
 } lines;
 
-/* Polynomials in pairs of terms, not by Horner's rule: that waits for each sum in turn. */
-#define PAIR(r, a, b)       ((a) + (r) * (b))
-#define FOUR(r, a, b, c, d) (PAIR(r, a, b) + (r) * (r) * PAIR(r, c, d))
-
-#define VALUE    float
-#define BITS     int32_t
-#define UBITS    uint32_t
-#define SUFFIX   float
-#define MANTISSA 23
-#define ONE      INT32_C(0x3f800000)
-#define ROUNDER  12582912.0f
-#define LN2_HIGH 0.693359375f
-#define LN2_LOW  -2.12194440e-4f
-#define EXP_MIN  -87.0f
-#define EXP_TAIL(r)                                                                                \
-    (PAIR(r, 1.0f / 2, 1.0f / 6)                                                                   \
-     + (r) * (r)                                                                                   \
-           * (PAIR(r, 1.0f / 24, 1.0f / 120) + (r) * (r) * PAIR(r, 1.0f / 720, 1.0f / 5040)))
+#define VALUE  float
+#define SUFFIX float
 #include "kernels_body.h"
 
-#define VALUE    double
-#define BITS     int64_t
-#define UBITS    uint64_t
-#define SUFFIX   double
-#define MANTISSA 52
-#define ONE      INT64_C(0x3ff0000000000000)
-#define ROUNDER  6755399441055744.0
-#define LN2_HIGH 6.93147180369123816490e-01
-#define LN2_LOW  1.90821492927058770002e-10
-#define EXP_MIN  -708.0
-#define EXP_TAIL(r)                                                                                \
-    (FOUR(r, 1.0 / 2, 1.0 / 6, 1.0 / 24, 1.0 / 120)                                                \
-     + (r) * (r) * ((r) * (r))                                                                     \
-           * (FOUR(r, 1.0 / 720, 1.0 / 5040, 1.0 / 40320, 1.0 / 362880)                            \
-              + (r) * (r) * ((r) * (r))                                                            \
-                    * FOUR(r, 1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800)))
+#define VALUE  double
+#define SUFFIX double
 #include "kernels_body.h"
 
 /* ---- Products of sparse rows ----------------------------------------------------------------- */

@@ -4,13 +4,8 @@
  *
  * kernels.c includes this once per type with these macros, undefined again at the end:
  *
- *     VALUE, BITS, UBITS    float, int32_t, uint32_t; or double, int64_t, uint64_t
- *     SUFFIX                ends the name of everything defined here
- *     MANTISSA, ONE         bits of the mantissa; the bit pattern of 1.0
- *     ROUNDER               1.5 * 2^MANTISSA: adding it rounds to a whole number
- *     LN2_HIGH, LN2_LOW     ln 2 in two parts; small whole multiples of the first are exact
- *     EXP_MIN               exp(EXP_MIN) is just a normal number
- *     EXP_TAIL(r)           (exp(r) - 1 - r) / r^2 by its Taylor series, long enough for VALUE
+ *     VALUE     float; or double
+ *     SUFFIX    ends the name of everything defined here
  *
  * Values are worked on LANES at a time, in loops of fixed length that compilers turn into SIMD.
  */
@@ -19,27 +14,6 @@
 #define NAME(name)           PASTE(name, SUFFIX)
 
 #define LANES 16
-
-/*
- * exp(x) for x <= 0. With k = round(x / ln 2) and r = x - k ln 2, |r| <= ln 2 / 2,
- *
- *     exp(x) = 2^k exp(r),
- *
- * where exp(r) is its Taylor polynomial and 2^k is made by writing k into the exponent: once
- * ROUNDER was added, k stands in the low bits. Relative error: 1.1e-7 in float, 1.6e-16 in double.
- */
-static INLINE VALUE NAME(exp_of)(VALUE x)
-{
-    const VALUE z = x > EXP_MIN ? x : EXP_MIN;
-    VALUE power = z * (VALUE)1.4426950408889634 + ROUNDER;
-    const VALUE k = power - ROUNDER;
-    const VALUE r = (z - k * LN2_HIGH) - k * LN2_LOW;
-    BITS bits;
-    memcpy(&bits, &power, sizeof bits);
-    bits = (BITS)((UBITS)bits << MANTISSA) + ONE;
-    memcpy(&power, &bits, sizeof bits);
-    return (1 + (r + r * r * EXP_TAIL(r))) * power;
-}
 
 static INLINE const VALUE *NAME(row_of)(const lines *rows, int64_t i, int64_t d)
 {
@@ -254,16 +228,7 @@ CLONES_WIDE static void NAME(panels)(const NAME(function) * f, const lines *x, c
 #undef ABREAST
 #undef LANES
 #undef VALUE
-#undef BITS
-#undef UBITS
 #undef SUFFIX
-#undef MANTISSA
-#undef ONE
-#undef ROUNDER
-#undef LN2_HIGH
-#undef LN2_LOW
-#undef EXP_MIN
-#undef EXP_TAIL
 #undef NAME
 #undef PASTE
 #undef PASTE2

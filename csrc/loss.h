@@ -34,6 +34,7 @@
 #define PEGASOS_LOSS_H
 
 #include "core.h"
+#include "exponential.h"
 #include "platform.h"
 
 #include <float.h>
@@ -209,7 +210,8 @@ static INLINE double loss_curvature(loss_form l)
 /* 1/(1 + e^-z). */
 static INLINE double logistic(double z)
 {
-    return 1 / (1 + exp(-z));
+    const double e = exp_of_double(z > 0 ? -z : z);
+    return (z > 0 ? 1 : e) / (1 + e);
 }
 
 /* u moved towards 0 by `dead`, and not beyond. */
@@ -230,7 +232,7 @@ static INLINE double clamp(double p, double least, double most)
 static INLINE double loss_value(loss_form l, double u)
 {
     if (!loss_is_quadratic(l))
-        return (u > 1 ? u - 1 : 0) + log1p(exp(-fabs(u - 1)));
+        return (u > 1 ? u - 1 : 0) + log1p_of(exp_of_double(u > 1 ? 1 - u : u - 1));
     const double v = shrunk(u, l.dead);
     if (l.width == 0)
         return v > 0 ? l.most * v : l.least == 0 ? 0 : l.least * v;
@@ -319,7 +321,7 @@ static INLINE double loss_diagonal(loss_form l, double c)
 /* -p log p, 0 at 0. */
 static INLINE double entropy_of(double p)
 {
-    return p > 0 ? -p * log(p) : 0;
+    return p > 0 ? -p * log_of(p) : 0;
 }
 
 /* c l*(a/c). */
@@ -346,32 +348,36 @@ static INLINE double loss_gap(loss_form l, double a, double c, double u)
 /* How far u is from where a is the slope of the log loss; infinite at its ends. */
 static INLINE double log_loss_excess(double a, double c, double u)
 {
-    return u - 1 - log(a / (c - a));
+    return u - 1 - log_of(a / (c - a));
 }
 
 /*
- * The log loss: the dual variable b at which u - q (b - a) is where b is the slope. With
- * b = c/(1 + e^-z) that is the root of F(z) = z - (u - 1) + q (b - a), which grows; it is convex
+ * The log loss: the dual variable b at which u - q (b - a) is where b is the slope. With b = c p,
+ * p = 1/(1 + e^-z), that is the root of F(z) = z - (u - 1) + q (b - a), which grows; it is convex
  * below 0 and concave above, so that Newton's method from 0, or from between 0 and the root, goes
- * to the root without passing it. Where it passed 0, it had begun beyond the root. (Yu, Huang and
- * Lin: Dual coordinate descent methods for logistic regression and maximum entropy models, Machine
- * Learning 85, 2011, solve the same equation for b.)
+ * to the root without passing it. Where it passed 0, it had begun beyond the root. The last step is
+ * made in p, whose error is the square of the step. (Yu, Huang and Lin: Dual coordinate descent
+ * methods for logistic regression and maximum entropy models, Machine Learning 85, 2011, solve the
+ * same equation for b.)
  */
 static INLINE double log_loss_best(double a, double c, double u, double q)
 {
     enum { STEPS = 60 };
-    const double accuracy = 1e-8; /* whose square is what is left after one step more */
+    const double accuracy = 1e-8; /* whose square is rounding */
     const double sign = u - 1 - q * (c / 2 - a) < 0 ? -1 : 1;
-    double z = 0 < a && a < c ? log(a / (c - a)) : 0;
-    z = z * sign > 0 ? z : 0;
+    double z = 0 < a && a < c ? log_of(a / (c - a)) : 0;
+    const bool is_right = z * sign > 0;
+    double p = is_right ? a / c : 0.5;
+    z = is_right ? z : 0;
     for (int n = 0; n < STEPS; n++) {
-        const double p = logistic(z), excess = z - (u - 1) + q * (c * p - a);
-        const double step = excess / (1 + q * c * p * (1 - p));
-        z = (z - step) * sign > 0 ? z - step : 0;
+        const double derivative = p * (1 - p), excess = z - (u - 1) + q * (c * p - a);
+        const double step = excess / (1 + q * c * derivative);
         if (!(fabs(step) > accuracy * (1 + fabs(z))))
-            break;
+            return c * (p - step * derivative);
+        z = (z - step) * sign > 0 ? z - step : 0;
+        p = logistic(z);
     }
-    return c * logistic(z);
+    return c * p;
 }
 
 /* The best value of a dual variable that is a now, where a change of 1 changes u by -q. */

@@ -752,40 +752,58 @@ typedef struct line {
     double slope; /* at 0 */
 } line;
 
-/* At its bounds a_i may count for the curvature, which has a jump there. */
-static INLINE void add_slopes_of(const double *u, const double *moves, const double *weights,
-                                 const double *centre, double per_width, double t,
-                                 const loss_form form, double *first, double *second)
+/* The slopes p_i of some rows, and their derivatives times width. At its bounds a_i may count for
+ * the derivative, which has a jump there. */
+static INLINE void slopes_at(const double *u, const double *moves, const double *centre,
+                             double width, double t, const loss_form form, double *slope,
+                             double *bend)
 {
-    const double least = form.least, most = form.most, dead = form.dead * per_width;
-    double a[LANES], clipped[LANES], weighted[LANES];
+    const double per_width = 1 / width, dead = form.dead * per_width;
+    const double least = form.least, most = form.most;
+    double a[LANES];
+    if (!loss_is_quadratic(form)) {
+        for (int l = 0; l < LANES; l++)
+            slope[l] = loss_derivative(form, u[l] - t * moves[l]);
+        for (int l = 0; l < LANES; l++)
+            bend[l] = slope[l] * (1 - slope[l]) * width;
+        return;
+    }
     for (int l = 0; l < LANES; l++)
         a[l] = centre[l] + (u[l] - t * moves[l]) * per_width;
     if (form.dead > 0)
         for (int l = 0; l < LANES; l++)
             a[l] = shrunk(a[l], dead);
     for (int l = 0; l < LANES; l++)
-        clipped[l] = a[l] > least ? a[l] : least;
+        slope[l] = a[l] > least ? a[l] : least;
     for (int l = 0; l < LANES; l++)
-        clipped[l] = clipped[l] < most ? clipped[l] : most;
+        slope[l] = slope[l] < most ? slope[l] : most;
+    for (int l = 0; l < LANES; l++)
+        bend[l] = slope[l] == a[l] && (form.dead == 0 || a[l] != 0) ? 1 : 0;
+}
+
+static INLINE void add_slopes_of(const double *u, const double *moves, const double *weights,
+                                 const double *centre, double width, double t, const loss_form form,
+                                 double *first, double *second)
+{
+    double slope[LANES], bend[LANES], weighted[LANES];
+    slopes_at(u, moves, centre, width, t, form, slope, bend);
     for (int l = 0; l < LANES; l++)
         weighted[l] = weights[l] * moves[l];
     for (int l = 0; l < LANES; l++)
-        first[l] += weighted[l] * clipped[l];
+        first[l] += weighted[l] * slope[l];
     for (int l = 0; l < LANES; l++)
-        second[l] +=
-            clipped[l] == a[l] && (form.dead == 0 || a[l] != 0) ? weighted[l] * moves[l] : 0;
+        second[l] += weighted[l] * moves[l] * bend[l];
 }
 
 static INLINE void sum_slopes(int64_t n, const double *u, const double *moves,
                               const double *weights, const double *centre, double width, double t,
-                              const loss_form form, double *slope, double *curvature)
+                              const loss_form form, double *sums)
 {
     const double per_width = 1 / width;
-    double first[LANES] = {0}, second[LANES] = {0};
+    double first[LANES] = {0}, second[LANES] = {0}, slope = 0, curvature = 0;
     int64_t i = 0;
     for (; n - i >= LANES; i += LANES)
-        add_slopes_of(u + i, moves + i, weights + i, centre + i, per_width, t, form, first, second);
+        add_slopes_of(u + i, moves + i, weights + i, centre + i, width, t, form, first, second);
     if (i < n) { /* the rest, with weights of 0 to fill up */
         double rest[4][LANES] = {{0}};
         const size_t bytes = (size_t)(n - i) * sizeof(double);
@@ -793,39 +811,22 @@ static INLINE void sum_slopes(int64_t n, const double *u, const double *moves,
         memcpy(rest[1], moves + i, bytes);
         memcpy(rest[2], weights + i, bytes);
         memcpy(rest[3], centre + i, bytes);
-        add_slopes_of(rest[0], rest[1], rest[2], rest[3], per_width, t, form, first, second);
+        add_slopes_of(rest[0], rest[1], rest[2], rest[3], width, t, form, first, second);
     }
-    *slope = *curvature = 0;
     for (int l = 0; l < LANES; l++) {
-        *slope += first[l];
-        *curvature += second[l] * per_width;
+        slope += first[l];
+        curvature += second[l] * per_width;
     }
-}
-
-/* The log loss, whose derivatives are of no other form. */
-static INLINE void sum_log_slopes(int64_t n, const double *u, const double *moves,
-                                  const double *weights, double t, double *slope, double *curvature)
-{
-    *slope = *curvature = 0;
-    for (int64_t i = 0; i < n; i++) {
-        const double p = loss_derivative(LOG_LOSS_FORM, u[i] - t * moves[i]);
-        *slope += weights[i] * moves[i] * p;
-        *curvature += weights[i] * moves[i] * moves[i] * p * (1 - p);
-    }
+    sums[0] += slope;
+    sums[1] += curvature;
 }
 
 CLONES_WIDE static void add_slopes(const block_pass *pass, int64_t block, int64_t i, int64_t count)
 {
     const line *const x = pass->context;
     const run *const r = x->r;
-    const double *const u = r->u + i, *const moves = r->moves + i, *const weights = r->weights + i;
-    double fall, bend, *const sums = sums_of(r, block);
-    WITH_LOSS(r->loss, if (LOSS.kind == PEGASOS_LOG_LOSS)
-                           sum_log_slopes(count, u, moves, weights, x->t, &fall, &bend);
-              else sum_slopes(count, u, moves, weights, r->ratios + i, x->width, x->t, LOSS, &fall,
-                              &bend));
-    sums[0] += fall;
-    sums[1] += bend;
+    WITH_LOSS(r->loss, sum_slopes(count, r->u + i, r->moves + i, r->weights + i, r->ratios + i,
+                                  x->width, x->t, LOSS, sums_of(r, block)));
 }
 
 /*

@@ -6,6 +6,7 @@
  */
 #include "check.h"
 #include "core.h"
+#include "exponential.h"
 #include "losses.h"
 
 #include <math.h>
@@ -1574,6 +1575,31 @@ static void rows_outside_a_problem_do_not_change_its_fit(void)
     }
 }
 
+static bool is_close(double found, double expected)
+{
+    return fabs(found - expected) <= 5e-16 * fabs(expected);
+}
+
+/* Beside the C library's, whose error is below a unit in the last place. */
+static void exponentials_and_logarithms_are_accurate(void)
+{
+    for (int k = 0; k <= 100000; k++) {
+        const double x = -708.0 * k / 100000, part = k / 100000.0, small = ldexp(1 + part, -40);
+        CHECK(is_close(exp_of_double(x), exp(x)));
+        CHECK(is_close(exp_of_double(-small), exp(-small)));
+        CHECK(fabsf(exp_of_float((float)x / 9) / expf((float)x / 9) - 1) < 4e-7f);
+        CHECK(is_close(log1p_of(part), log1p(part)));
+        CHECK(is_close(log1p_of(small), log1p(small)));
+        CHECK(is_close(log_of(exp(x)), log(exp(x))));
+        CHECK(is_close(log_of(part + 0.5), log(part + 0.5)));
+    }
+    for (int k = -1074; k <= 1023; k++)
+        CHECK(is_close(log_of(ldexp(1, k)), log(ldexp(1, k))));
+    CHECK(exp_of_double(0) == 1 && exp_of_double(-1e300) < 1e-307 && exp_of_double(-INFINITY) >= 0);
+    CHECK(log1p_of(0) == 0 && log_of(1) == 0 && log_of(INFINITY) == INFINITY);
+    CHECK(isnan(exp_of_double(NAN)) && isnan(exp_of_float(NAN)) && isnan(log1p_of(NAN)));
+}
+
 /* A digest of all that training leaves behind, for every type of rows and every variant. */
 static int write_digest(const char *path)
 {
@@ -1642,6 +1668,7 @@ int main(int argc, char **argv)
     RUN(rows_outside_a_problem_do_not_change_its_fit);
     RUN(rows_without_weight_do_not_change_a_fit);
     RUN(what_a_program_gets_wrong_is_named);
+    RUN(exponentials_and_logarithms_are_accurate);
     RUN(kernel_machines_are_certified);
     RUN(a_kernel_may_stop_a_fit);
     RUN(rounding_ends_a_fit_of_a_kernel_machine);
