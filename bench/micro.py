@@ -16,8 +16,7 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 import pegasos
-from pegasos.problems import _columns as _problems
-from pegasos.problems import _validate
+from pegasos.problems import _multiclass, _validate
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _pegasos
 
@@ -29,7 +28,7 @@ class Epochs:
 
     def __init__(self, X, y, n_problems):
         classes, codes = np.unique(y, return_inverse=True)
-        columns = _problems.label_columns(codes, len(classes), "ovr")
+        columns = _multiclass.problem_labels(codes, len(classes), "ovr")
         if n_problems == 1 and len(classes) > 2:
             columns = columns[:1].copy()
         columns = np.ascontiguousarray(np.resize(columns, (n_problems, len(y))))

@@ -16,8 +16,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from experiments import report
 from pegasos import KernelPegasosClassifier, PegasosClassifier
-from pegasos.problems import _columns as _problems
-from pegasos.problems import _validate
+from pegasos.problems import _multiclass, _validate
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _pegasos
 
@@ -254,7 +253,7 @@ def linear_steps(X, y, n_steps, seed):
     rows, dtype = _validate.rows(X)
     settings = Settings(1e-4, sampling="uniform")
     session = _pegasos.Pegasos(settings, 1, X.shape[1], dtype, seed=seed)
-    session.set_rows(_problems.label_columns(y, 2, "ovr"), None)
+    session.set_rows(_multiclass.problem_labels(y, 2, "ovr"), None)
     session.plan(n_steps=n_steps)
     return timed(lambda: session.run(rows))
 

@@ -43,7 +43,7 @@ from sklearn.model_selection import check_cv
 import pegasos
 from pegasos import cli
 from pegasos.io import _archive
-from pegasos.solvers import _blocks
+from pegasos.solvers import _block_schedule
 
 # Words of NumPy, Cython and Python that tell a user nothing.
 _RIDDLES = re.compile(
@@ -2175,7 +2175,7 @@ def search_of_blocks(case, blocks, p, solver):
         options["cv_effort"] = case.pick(1e-5, 1e-7)
     clf = pegasos.PegasosClassifierCV(**{case.pick("lams", "Cs"): [0.2, 0.03]}, **options)
     case.call(f"{told(clf)}.fit(blocks)", lambda: clf.fit(blocks))
-    if not _blocks.fit_into_memory(blocks):
+    if not _block_schedule.fit_into_memory(blocks):
         k = np.arange(len(p.codes)) % clf.cv
         clf.set_params(cv=[np.nonzero(k != j) + np.nonzero(k == j) for j in range(clf.cv)])
     check_search(case, clf, p)

@@ -42,7 +42,7 @@ from pegasos import (
 from pegasos.estimators import _search
 from pegasos.io import _readers
 from pegasos.io._checkpoint import CheckpointDue
-from pegasos.solvers import _blocks, _rounds
+from pegasos.solvers import _block_schedule, _rounds
 
 LAYOUTS, DTYPES = ("dense", "sparse"), ("float32", "float64")
 # By rounds, and by dual ascent.
@@ -797,7 +797,7 @@ def blocks(tmp_path, rng):
 @pytest.mark.skipif(os.name == "nt", reason="a thread cannot send SIGINT to another on Windows")
 def test_nothing_is_read_after_loads_are_closed(blocks, monkeypatch):
     """However often Ctrl-C comes while the thread that reads is waited for."""
-    loads, read, has_ended = _blocks._Loads(blocks, 1), blocks.read, []
+    loads, read, has_ended = _block_schedule._Loads(blocks, 1), blocks.read, []
     is_closing, close, n_heard, n_times = threading.Semaphore(0), loads.close, 0, 3
 
     def hear(*_):
@@ -837,7 +837,7 @@ def test_loads_that_were_not_read_start_no_thread(blocks, monkeypatch):
         raise MemoryError
 
     monkeypatch.setattr(_thread, "start_new_thread", start)
-    with _core.Closing(_blocks._Loads(blocks, 1)):
+    with _core.Closing(_block_schedule._Loads(blocks, 1)):
         pass
 
 
@@ -848,7 +848,7 @@ def test_a_thread_that_does_not_begin_is_not_waited_for(blocks, monkeypatch, rea
             raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(_thread, "start_new_thread", start)
-    loads = _blocks._Loads(blocks, 1)
+    loads = _block_schedule._Loads(blocks, 1)
     with pytest.raises((RuntimeError, MemoryError), match="thread"), _core.Closing(loads):
         loads.get([0])
 
@@ -883,7 +883,7 @@ def test_loads_that_ctrl_c_stops_anywhere_leave_no_read(blocks, monkeypatch):
         loads.get([2])
 
     for number in itertools.count():
-        loads = _blocks._Loads(blocks, 1)
+        loads = _block_schedule._Loads(blocks, 1)
         sys.settrace(stop_at(number))
         try:
             with _core.Closing(loads):
@@ -965,7 +965,7 @@ def test_an_interrupted_search_leaves_that_of_before(blocks, rng, solver, monkey
     search._resumed = search._checkpoints.written
     search._resumed["scores"][0, 0] = np.nan
     search._checkpoints, search.cv_results_ = None, None
-    monkeypatch.setattr(_blocks, "schedule", None)
+    monkeypatch.setattr(_block_schedule, "schedule", None)
     with pytest.warns(UserWarning, match="scores that are not finite"):
         scores = search.fit(blocks).scores_
     assert np.isnan(scores[0, 0])
@@ -1031,7 +1031,7 @@ def test_where_many_rows_decide_two_passes_come_near_the_optimum(tmp_path, rng, 
 
     own = gap()
     assert own <= 6 * 2e-3
-    monkeypatch.setattr(_blocks.BlockSchedule, "_growth", 1.0)
+    monkeypatch.setattr(_block_schedule.BlockSchedule, "_growth", 1.0)
     assert own <= 0.85 * gap()
 
 
@@ -1348,7 +1348,7 @@ def test_a_killed_run_goes_on_to_the_same_bits(tmp_path, rng, solver, options):
     assert cli.main([*train, str(tmp_path / "whole.npz")]) == 0
     output = str(tmp_path / "model.npz")
     often = ["--checkpoint", checkpoint, "--checkpoint-every", "20"]
-    places = _blocks.__file__, _rounds.__file__
+    places = _block_schedule.__file__, _rounds.__file__
     killed = killing.train, int(rng.integers(1, 400)), places, 1e4, [*train, output, *often]
     assert killing.exit_code(*killed) in (-signal.SIGKILL, 0)
     with zipfile.ZipFile(checkpoint) as archive:

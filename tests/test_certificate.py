@@ -35,8 +35,7 @@ from pegasos import (
     _core,
     kernels,
 )
-from pegasos.problems import _certificate
-from pegasos.problems import _columns as _problems
+from pegasos.problems import _certificate, _multiclass
 from pegasos.problems._losses import LOSSES
 from pegasos.problems._problem import Problem
 from pegasos.problems._settings import Settings
@@ -677,7 +676,7 @@ def test_models_keep_their_certificate_in_files(tmp_path, problem):
     model = paper.fit(X, y, 0.01, solver="sdca", tol=1e-3, max_iter=1000)
     model.save(tmp_path / "m.npz")
     np.testing.assert_array_equal(pegasos.load(tmp_path / "m.npz").duality_gap, model.duality_gap)
-    columns = _problems.label_columns((y > 0).astype(int), 2, "ovr")
+    columns = _multiclass.problem_labels((y > 0).astype(int), 2, "ovr")
     assert columns.shape == (1, len(y))
 
 

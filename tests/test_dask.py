@@ -33,7 +33,7 @@ import pegasos.dask
 from pegasos import PegasosClassifier, PegasosRegressor, load
 from pegasos.dask import DaskPegasosClassifier, DaskPegasosRegressor
 from pegasos.problems import _partitions
-from pegasos.problems._columns import label_columns
+from pegasos.problems._multiclass import problem_labels
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _rounds
 
@@ -97,7 +97,7 @@ def test_the_bits_of_a_process_without_dask(client, cluster, data):
     settings = Settings(LAM)
     blocks = _rounds.Blocks([
         _rounds.Block(
-            X=part.X, labels=label_columns(about.codes(part.y), 2, "ovr"), weights=None,
+            X=part.X, labels=problem_labels(about.codes(part.y), 2, "ovr"), weights=None,
             values=None, settings=settings,
         )
         for part in parts

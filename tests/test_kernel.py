@@ -25,12 +25,11 @@ from test_linear import stream
 import pegasos
 from pegasos import KernelPegasosClassifier, _core, kernels
 from pegasos.kernels import _cache
-from pegasos.problems import _columns as _problems
-from pegasos.problems import _rows
+from pegasos.problems import _multiclass, _rows
 from pegasos.problems._settings import Settings
 from pegasos.problems._validate import rows as make_core_rows
 from pegasos.solvers import _kernel_pegasos, _pegasos
-from pegasos.solvers._kernel_ascent import KernelAscent
+from pegasos.solvers._kernel_solver import KernelAscent
 
 
 def cosine(X, Z, scale=1.0):
@@ -423,7 +422,7 @@ def test_the_linear_kernel_is_linear_pegasos_draw_for_draw(
     rng, batch_size, project, average, intercept, weighted, megabytes
 ):
     X, _ = make_rows(rng, n=300)
-    labels = _problems.label_columns(rng.integers(0, 3, 300), 3, "ovo")
+    labels = _multiclass.problem_labels(rng.integers(0, 3, 300), 3, "ovo")
     weights = rng.uniform(0.1, 2, 300) if weighted else None
     settings = Settings(
         0.02, batch_size=batch_size, project=project, average=average,
@@ -520,7 +519,7 @@ def test_many_problems_equal_as_many_separate_fits(rng, dtype, multi_class):
     options = {"gamma": 0.1, "n_steps": 500, "random_state": 2}
     together = paper.kernel(lam=1e-3, multi_class=multi_class, **options)
     together.fit(X.astype(dtype), y)
-    for k, column in enumerate(_problems.label_columns(y, 4, multi_class)):
+    for k, column in enumerate(_multiclass.problem_labels(y, 4, multi_class)):
         alone = paper.kernel(lam=1e-3, **options)
         # Rows outside the problem have no weight in a fit of their own.
         alone.fit(X.astype(dtype), np.where(column == 0, 1, column), sample_weight=np.abs(column))
@@ -576,7 +575,7 @@ def test_pairs_of_classes_are_certified_among_their_own_rows(
     assert (machine.duality_gap_ <= 1e-4 * machine.objective_).all()
     coef = np.zeros((10, 240))
     coef[:, machine.support_] = machine.dual_coef_
-    for k, labels in enumerate(_problems.label_columns(y, 5, "ovo", weights)):
+    for k, labels in enumerate(_multiclass.problem_labels(y, 5, "ovo", weights)):
         assert not coef[k, labels == 0].any()
         hinge = np.maximum(0, 1 - labels * (K @ coef[k] + machine.intercept_[k]))
         squared = coef[k] @ K @ coef[k]
@@ -927,7 +926,7 @@ def test_linear_kernel_machines_have_weights(rng, layout, dtype, multi_class):
     assert not hasattr(clf, "coef_")
     assert isinstance(clf.fit(X, y).coef_, np.ndarray)
     assert clf.coef_.shape == (6 if multi_class == "ovo" else 4, 23)
-    scores = _problems.class_scores(X @ clf.coef_.T + clf.intercept_, 4, multi_class)
+    scores = _multiclass.class_scores(X @ clf.coef_.T + clf.intercept_, 4, multi_class)
     near = {"rtol": 1e-5, "atol": 1e-5} if dtype == np.float32 else {"rtol": 1e-10, "atol": 1e-12}
     np.testing.assert_allclose(scores, clf.decision_function(X), **near)
     clf.set_params(kernel="rbf")

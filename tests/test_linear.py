@@ -21,7 +21,7 @@ from pegasos import _core
 from pegasos.problems import _rows, _validate
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _pegasos
-from pegasos.solvers._kernel_ascent import KernelAscent
+from pegasos.solvers._kernel_solver import KernelAscent
 from pegasos.solvers._linear import Linear, Part
 from pegasos.solvers._schedule import Schedule
 
@@ -311,7 +311,7 @@ def test_many_problems_equal_as_many_separate_fits(
     together = paper.fit(
         convert(X, layout, dtype), y, 0.01, multi_class=multi_class, n_jobs=n_jobs, **options
     )
-    labels = pegasos.problems._columns.label_columns(y, 5, multi_class)
+    labels = pegasos.problems._multiclass.problem_labels(y, 5, multi_class)
     assert len(labels) == len(together.coef) == {"ovr": 5, "ovo": 10}[multi_class]
     settings = Settings(0.01, batch_size=2, average=True)
     for k, column in enumerate(labels):

@@ -25,7 +25,7 @@ from pegasos import (
 )
 from pegasos.problems import _problem, _validate
 from pegasos.problems._settings import Settings
-from pegasos.solvers._kernel_ascent import KernelAscent
+from pegasos.solvers._kernel_solver import KernelAscent
 
 INTERCEPTS = ("none", "penalized", "free")
 

@@ -26,7 +26,7 @@ from pegasos import (
     PegasosClassifier,
     PegasosClassifierCV,
 )
-from pegasos.problems import _columns
+from pegasos.problems import _multiclass
 
 KINDS = [PegasosClassifier, KernelPegasosClassifier]
 SEARCHES = [PegasosClassifierCV, KernelPegasosClassifierCV]
@@ -125,7 +125,7 @@ def test_they_are_those_of_sgd_classifier_with_the_same_weights(iris, loss, n_cl
 @pytest.mark.parametrize("n_classes", [3, 4, 7])
 def test_pairs_that_agree_with_probabilities_give_these(rng, n_classes):
     p = rng.dirichlet(np.ones(n_classes))
-    pairs = _columns.pairs(n_classes)
+    pairs = _multiclass.pairs(n_classes)
     odds = [p[j] / (p[i] + p[j]) for i, j in pairs]
     for loss, scores in (
         ("log_loss", [np.log(q / (1 - q)) for q in odds]),

@@ -40,8 +40,7 @@ from pegasos import (
     _core,
 )
 from pegasos.estimators import _grid, _search
-from pegasos.problems import _columns as _problems
-from pegasos.problems import _rows, _validate
+from pegasos.problems import _multiclass, _rows, _validate
 from pegasos.solvers._pegasos import Pegasos
 
 LAMS = [1.0, 0.03, 1e-3]
@@ -147,7 +146,7 @@ def test_a_set_of_linear_machines_has_the_bits_of_separate_fits(
         held_out[test] = 0
         for j, lam in enumerate(LAMS):
             single = paper.linear(lam=lam, max_iter=5, **options).fit(X, y, sample_weight=held_out)
-            columns = _problems.label_columns(y, 3, multi_class, held_out)
+            columns = _multiclass.problem_labels(y, 3, multi_class, held_out)
             for column, w, b in zip(columns, single.coef_, single.intercept_, strict=True):
                 np.testing.assert_array_equal(found[lam, column.tobytes()][0], w)
                 assert found[lam, column.tobytes()][1] == b

@@ -18,8 +18,7 @@ from numpy.typing import ArrayLike
 from pegasos.estimators import _parameters
 from pegasos.io._model import LinearModel
 from pegasos.io._progress import Progress
-from pegasos.problems import _columns as _problems
-from pegasos.problems import _losses, _units, _validate
+from pegasos.problems import _losses, _multiclass, _units, _validate
 from pegasos.problems._certificate import Certificate
 from pegasos.problems._settings import settings_of
 from pegasos.solvers import _warnings
@@ -167,7 +166,7 @@ def fit(
     else:
         classes, codes = _validate.labels(y, n_samples)
         _validate.at_least_two(classes, codes, weights)
-        columns = _problems.label_columns(codes, len(classes), multi_class, weights)
+        columns = _multiclass.problem_labels(codes, len(classes), multi_class, weights)
 
     schedule = Schedule(Linear, settings, len(columns), n_features, dtype, seed)
     schedule.set_rows(columns, weights, values)

@@ -21,8 +21,7 @@ import numpy as np
 
 import pegasos
 from pegasos import kernels
-from pegasos.problems import _columns as _problems
-from pegasos.problems import _validate
+from pegasos.problems import _multiclass, _validate
 from pegasos.problems._losses import LOSSES, TARGET_LOSSES
 
 _DATA_HELP = """\
@@ -510,7 +509,7 @@ def _n_problems(args: argparse.Namespace, search: Any, n_classes: int) -> int:
     """How many problems are trained at a time, on rows of at least `n_classes` classes."""
     count = 1
     if args.task == "classification" and n_classes > 2:
-        count = _problems.count(n_classes, vars(args).get("multi_class", "ovr"))
+        count = _multiclass.count(n_classes, vars(args).get("multi_class", "ovr"))
     if search is None:
         return count
     Cs = 10 if search.Cs is None else search.Cs

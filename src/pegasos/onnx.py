@@ -11,7 +11,7 @@ from sklearn.base import is_outlier_detector, is_regressor
 
 import pegasos
 from pegasos._extras import needed_by
-from pegasos.problems import _columns, _validate
+from pegasos.problems import _multiclass, _validate
 
 with needed_by("pegasos.onnx", "onnx", "onnx", "skl2onnx"):
     from onnx import TensorProto
@@ -68,7 +68,7 @@ class _Graph:
 
 
 def _labels(classes: np.ndarray) -> np.ndarray:
-    classes = _columns.plain(classes)
+    classes = _multiclass.plain(classes)
     if classes.dtype.kind not in _LABELS:
         raise ValueError(
             f"labels must be numbers or strings to be exported, got {classes.tolist()}"
@@ -163,10 +163,10 @@ def _answers(
 ) -> tuple[Any, Any, Any]:
     """Labels, which of them rows have, and the second output; no labels: rows have numbers."""
     if model.multi_class == "one_class":
-        is_near = ops.LessOrEqual(ops.Abs(of_problems), _columns.NEAR * np.abs(model.intercept))
+        is_near = ops.LessOrEqual(ops.Abs(of_problems), _multiclass.NEAR * np.abs(model.intercept))
         scores = ops.Where(is_near, np.zeros(1), of_problems)
         winners = ops.Cast(ops.GreaterOrEqual(scores, np.zeros(1)), to=TensorProto.INT64)
-        return _columns.SIDES, winners, scores
+        return _multiclass.ONE_CLASS_LABELS, winners, scores
     gives, n_classes = _gives(scope, estimator), len(model.classes)
     is_multilabel = model.multi_class == "multilabel"
     if is_multilabel:
@@ -188,8 +188,8 @@ def _answers(
 
 
 def _votes(ops: _Graph, scores: Any, n_classes: int) -> Any:
-    """Scores of classes from those of pairs; see `pegasos.problems._columns.class_scores`."""
-    pairs = _columns.pairs(n_classes)
+    """Scores of classes from those of pairs; see `pegasos.problems._multiclass.class_scores`."""
+    pairs = _multiclass.pairs(n_classes)
     for_first, for_second = np.zeros((2, len(pairs), n_classes))
     for k, (i, j) in enumerate(pairs):
         for_first[k, i] = for_second[k, j] = 1
@@ -209,7 +209,7 @@ def _probability(ops: _Graph, loss: str, scores: Any) -> Any:
 
 
 def _probabilities(ops: _Graph, scores: Any, model: Any) -> Any:
-    """Probabilities of classes; see `pegasos.problems._columns.class_probabilities`."""
+    """Probabilities of classes; see `pegasos.problems._multiclass.class_probabilities`."""
     n_classes = len(model.classes)
     if model.multi_class == "multilabel":
         return _probability(ops, model.loss, scores)
@@ -218,7 +218,7 @@ def _probabilities(ops: _Graph, scores: Any, model: Any) -> Any:
     if model.multi_class == "ovr":
         of_classes = _probability(ops, model.loss, scores)
     else:
-        pairs = _columns.pairs(n_classes)
+        pairs = _multiclass.pairs(n_classes)
         # Columns are those of the first classes of all pairs, then those of the second ones. Sums
         # take the columns of a class and no others: 0 times infinity is not a number.
         both = _probability(ops, model.loss, ops.Concat(ops.Neg(scores), scores, axis=1))

@@ -30,8 +30,7 @@ from pegasos.estimators._classification import Classifier
 from pegasos.estimators._grid import standard_errors
 from pegasos.estimators._linear import LinearMachine
 from pegasos.estimators._one_class import OneClass
-from pegasos.problems import _columns as _problems
-from pegasos.problems import _validate
+from pegasos.problems import _multiclass, _validate
 from pegasos.problems._losses import LOSSES
 
 with needed_by("pegasos.plotting", "plot", "matplotlib"):
@@ -956,7 +955,7 @@ def _problem_names(estimator: Any) -> list[str]:
         return [f"label {k}" for k in classes]
     if len(classes) > 2 and scheme != "ovo":
         return [str(label) for label in classes]
-    return [f"{classes[j]} against {classes[i]}" for i, j in _problems.pairs(len(classes))]
+    return [f"{classes[j]} against {classes[i]}" for i, j in _multiclass.pairs(len(classes))]
 
 
 def _joint_margins(scores: np.ndarray, codes: np.ndarray, cost: np.ndarray) -> np.ndarray:

@@ -18,14 +18,14 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from pegasos import _core, _told, kernels
+from pegasos import _core, _user_warnings, kernels
 from pegasos.estimators import _parameters
 from pegasos.estimators._callbacks import CallbackSupportMixin, StopRequestedError, Watch
 from pegasos.io._blocks import Blocks
 from pegasos.io._checkpoint import CheckpointDue
 from pegasos.io._model import this_version
 from pegasos.io._progress import Progress
-from pegasos.problems import _certificate, _columns, _validate
+from pegasos.problems import _certificate, _multiclass, _validate
 from pegasos.problems._settings import Settings, settings_of
 from pegasos.solvers import _state, _warnings
 from pegasos.solvers._linear import Linear
@@ -67,7 +67,7 @@ class Data:
     # columns: their numbers, and y as zeros and ones.
     classes: Any = None
     codes: Any = None
-    scheme: str = ""  # how problems are made of classes: `pegasos.problems._columns.SCHEMES`
+    scheme: str = ""  # how problems are made of classes: `pegasos.problems._multiclass.SCHEMES`
     is_sparse: bool = False  # whether y is a sparse matrix
     values: np.ndarray | None = None  # targets (n_outputs, n_samples), divided by `units`
     units: Any = None  # of targets and of one class; see `pegasos.problems._settings.Settings`
@@ -81,7 +81,7 @@ class Data:
 
     def name_of(self, k: int) -> str:
         """What problem number `k` is about, in words; nothing where there is only one."""
-        return _columns.name(k, len(self.columns), self.classes, self.scheme)
+        return _multiclass.name(k, len(self.columns), self.classes, self.scheme)
 
 
 def lam_of(C: float, mass: float) -> float:
@@ -360,7 +360,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         """All of a collection of Dask, with a warning, as scikit-learn's estimators read it."""
         here, kind = type(self).__name__, type(X).__name__
         twin = f"pegasos.dask.{self._on_dask} trains linear machines where the rows are. "
-        _told.warn(
+        _user_warnings.warn(
             f"X is a Dask {kind}: {here} reads all of it into the memory of this process. "
             f"{twin if self._on_dask else ''}{here} takes X.compute() without this warning"
         )

@@ -17,7 +17,7 @@ from pegasos.estimators._folds import Fold
 from pegasos.io._blocks import Blocks
 from pegasos.io._checkpoint import CheckpointDue
 from pegasos.problems import _rows, _validate
-from pegasos.solvers import _blocks
+from pegasos.solvers import _block_schedule
 
 
 class BlockFolds:
@@ -132,16 +132,16 @@ class BlockFolds:
         of_each = {"lam_of_each": tuple(np.repeat(lams, n_each).tolist())}
         if len(settings.units) > 1:
             of_each["units"] = settings.units * (len(lams) * self.n_folds)
-        return _blocks.schedule(
+        return _block_schedule.schedule(
             machine.solver, dataclasses.replace(settings, **of_each), self.blocks,
             self._all(len(lams)), np.tile(self.masses.ravel(), len(lams)),
             np.tile(self.n_inside.ravel(), len(lams)), machine._seed(),
         )  # fmt: skip
 
-    def _scores(self, coef: np.ndarray, intercept: np.ndarray) -> _blocks.OfRows:
+    def _scores(self, coef: np.ndarray, intercept: np.ndarray) -> _block_schedule.OfRows:
         """Scores of all rows by the problems that leave them out, of each λ and class or output."""
         n_lams, n_folds, n_problems, _ = coef.shape
-        kept = _blocks.OfRows(self.blocks, n_lams * n_problems)
+        kept = _block_schedule.OfRows(self.blocks, n_lams * n_problems)
         for part in self.blocks.parts():
             rows, numbers = part.rows(), part.numbers
             scores = np.empty((n_lams * n_problems, len(numbers)))

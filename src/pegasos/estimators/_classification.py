@@ -12,11 +12,10 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from pegasos import _told
+from pegasos import _user_warnings
 from pegasos.estimators._base import Data, PegasosEstimator, ScoreMixin
 from pegasos.io._blocks import Blocks
-from pegasos.problems import _columns as _problems
-from pegasos.problems import _validate
+from pegasos.problems import _multiclass, _validate
 from pegasos.problems._losses import LOSSES, with_probabilities
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _warnings
@@ -56,7 +55,7 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
         differently in a block of another size, so the last bits of a score may differ.
         """
         scores = self._problem_scores(X)
-        return _problems.class_scores(scores, len(self.classes_), self._scheme)
+        return _multiclass.class_scores(scores, len(self.classes_), self._scheme)
 
     def predict(self, X: Any) -> Any:
         """Predicted labels of the rows of `X`.
@@ -71,7 +70,7 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
             If the y of the fit had several columns: zeros and ones of shape (n_samples, n_labels),
             in a csr_array if that y was sparse.
         """
-        predicted = _problems.predicted(self.decision_function(X), self.classes_, self._scheme)
+        predicted = _multiclass.predicted(self.decision_function(X), self.classes_, self._scheme)
         return sparse.csr_array(predicted) if self._is_sparse else predicted
 
     @with_probabilities
@@ -110,7 +109,7 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
         of a row may be another one, as with `sklearn.svm.SVC`.
         """
         scores = self._problem_scores(X)
-        return _problems.class_probabilities(
+        return _multiclass.class_probabilities(
             scores,
             len(self.classes_),
             self._scheme,
@@ -184,7 +183,7 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
         else:
             _validate.labels(y, len(scores))
             _, codes = _validate.labels_among(y, None, model.classes)
-        labels = _problems.label_columns(codes, len(model.classes), model.multi_class).T
+        labels = _multiclass.problem_labels(codes, len(model.classes), model.multi_class).T
         margins = np.where(labels == 0, np.nan, labels * scores)
         with np.errstate(divide="ignore", invalid="ignore"):  # w may be 0
             return margins / self.weight_norm_ if geometric else margins
@@ -250,8 +249,8 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
             codes=codes,
             sample_weight=sample_weight,
             weights=weights,
-            columns=_problems.label_columns(*of_problems),
-            mass=_problems.mass(*of_problems),
+            columns=_multiclass.problem_labels(*of_problems),
+            mass=_multiclass.mass(*of_problems),
             scheme=scheme,
             is_sparse=is_sparse,
         )
@@ -276,18 +275,18 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
             raise ValueError("sample_weight times class_weight must be finite, and its sum as well")
         inside = np.where(of_classes > 0, counts, 0)
         # What rows have, classes have: labels of each problem.
-        columns = np.abs(_problems.label_columns(np.arange(n_classes), n_classes, multi_class))
+        columns = np.abs(_multiclass.problem_labels(np.arange(n_classes), n_classes, multi_class))
 
         def targets(y: np.ndarray, weights: Any, _: Any) -> tuple[np.ndarray, Any, Any]:
             codes = blocks.codes(y)
             weights = _weighted(weights, self.class_weight, factor, codes, may_be_zero=True)
-            return _problems.label_columns(codes, n_classes, multi_class, weights), weights, None
+            return _multiclass.problem_labels(codes, n_classes, multi_class, weights), weights, None
 
         data = Data(
             X=blocks, y=np.repeat(classes, inside > 0), classes=classes,
             codes=np.arange(n_classes), weights=of_classes, columns=columns,
             seen={"n_features_in_": blocks.shape[1]}, scheme=multi_class,
-            mass=_problems.mass(np.arange(n_classes), n_classes, multi_class, of_classes),
+            mass=_multiclass.mass(np.arange(n_classes), n_classes, multi_class, of_classes),
         )  # fmt: skip
         self._check_data(data)
         if continuing:
@@ -380,7 +379,7 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
         if is_one.any():
             k = int(np.argmax(is_one))
             which = "has" if n_with[k] == 0 else "lacks"
-            _told.warn(
+            _user_warnings.warn(
                 f"no row of weight > 0 {which} label {k}, so nothing tells which rows have it"
             )
 

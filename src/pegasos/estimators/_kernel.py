@@ -16,7 +16,7 @@ from pegasos.kernels import ColumnCache
 from pegasos.problems import _rows, _validate
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _state
-from pegasos.solvers._kernel_ascent import KernelAscent
+from pegasos.solvers._kernel_solver import KernelAscent
 from pegasos.solvers._schedule import Schedule
 
 

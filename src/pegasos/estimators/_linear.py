@@ -17,7 +17,7 @@ from pegasos.estimators._parameters import Labels, Penalized, parameters
 from pegasos.io._blocks import Blocks
 from pegasos.io._model import LinearModel
 from pegasos.problems import _validate
-from pegasos.solvers import _blocks, _state
+from pegasos.solvers import _block_schedule, _state
 from pegasos.solvers._joint import Joint
 from pegasos.solvers._schedule import Schedule
 
@@ -98,7 +98,7 @@ class LinearMachine(PegasosEstimator):
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Data]:
         if isinstance(X, Blocks):
             X.without(y if get_tags(self).target_tags.required else None, sample_weight)
-            in_memory = _blocks.fit_into_memory(X)
+            in_memory = _block_schedule.fit_into_memory(X)
             schedule, data = self._prepare_in_memory(X) if in_memory else self._prepare_blocks(X)
             data.seen = X.seen
             return schedule, data
@@ -123,7 +123,7 @@ class LinearMachine(PegasosEstimator):
         settings = self._settings_of(data, continuing=continuing)
         seed = 0 if continuing else self._seed()
         of_rows = blocks, targets, masses, n_inside, seed
-        schedule = _blocks.schedule(self.solver, settings, *of_rows)
+        schedule = _block_schedule.schedule(self.solver, settings, *of_rows)
         if continuing:
             schedule.restore(self._state)
         data.rows = blocks

@@ -12,7 +12,7 @@ from pegasos.estimators._kernel import KernelMachine
 from pegasos.estimators._linear import LinearMachine
 from pegasos.estimators._parameters import Machine, OfKernelMachine, parameters
 from pegasos.io._blocks import Blocks
-from pegasos.problems import _columns, _losses, _validate
+from pegasos.problems import _losses, _multiclass, _validate
 from pegasos.problems._settings import Settings, settings_of
 from pegasos.solvers import _warnings
 from pegasos.solvers._schedule import Schedule
@@ -101,7 +101,7 @@ class OneClass(CommonMixin, OutlierMixin, PegasosEstimator):
     # ---- Inside ----------------------------------------------------------------------------------
 
     def _about_model(self) -> dict[str, Any]:
-        y = {"classes": _columns.SIDES, "multi_class": self._scheme}
+        y = {"classes": _multiclass.ONE_CLASS_LABELS, "multi_class": self._scheme}
         return super()._about_model() | y
 
     @classmethod
@@ -117,7 +117,7 @@ class OneClass(CommonMixin, OutlierMixin, PegasosEstimator):
         X, seen = self._rows_to_fit(X, continuing=continuing)
         n = X.shape[0]
         weights = _validate.sample_weight(sample_weight, n)
-        columns = _columns.of_targets(1, n, weights)
+        columns = _multiclass.labels_of_targets(1, n, weights)
         return Data(
             X=X,
             y=columns[0],
@@ -275,7 +275,7 @@ class PegasosOneClass(OneClass, LinearMachine, Machine):
 
         def targets(y: np.ndarray, weights: Any, _: Any) -> tuple[np.ndarray, Any, Any]:
             weights = None if weights is None else np.ascontiguousarray(weights)
-            return _columns.of_targets(1, len(y), weights), weights, None
+            return _multiclass.labels_of_targets(1, len(y), weights), weights, None
 
         return data, targets, np.array([blocks.mass]), np.array([blocks.n_inside])
 

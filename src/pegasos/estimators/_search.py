@@ -33,7 +33,7 @@ from sklearn.metrics import get_scorer, r2_score
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.validation import check_is_fitted
 
-from pegasos import _core, _told, kernels
+from pegasos import _core, _user_warnings, kernels
 from pegasos.estimators import _folds, _grid, _parameters
 from pegasos.estimators._base import CommonMixin, Data, PegasosEstimator, lam_of
 from pegasos.estimators._block_search import BlockFolds
@@ -44,11 +44,10 @@ from pegasos.estimators._regression import KernelPegasosRegressor, PegasosRegres
 from pegasos.io._blocks import Blocks
 from pegasos.io._model import KernelModel, LinearModel
 from pegasos.io._progress import Progress
-from pegasos.problems import _columns as _problems
-from pegasos.problems import _rows, _validate
+from pegasos.problems import _multiclass, _rows, _validate
 from pegasos.problems._losses import EPSILON_LOSSES, with_probabilities
-from pegasos.solvers import _blocks
-from pegasos.solvers._kernel_ascent import KernelAscent
+from pegasos.solvers import _block_schedule
+from pegasos.solvers._kernel_solver import KernelAscent
 from pegasos.solvers._linear import Linear
 
 # The automatic grid of C: how many, and from where to where.
@@ -245,7 +244,7 @@ class _Search(BaseEstimator):
             X.without(y, sample_weight)
             if not isinstance(estimator, LinearMachine):
                 PegasosEstimator._validate_rows(estimator, X)  # says who takes them
-            if _blocks.fit_into_memory(X):
+            if _block_schedule.fit_into_memory(X):
                 X, y, sample_weight = X.in_memory()
             else:
                 _parameters.check_blocks(self)
@@ -371,7 +370,7 @@ class _Search(BaseEstimator):
             if len(which := np.flatnonzero(mean.astype(str) == value))
         ]
         if odd:
-            _told.warn(f"scoring gave scores that are not finite: {'; '.join(odd)}")
+            _user_warnings.warn(f"scoring gave scores that are not finite: {'; '.join(odd)}")
         # Of equally good points, the one that is regularised most.
         best = np.flatnonzero(rank == rank.min())
         if self.one_standard_error and np.isfinite(mean[best[0]]):
@@ -505,8 +504,8 @@ class _OfClassifiers(CommonMixin, ClassifierMixin, _Search):
         if data.scheme == "multilabel":
             is_right = ((scores > 0) == data.codes[test]).all(axis=1)
         else:
-            of_classes = _problems.class_scores(scores, len(data.classes), data.scheme)
-            is_right = _problems.winners(of_classes) == data.codes[test]
+            of_classes = _multiclass.class_scores(scores, len(data.classes), data.scheme)
+            is_right = _multiclass.winners(of_classes) == data.codes[test]
         return float(np.average(is_right, weights=weights))
 
     def _balance(self, data: Data, times: np.ndarray) -> Any:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from pegasos import _core, _told
+from pegasos import _core, _user_warnings
 from pegasos.io import _archive, _readers, _sources
 from pegasos.problems import _validate
 
@@ -668,7 +668,7 @@ class _Conversion:
                 raise ValueError("source has changed while it was read: make the cache again")
             if self.source.kind == "csv" and self.names is not None:
                 said = _readers.missing_label(self.source.name, self.names)
-                _told.warn(said) if said else None
+                _user_warnings.warn(said) if said else None
             self._settle_features()
             path = os.path.join(work, "rows")
             out = _Writer(path)
@@ -769,7 +769,7 @@ class _Conversion:
         if n_problems is not None:
             raise ValueError(text)
         self.is_little = True
-        _told.warn(f"{text}. It may be enough for scores")
+        _user_warnings.warn(f"{text}. It may be enough for scores")
 
     def _piece(self, X: Any, y: Any, weights: Any) -> _readers.Piece:
         columns = _validate.column_names(X)

@@ -18,7 +18,7 @@ from pegasos.io import _archive, _model
 from pegasos.io._blocks import Blocks
 from pegasos.problems import _rows, _validate
 from pegasos.solvers import _state
-from pegasos.solvers._blocks import fit_into_memory
+from pegasos.solvers._block_schedule import fit_into_memory
 from pegasos.solvers._joint import Joint
 
 # What may differ when a fit goes on; the rest decides the bits.

@@ -13,8 +13,7 @@ import numpy as np
 
 from pegasos import _core, _threads
 from pegasos.io import _archive
-from pegasos.problems import _columns as _problems
-from pegasos.problems import _rows, _validate
+from pegasos.problems import _multiclass, _rows, _validate
 from pegasos.problems._certificate import Certificate, part_of
 from pegasos.problems._losses import EPSILON_LOSSES, LOSSES, TARGET_LOSSES, with_probabilities
 
@@ -103,11 +102,11 @@ class _Model:
         """Binary problems, or outputs."""
         if self._has_targets:
             return len(self.n_steps)
-        return _problems.count(len(self.classes), self.multi_class)
+        return _multiclass.count(len(self.classes), self.multi_class)
 
     def _problem_name(self, k: int) -> str:
         """What problem number `k` is about, in words; nothing where there is only one."""
-        return _problems.name(k, self._n_problems, self.classes, self.multi_class)
+        return _multiclass.name(k, self._n_problems, self.classes, self.multi_class)
 
     @property
     def duality_gap(self) -> np.ndarray:
@@ -133,7 +132,7 @@ class _Model:
         """What `predict` returns where `decision_function` returns `scores`."""
         predictions: np.ndarray = scores
         if not self._has_targets:
-            predictions = _problems.predicted(scores, self.classes, self.multi_class)
+            predictions = _multiclass.predicted(scores, self.classes, self.multi_class)
         return predictions
 
     @with_probabilities
@@ -149,13 +148,17 @@ class _Model:
         if self._has_targets:
             return scores.ravel() if self.is_flat else scores
         if self.multi_class == "one_class":
-            scores = np.where(np.abs(scores) <= _problems.NEAR * np.abs(self.intercept), 0, scores)
-        return _problems.class_scores(scores, len(self.classes), self.multi_class)
+            scores = np.where(
+                np.abs(scores) <= _multiclass.NEAR * np.abs(self.intercept), 0, scores
+            )
+        return _multiclass.class_scores(scores, len(self.classes), self.multi_class)
 
     def _probabilities(self, scores: np.ndarray) -> np.ndarray:
         """Probabilities of the classes from scores of problems."""
         of_score = LOSSES[self.loss].probability
-        return _problems.class_probabilities(scores, len(self.classes), self.multi_class, of_score)
+        return _multiclass.class_probabilities(
+            scores, len(self.classes), self.multi_class, of_score
+        )
 
     def to_estimator(self) -> Any:
         """The model as a fitted estimator, for pipelines, plots, ONNX and more.
@@ -219,7 +222,7 @@ class _Model:
             given = getattr(self, name)
             if given is None:
                 continue
-            plain = _problems.plain(given)
+            plain = _multiclass.plain(given)
             if plain.dtype.kind not in "fiubU" or plain.tolist() != given.tolist():
                 what = (
                     "labels must be numbers or strings"
@@ -262,7 +265,7 @@ class _Model:
 
     def _check(self) -> None:
         """Raise a ValueError unless the arrays fit together."""
-        _validate.choice("multi_class", self.multi_class, _problems.SCHEMES)
+        _validate.choice("multi_class", self.multi_class, _multiclass.SCHEMES)
         _validate.choice("loss", self.loss, [*LOSSES, *TARGET_LOSSES])
         _validate.choice("zero_based", self.zero_based, [None, True, False])
         _validate.boolean("is_flat", self.is_flat)
@@ -309,7 +312,7 @@ class _Model:
         if self.multi_class == "multilabel" and not np.array_equal(self.classes, numbers):
             raise ValueError(f"classes must be numbers of columns of y, got {self.classes}")
         if self.multi_class == "one_class":
-            if not np.array_equal(self.classes, _problems.SIDES):
+            if not np.array_equal(self.classes, _multiclass.ONE_CLASS_LABELS):
                 raise ValueError(f"classes of one class must be -1 and 1, got {self.classes}")
             if self.loss != "hinge":
                 raise ValueError(f"loss of one class must be 'hinge', got {self.loss!r}")

@@ -158,7 +158,7 @@ def _is_text_path(given: Any) -> bool:
     return is_path and not os.fspath(given).lower().endswith(".npy")
 
 
-def _told(given: Any) -> str:
+def _described(given: Any) -> str:
     """A value for messages, without the numbers of an array."""
     kind = type(given).__name__
     return f"{kind} of shape {given.shape}" if hasattr(given, "shape") else reprlib.repr(given)
@@ -174,7 +174,7 @@ def _paths(given: Any) -> list[str]:
     if not are_paths or not given:
         raise TypeError(
             "source must be a file, files, a pattern of files, a tuple (X, y) of arrays or .npy "
-            f"files, or a function that returns an iterator, got {_told(given)}"
+            f"files, or a function that returns an iterator, got {_described(given)}"
         )
     paths: list[str] = []
     for path in map(os.fspath, given):

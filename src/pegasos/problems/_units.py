@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pegasos.problems import _columns
+from pegasos.problems import _multiclass
 
 # The least spread of targets, as a part of their size, that sets units: a smaller one is only in
 # their last digits.
@@ -19,7 +19,7 @@ def problems(
     A row of weight 0 is in no problem.
     """
     values = np.ascontiguousarray(y.reshape(len(y), -1).T)
-    labels = _columns.of_targets(len(values), len(y), weights)
+    labels = _multiclass.labels_of_targets(len(values), len(y), weights)
     if units is None:
         units = of(values, weights)
     return labels, values / np.array(units)[:, None], units

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from pegasos import _core, _told
+from pegasos import _core, _user_warnings
 from pegasos.problems import _validate
 from pegasos.problems._problem import Problem, blank, scaled
 from pegasos.problems._settings import Settings
@@ -257,7 +257,7 @@ class Pegasos:
             self.problems["lam"] * self.problems["last_step"]
         ).max() * self.settings.batch_size
         if self.weights.dtype == np.float32 and growth > 2**22:
-            _told.warn(
+            _user_warnings.warn(
                 f"lam * steps * batch_size = {growth:.2g} is more than float32 can resolve; "
                 "later steps may be lost. Give X as float64, or train for fewer steps",
                 RuntimeWarning,

@@ -21,7 +21,7 @@ the points and the widths at which they were moved: a block that is lost is comp
 same bits, and this list with the state of each `Iterate` is all that it takes to go on.
 
 This module knows nothing of clusters or files: `Blocks` are in this process. Those of
-`pegasos.dask` are on a cluster, and those of `pegasos.solvers._blocks` are read from disk.
+`pegasos.dask` are on a cluster, and those of `pegasos.solvers._block_schedule` are read from disk.
 """
 
 import copy
@@ -39,7 +39,7 @@ from pegasos.problems._partitions import Arrays
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _schedule, _state
 from pegasos.solvers._linear import Linear
-from pegasos.solvers._passes import Passes
+from pegasos.solvers._out_of_core import OutOfCoreSchedule
 
 # Where slopes along a new step are computed; that at 0 and that at 1 are known from gradients.
 _ALONG = np.array([0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.7, 1.5, 2.5, 5.0])
@@ -664,7 +664,7 @@ def most_pairs(n_problems: int, n_features: int) -> int:
     return min(MOST_PAIRS, max(3, _NUMBERS_OF_PAIRS // (2 * n_problems * (n_features + 1))))
 
 
-class Rounds(Passes):
+class Rounds(OutOfCoreSchedule):
     """The rounds of a fit: each is one pass, or one for every `Blocks.n_at_once` problems.
 
     Parameters
@@ -672,7 +672,7 @@ class Rounds(Passes):
     settings : Settings
     blocks : Blocks
     about, masses, n_inside, seed
-        As of `Passes`.
+        As of `OutOfCoreSchedule`.
     n_pairs : int, optional
         Pairs of L-BFGS of each problem; 0: Newton's method has matrices of second derivatives.
         None: matrices, if there are not too many numbers in them.
@@ -807,7 +807,7 @@ class Rounds(Passes):
         return len(self.blocks.centres)
 
     def state(self) -> dict[str, np.ndarray]:
-        """See `Passes`."""
+        """See `OutOfCoreSchedule`."""
         moves = [np.append([k, width], point) for k, point, width in self.moves]
         state = super().state()
         state["moves"] = np.array(moves, float).reshape(-1, self.about.shape[1] + 3)

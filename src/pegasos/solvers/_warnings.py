@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from pegasos import _core, _told
-from pegasos.problems import _columns
+from pegasos import _core, _user_warnings
+from pegasos.problems import _multiclass
 from pegasos.problems._certificate import Certificate
 from pegasos.problems._validate import parameter, wording
 from pegasos.solvers._schedule import GAP, Schedule
@@ -88,7 +88,7 @@ def of_gap(
         )
     else:
         reached = f"gap {gap:.3g}, {percent:.3g} % of the objective"
-    _told.warn(
+    _user_warnings.warn(
         f"{why}{f' for {about}' if about else ''}. Objective "
         f"{objective:.6g}, {reached}; "
         f"{parameter('tol', tol)} asks for {100 * tol:.3g} %.{advice}",
@@ -256,7 +256,7 @@ def of_one_class(
     if is_weak or not helps or is_strong:
         helps.append(_less_regularised(min(lam, size * size) if is_weak else lam))
     so = "though their scores differ and may rank rows" if differs else "so this model is of no use"
-    _told.warn(
+    _user_warnings.warn(
         f"all training rows are predicted to be of class {classes[winner]}, {so}. What may help: "
         f"{_joined(helps)}",
     )
@@ -298,7 +298,7 @@ def _of_one_mean(rows: Any, winner: Any) -> None:
     elif not _is_at_its_mean(rows, 1 - _equal(rows)):  # else all rows are equal
         helps.append(f"a kernel machine with {parameter('kernel', 'rbf')}")
     helps.append("other features")
-    _told.warn(
+    _user_warnings.warn(
         f"all training rows are predicted to be of class {winner}, so this model is of no use: "
         f"{why} has a lower mean loss than a constant. What may help: {_joined(helps)}"
     )
@@ -350,7 +350,7 @@ def of_constant(
     about, settings = name(k), settings.some([k])
     own, other = settings.told_objectives(np.array([mean_loss[k], least[k]]))
     constant = constants[k] * settings.units[0]
-    _told.warn(
+    _user_warnings.warn(
         f"a constant predicts the training targets{f' of {about}' if about else ''} better than "
         f"this model: {constant:.4g} has a mean loss of {other:.4g}, the model has {own:.4g}. "
         f"What may help: {_joined(helps)}",
@@ -366,7 +366,7 @@ def _of_equal_constant(epsilon: float | None, targets: np.ndarray, about: str) -
     else:
         why = "w = 0, and the fit found no model with a lower objective"
         helps = f"a positive semi-definite kernel such as {parameter('kernel', 'rbf')}"
-    _told.warn(
+    _user_warnings.warn(
         f"a constant predicts the training targets{f' of {about}' if about else ''} at least as "
         f"well as this model: {why}. What may help: {helps}"
     )
@@ -385,7 +385,7 @@ def of_no_direction(schedule: Schedule, certificate: Certificate) -> None:
             "from it"
         )
         helps = f"a kernel machine with {parameter('kernel', 'rbf')}, or rows that are not centred"
-    _told.warn(f"w = 0, so this model finds no outlier: {why}. What may help: {helps}")
+    _user_warnings.warn(f"w = 0, so this model finds no outlier: {why}. What may help: {helps}")
 
 
 def _has_no_direction(schedule: Schedule, certificate: Certificate) -> bool:
@@ -418,7 +418,7 @@ def _tells_apart(
     if len(of_classes) > 2 and multi_class == "ovr":
         others *= 2
     elif len(of_classes) > 2:
-        pairs = np.array(_columns.pairs(len(of_classes)))
+        pairs = np.array(_multiclass.pairs(len(of_classes)))
         masses = of_classes[pairs].sum(axis=1)
     # Without a dual, |w|^2 may be below 0, and objectives below their losses.
     is_bound = not np.isnan(certificate.gap).any()
@@ -439,7 +439,7 @@ def _one_for_all(
     for which in (few, None):  # then all
         with np.errstate(over="ignore", under="ignore"):
             scores = schedule.kind.scores(rows, *schedule.model(), which)
-            winners = _columns.winners(_columns.class_scores(scores, n_classes, scheme))
+            winners = _multiclass.winners(_multiclass.class_scores(scores, n_classes, scheme))
         if which is None:
             scores, winners = scores[inside], winners[inside]
         if (winners != winners[0]).any():

@@ -10,7 +10,7 @@ from pegasos.problems._settings import Settings
 from pegasos.solvers import _schedule
 
 
-class Passes:
+class OutOfCoreSchedule:
     """A fit that makes passes over rows that lie elsewhere; to estimators, as `Schedule`.
 
     Parameters
@@ -98,7 +98,7 @@ class Passes:
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
         """Stand where a `state` was saved, which others could have changed; nothing was trained."""
-        own = Passes.state(self)
+        own = OutOfCoreSchedule.state(self)
         if not np.array_equal(state.get("blocks", ()), own["blocks"]):
             raise ValueError(
                 "the fit to go on with was of other partitions or blocks, or with other memory"

@@ -21,7 +21,7 @@ _LARGEST = 1e300
 SCHEMES = ("ovr", "ovo", "crammer_singer", "multilabel", "one_class")
 
 #: What rows of "one_class" are told to be.
-SIDES = np.array([-1, 1])
+ONE_CLASS_LABELS = np.array([-1, 1])
 #: Scores so near to 0, as a part of the offset, are 0. So rounding does not tell on which side
 #: support vectors are, also of kernel values in single precision, which most fits have.
 NEAR = 1e-6
@@ -58,7 +58,7 @@ def name(k: int, n_problems: int, classes: Any, multi_class: str) -> str:
     return f"classes {classes[i]} and {classes[j]}"
 
 
-def of_targets(n_problems: int, n_rows: int, weights: np.ndarray | None) -> np.ndarray:
+def labels_of_targets(n_problems: int, n_rows: int, weights: np.ndarray | None) -> np.ndarray:
     """Labels of problems that all rows of weight are in: 1, or 0 for others."""
     columns = np.ones((n_problems, n_rows), np.int8)
     if weights is not None:
@@ -66,7 +66,7 @@ def of_targets(n_problems: int, n_rows: int, weights: np.ndarray | None) -> np.n
     return columns
 
 
-def label_columns(
+def problem_labels(
     codes: np.ndarray, n_classes: int, multi_class: str, row_weights: np.ndarray | None = None
 ) -> np.ndarray:
     """Labels of every problem, one problem per row; 0 for rows that are not in it, or of weight 0.
@@ -172,6 +172,6 @@ def predicted(scores: np.ndarray, classes: np.ndarray, multi_class: str) -> np.n
     if multi_class == "multilabel":
         return (scores > 0).astype(np.int64)
     if multi_class == "one_class":
-        return SIDES[(scores >= 0).astype(np.intp)]
+        return ONE_CLASS_LABELS[(scores >= 0).astype(np.intp)]
     labels: np.ndarray = classes[winners(scores)]
     return labels

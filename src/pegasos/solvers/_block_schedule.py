@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 
 from pegasos import _core
-from pegasos.io import _blocks as _io
+from pegasos.io import _blocks
 from pegasos.io._blocks import Blocks, Part
 from pegasos.problems import _rows, _validate
 from pegasos.problems._certificate import Certificate
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _rounds, _schedule, _state
-from pegasos.solvers._passes import Passes
+from pegasos.solvers._out_of_core import OutOfCoreSchedule
 
 # Of each problem. `part` is the sum of z_i a_i - c_i l*(a_i/c_i), of m D. `intercept` belongs to
 # `coef`.
@@ -195,7 +195,7 @@ class OfRows:
     @staticmethod
     def are_on_disk(blocks: Blocks, n_numbers: int) -> bool:
         """Whether `n_numbers` numbers of each row are in a file."""
-        return 8 * n_numbers * len(blocks) > blocks.memory // _io.SHARE
+        return 8 * n_numbers * len(blocks) > blocks.memory // _blocks.SHARE
 
     def each(self, which: slice = slice(None)) -> Iterator[np.ndarray]:
         """One of these numbers of all rows after the other; lets go of it before the next one."""
@@ -258,7 +258,7 @@ class _Kept:
         return self.part
 
 
-class BlockSchedule(Passes):
+class BlockSchedule(OutOfCoreSchedule):
     """Dual ascent over blocks, load by load.
 
     Parameters
@@ -268,7 +268,7 @@ class BlockSchedule(Passes):
     targets : callable
         See `Targets`.
     masses, n_inside, seed
-        As of `Passes`.
+        As of `OutOfCoreSchedule`.
 
     Attributes
     ----------
@@ -306,9 +306,9 @@ class BlockSchedule(Passes):
         super().__init__(settings, blocks, masses, n_inside, seed)
         self.targets, self.n_loads, self.checked_at = targets, 0, 0
         (n, d), k = blocks.shape, len(masses)
-        n_fixed = _io.VECTORS * k * d + (0 if OfRows.are_on_disk(blocks, k) else k * n)
+        n_fixed = _blocks.VECTORS * k * d + (0 if OfRows.are_on_disk(blocks, k) else k * n)
         n_in_room = 1 + (settings.loss.curvature == 0)  # a load, and the rows that are kept
-        self.loads = _planned(blocks, k, n_fixed, _io.BYTES_OF_PROBLEM * k, n_in_room)
+        self.loads = _planned(blocks, k, n_fixed, _blocks.BYTES_OF_PROBLEM * k, n_in_room)
         self._dual_variables = OfRows(blocks, k)
         self.w, self.coef, self.sums = np.zeros((k, d)), np.zeros((k, d)), np.zeros((k, d + 1))
         self.problems: Any = np.zeros(k, _PROBLEM)
@@ -689,7 +689,7 @@ class BlockSchedule(Passes):
         return self.loads.n_each
 
     def state(self) -> dict[str, np.ndarray]:
-        """See `Passes`."""
+        """See `OutOfCoreSchedule`."""
         arrays = {name: getattr(self, name) for name in self._ARRAYS}
         arrays["kept"] = self.kept.numbers
         for name in ("problems", "dual"):
@@ -752,13 +752,13 @@ def _balanced(
 
 def fit_into_memory(blocks: Blocks) -> bool:
     """Whether a fit of all rows in memory stays within what the blocks may take."""
-    return blocks.nbytes + _io.BYTES_IN_MEMORY * blocks.shape[0] <= blocks.memory
+    return blocks.nbytes + _blocks.BYTES_IN_MEMORY * blocks.shape[0] <= blocks.memory
 
 
 def schedule(
     solver: str, settings: Settings, blocks: Blocks, targets: Targets, masses: np.ndarray,
     n_inside: np.ndarray, seed: int,
-) -> Passes:  # fmt: skip
+) -> OutOfCoreSchedule:  # fmt: skip
     """The schedule of a fit: `Rounds` or `BlockSchedule`.
 
     Rounds with matrices of second derivatives take less time for up to some hundred features. But
@@ -788,7 +788,7 @@ def schedule(
         return BlockSchedule(settings, blocks, targets, masses, n_inside, seed)
     n_fixed = n_problems * (_VECTORS_OF_ROUNDS + _VECTORS_OF_PAIR * n_pairs) * (d + 1)
     n_fixed += 0 if n_pairs else n_at_once * _MATRICES * (d + 1) ** 2
-    of_row = _io.BYTES_OF_PROBLEM * n_at_once + _BYTES_OF_TARGET * n_problems
+    of_row = _blocks.BYTES_OF_PROBLEM * n_at_once + _BYTES_OF_TARGET * n_problems
     loads = _planned(blocks, n_problems, n_fixed, of_row, 1)
     in_order = _OnDisk(loads, targets, settings, n_at_once)
     return _rounds.Rounds(settings, in_order, blocks, masses, n_inside, seed, n_pairs)
@@ -799,8 +799,8 @@ def _at_once(blocks: Blocks, n_problems: int) -> tuple[int, int]:
 
     No problems: there is no room for the vectors of all.
     """
-    share, size = blocks.memory // _io.SHARE, blocks.shape[1] + 1
-    most = max(1, share // (2 * _io.BYTES_OF_PROBLEM * blocks.largest(1)[0]))
+    share, size = blocks.memory // _blocks.SHARE, blocks.shape[1] + 1
+    most = max(1, share // (2 * _blocks.BYTES_OF_PROBLEM * blocks.largest(1)[0]))
     with_matrix = min(share // (8 * _MATRICES * size**2), _rounds.most_with_matrix(size - 1))
     if with_matrix:
         return min(n_problems, most, with_matrix), 0
@@ -822,10 +822,10 @@ def _planned(
     numbers = stored * (blocks.dtype.itemsize + blocks._index["index_bytes"] * blocks.is_sparse)
     numbers += rows * 8 * (4 + max(1, blocks.n_outputs))
     # A load that is read, and what is worked on.
-    each = (1 + n_in_room) * numbers + 2 * rows * (bytes_of_row + _io.BYTES_OF_ROW)
+    each = (1 + n_in_room) * numbers + 2 * rows * (bytes_of_row + _blocks.BYTES_OF_ROW)
     count = (blocks.memory - 8 * n_numbers) // each
     if count < 1:
         needed = 8 * n_numbers + each
         rows_of = f"these blocks of {rows} rows and {d} features"
-        raise ValueError(_io.too_little(blocks.memory, needed, n_problems, rows_of))
+        raise ValueError(_blocks.too_little(blocks.memory, needed, n_problems, rows_of))
     return _Loads(blocks, int(min(count, blocks.n_blocks)), n_in_room)
