@@ -289,7 +289,7 @@ def test_random_certificates_hold(rng):
         w, b = rng.normal(size=(1, d)), rng.normal(size=1)
         b = rng.choice([b, problem.targets.intercepts(w @ X.T)])
         point = SimpleNamespace(
-            model=lambda w=w, b=b: (w, b), dual=lambda a=a: a, seen=lambda: None
+            model=lambda w=w, b=b: (w, b), dual=lambda a=a: a, last_check=lambda: None
         )
         found = _certificate.certify(rows, problem, point)
         mended = _certificate.feasible(problem, a)[0]

@@ -201,7 +201,7 @@ def _model(
 ) -> LinearModel:
     """What a fit returns, in the units that users have."""
     settings, counts = schedule.settings, schedule.alpha_counts()
-    coef, intercept = settings.told(*schedule.model())
+    coef, intercept = settings.in_user_units(*schedule.model())
     loss = settings.loss
     if counts is not None and loss.has_targets:
         # Slopes have the units of losses over those of targets.
@@ -215,8 +215,8 @@ def _model(
         loss=loss.name,
         epsilon=loss.epsilon if loss.name in _losses.EPSILON_LOSSES else None,
         is_flat=is_flat,
-        objective=settings.told_objectives(certificate.objective),
-        dual_objective=settings.told_objectives(certificate.dual_objective),
+        objective=settings.objectives_in_user_units(certificate.objective),
+        dual_objective=settings.objectives_in_user_units(certificate.dual_objective),
         n_steps=schedule.n_steps,
         alpha_counts=counts,
     )

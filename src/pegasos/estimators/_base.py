@@ -473,7 +473,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
                 coef: Any = self.__dict__.get("coef_")
                 model = np.atleast_2d(coef), self.intercept_
                 _state.check_remains(self._state, *model, new.shape)
-                return new.restore_remains(self._state, *settings.kept(*model))
+                return new.restore_remains(self._state, *settings.in_training_units(*model))
             _state.check(self._state, new)
         except ValueError as error:
             raise ValueError(
@@ -523,7 +523,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         if watch is not None and watch.is_needed:
             plan["on_epoch"] = lambda: watch.epoch(
                 lambda: self._attributes(schedule, data),
-                lambda: self._standing(schedule, data),
+                lambda: self._epoch_metadata(schedule, data),
             )
         plan |= {"n_threads": self._n_threads(), "on_progress": on_progress}
         # Nobody need be told of a fit in memory, which then asks for Ctrl-C alone.
@@ -560,12 +560,13 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         after = schedule.ended() if is_over else schedule
         attributes = self._attributes(after, data) | self._ended_with(after)
         if certificate is not None:
-            told = schedule.settings.told_objectives(certificate.objective)
-            bound = schedule.settings.told_objectives(certificate.dual_objective)
+            in_user_units = schedule.settings.objectives_in_user_units
+            primal = in_user_units(certificate.objective)
+            dual = in_user_units(certificate.dual_objective)
             attributes |= {
-                "objective_": told,
-                "dual_objective_": bound,
-                "duality_gap_": np.maximum(told - bound, 0),  # below 0 by rounding only
+                "objective_": primal,
+                "dual_objective_": dual,
+                "duality_gap_": np.maximum(primal - dual, 0),  # below 0 by rounding only
             }
         attributes |= self._state_of(after, data, is_over=True)
         if is_over and self.warm_start:
@@ -580,7 +581,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
     def _attributes(self, schedule: Schedule, data: Data) -> dict[str, Any]:
         """What a fitted estimator has at any time of a fit, as a dictionary."""
         return {
-            **self._model_of(*schedule.settings.told(*schedule.model()), data),
+            **self._model_of(*schedule.settings.in_user_units(*schedule.model()), data),
             **data.seen,
             **self._about(data),
             "lam_": schedule.settings.lam,
@@ -591,12 +592,13 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
             "_origin": {"version": this_version()},
         }
 
-    def _standing(self, schedule: Schedule, data: Data) -> dict[str, np.ndarray]:
+    def _epoch_metadata(self, schedule: Schedule, data: Data) -> dict[str, np.ndarray]:
         """What callbacks are told after an epoch."""
-        certificate, told = schedule.standing(data.rows), schedule.settings.told_objectives
+        certificate = schedule.latest_certificate(data.rows)
+        in_user_units = schedule.settings.objectives_in_user_units
         return {
-            "objective": told(certificate.objective),
-            "dual_objective": told(certificate.dual_objective),
+            "objective": in_user_units(certificate.objective),
+            "dual_objective": in_user_units(certificate.dual_objective),
             "relative_gap": certificate.relative_gap,
         }
 

@@ -58,17 +58,17 @@ class Watch:
             _tear_down(self.estimator)
 
     def epoch(
-        self, attributes: Callable[[], dict[str, Any]], standing: Callable[[], dict[str, Any]]
+        self, attributes: Callable[[], dict[str, Any]], metadata: Callable[[], dict[str, Any]]
     ) -> None:
         """An epoch has ended; raises `StopRequestedError` if a callback asks for it.
 
-        `attributes` returns what a fitted estimator would have now, `standing` objectives and gaps.
+        `attributes` returns what a fitted estimator would have now, `metadata` objectives and gaps.
         """
         context = self._fit.subcontext(task_name="epoch")
         context.call_on_fit_task_begin(estimator=self.estimator, **self.data)
         if context.call_on_fit_task_end(
             estimator=self.estimator,
-            metadata=standing,
+            metadata=metadata,
             reconstruction_attributes=attributes,
             **self.data,
         ):

@@ -164,14 +164,16 @@ class Grid:
         return True
 
     @np.errstate(invalid="ignore")
-    def standing(self, where: tuple[int, ...], folds: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    def mean_scores(
+        self, where: tuple[int, ...], folds: list[int]
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Mean scores over some folds at a place of the outer axes, and their standard errors."""
         scores = self.scores[where][..., folds]
         return scores.mean(axis=-1), standard_errors(scores)
 
     def may_be_best(self, where: tuple[int, ...], folds: list[int]) -> bool:
         """Whether a mean score is at most half a standard error below the best one so far."""
-        means, errors = self.standing((), folds)
+        means, errors = self.mean_scores((), folds)
         best = np.unravel_index(np.argmax(np.nan_to_num(means, nan=-np.inf)), means.shape)
         return bool(means[where] >= means[best] - errors[best] / 2)
 
@@ -295,7 +297,7 @@ class Training:
         places, before = np.arange(len(self.points)), -np.inf
         while True:
             self._sweep(places, epochs)
-            means, errors = grid.standing(where, numbers)
+            means, errors = grid.mean_scores(where, numbers)
             best = int(np.argmax(means))
             if not np.isfinite(means).all() or 2 * epochs > most:
                 return
@@ -316,7 +318,7 @@ class Training:
         where, grid, numbers = self.where, self.grid, self.folds.numbers
         order, gains, before = np.argsort(-self.lams).tolist(), np.zeros(len(self.points)), -np.inf
         for _ in self.points:
-            means, errors = grid.standing(where, numbers)
+            means, errors = grid.mean_scores(where, numbers)
             best = place = int(np.argmax(np.nan_to_num(means, nan=-np.inf)))
             if not np.isnan(grid.gaps[where][best]):
                 smaller = order[order.index(best) + 1 :]
@@ -326,7 +328,7 @@ class Training:
                 place, before = smaller[0], means[best]
             grid.expect(len(numbers))
             self._follow(grid, _schedule.GAP, self.max_iter, np.array([place]))
-            gains[place] = grid.standing(where, numbers)[0][place] - means[place]
+            gains[place] = grid.mean_scores(where, numbers)[0][place] - means[place]
 
     def _descend(self, epochs: int | None) -> None:
         """Pegasos for `epochs` or `steps`, as many machines in a set as there is room for."""
@@ -345,7 +347,7 @@ class Training:
             while some := list(itertools.islice(members, together)):
                 column, fold, place = np.array(some).T
                 least = points[place[np.argmin(lams[place])]]
-                pegasos = machines.schedule(least.some(column), len(some), self.seed).pegasos
+                pegasos = machines.schedule(least.subset(column), len(some), self.seed).pegasos
                 pegasos.problems["lam"] = of_training[place, column]
                 pegasos.set_rows(*folds.problems(fold, column), count=False)
                 for n_steps, of_steps in self.plans:
@@ -389,7 +391,7 @@ class Training:
         ) -> None:
             fold, column, turn = np.array(members).T
             labels, weights, values = folds.problems(fold, column)
-            problem = Problem(labels, weights, settings.some(column), values)
+            problem = Problem(labels, weights, settings.subset(column), values)
             path = _core.LamPath(
                 rows, problem.targets, problem.masses, seed=self.seed,
                 intercept_scaling=settings.constant_feature, free_intercept=settings.free_intercept,
@@ -465,7 +467,7 @@ class Training:
         for place in places[~grid.dropped[self.where][places]]:
             point, began, where = self.points[place], time.perf_counter(), (*self.where, place)
             if schedule is None or tol is None:
-                schedule = machines.schedule(point.some(column), len(members), self.seed)
+                schedule = machines.schedule(point.subset(column), len(members), self.seed)
                 schedule.set_rows(*folds.problems(fold, column))
             else:
                 schedule = schedule.at_lam(point.lam, machines.rows)

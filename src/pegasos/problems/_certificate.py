@@ -58,17 +58,17 @@ class Certificate:
     def proved_gap(self) -> np.ndarray:
         """The relative gap, but 0 where all there is is rounding."""
         if self.nu == 0:
-            return significant(self.relative_gap, self.objective)
-        return significant(part_of(self.gap, self.objective), self.objective, self.nu)
+            return zero_if_rounding(self.relative_gap, self.objective)
+        return zero_if_rounding(part_of(self.gap, self.objective), self.objective, self.nu)
 
     @functools.cached_property
     def stopping_gap(self) -> np.ndarray:
         """What `tol` is compared with: the relative gap, or an estimate if nothing is proved."""
         if self.estimate is None:
             return self.proved_gap
-        return significant(self.estimate, self.objective, self.nu)
+        return zero_if_rounding(self.estimate, self.objective, self.nu)
 
-    def spoiled(self, tol: float) -> float:
+    def rounding_excess(self, tol: float) -> float:
         """By how much rounding keeps the largest gap that is proved above `tol`, if it is little.
 
         0 if a fit that stops by `tol` has not reached it, or rounding spoils a quarter of it.
@@ -76,8 +76,8 @@ class Certificate:
         if self.estimate is None:
             return 0.0
         excess = (self.proved_gap - self.stopping_gap).max()
-        is_spoiled = self.proved_gap.max() > tol >= self.stopping_gap.max() and excess < tol / 4
-        return float(excess) if is_spoiled else 0.0
+        is_of_rounding = self.proved_gap.max() > tol >= self.stopping_gap.max() and excess < tol / 4
+        return float(excess) if is_of_rounding else 0.0
 
 
 def part_of(gap: np.ndarray, size: np.ndarray) -> np.ndarray:
@@ -86,7 +86,9 @@ def part_of(gap: np.ndarray, size: np.ndarray) -> np.ndarray:
     return gap / np.where((size > 0) & (size < np.inf), size, 1)
 
 
-def significant(relative_gap: np.ndarray, objective: np.ndarray, nu: float = 0.0) -> np.ndarray:
+def zero_if_rounding(
+    relative_gap: np.ndarray, objective: np.ndarray, nu: float = 0.0
+) -> np.ndarray:
     """What `tol` is compared with, of (P - D)/P and P; as ``is_small_gap`` in C."""
     if nu == 0:
         return np.where(objective <= _core.ROUNDING, 0, relative_gap)
@@ -103,10 +105,10 @@ def certify(rows: _core.Rows, problem: Problem, solver: Any) -> Certificate:
     rows : pegasos._core.Rows
     problem : pegasos.problems._problem.Problem
     solver : Pegasos or Linear
-        Its ``seen()`` are the objectives of its models, if it knows them from a pass over the rows;
-        else ``model()``, which is as large as what training keeps, has coefficients (n_problems,
-        n_features) and intercepts. Its ``dual()`` variables, of shape (n_problems, n_samples), are
-        made feasible first.
+        Its ``last_check()`` has the objectives of its models, if it knows them from a pass over the
+        rows. Else ``model()``, which is as large as what training keeps, has coefficients
+        (n_problems, n_features) and intercepts. Its ``dual()`` variables, of shape (n_problems,
+        n_samples), are made feasible first.
 
     Raises
     ------
@@ -116,7 +118,7 @@ def certify(rows: _core.Rows, problem: Problem, solver: Any) -> Certificate:
     settings, interleaved = problem.settings, False
     coef: Any = None
     intercept: Any = None
-    primal = solver.seen()
+    primal = solver.last_check()
     if primal is None:
         coef, intercept = solver.model()
         coef, interleaved = _rows.laid_out(rows, coef)

@@ -20,7 +20,7 @@ class Loss:
         As `loss=` has it and the core knows it.
     curvature : float
         The largest second derivative; 0 where the derivative jumps.
-    bound : float
+    dual_upper : float
         The upper bound of the dual variable of a row of weight 1.
     diagonal : float
         What a dual step adds to |x|^2/(lam m), for a row of weight 1.
@@ -43,7 +43,7 @@ class Loss:
 
     name: str
     curvature: float
-    bound: float
+    dual_upper: float
     diagonal: float
     ball: float = 0.0
     at_zero: float = 1.0
@@ -74,9 +74,9 @@ class Loss:
         return self.name in TARGET_LOSSES
 
     @property
-    def least(self) -> float:
+    def dual_lower(self) -> float:
         """The lower bound of the dual variable of a row of weight 1."""
-        return -self.bound if self.has_targets else 0.0
+        return -self.dual_upper if self.has_targets else 0.0
 
     @property
     def has_counts(self) -> bool:
@@ -106,11 +106,13 @@ def _logistic(scores: np.ndarray) -> np.ndarray:
 LOSSES: dict[str, Loss] = {
     loss.name: loss
     for loss in (
-        Loss("hinge", curvature=0, bound=1, diagonal=0, ball=1),
-        Loss("squared_hinge", curvature=2, bound=np.inf, diagonal=0.5, ball=0.5),
-        Loss("modified_huber", curvature=2, bound=4, diagonal=0.5, ball=0.5, probability=_linear),
+        Loss("hinge", curvature=0, dual_upper=1, diagonal=0, ball=1),
+        Loss("squared_hinge", curvature=2, dual_upper=np.inf, diagonal=0.5, ball=0.5),
         Loss(
-            "log_loss", curvature=0.25, bound=1, diagonal=0, ball=0.2784645427610738,
+            "modified_huber", curvature=2, dual_upper=4, diagonal=0.5, ball=0.5, probability=_linear
+        ),
+        Loss(
+            "log_loss", curvature=0.25, dual_upper=1, diagonal=0, ball=0.2784645427610738,
             at_zero=float(np.log(2)), has_margin=False, probability=_logistic,
         ),
     )
@@ -128,11 +130,11 @@ _EPSILONS = 1e-299, 1e150
 def of_targets(name: str, epsilon: float = 0.0) -> Loss:
     """A loss that takes targets, with its epsilon, if it has one."""
     curvature = {"squared_epsilon_insensitive": 2.0, "huber": 1.0, "squared_error": 1.0}
-    bound = {"epsilon_insensitive": 1.0, "huber": epsilon}.get(name, np.inf)
+    dual_upper = {"epsilon_insensitive": 1.0, "huber": epsilon}.get(name, np.inf)
     slope = curvature.get(name, 0.0)
     diagonal = 1 / slope if slope else 0.0
     own = epsilon if name in EPSILON_LOSSES else 0.0
-    return Loss(name, slope, bound, diagonal, has_margin=False, epsilon=own)
+    return Loss(name, slope, dual_upper, diagonal, has_margin=False, epsilon=own)
 
 
 def of_one_class(nu: float) -> Loss:
@@ -141,7 +143,7 @@ def of_one_class(nu: float) -> Loss:
     At the optimum, lam |w|^2 is 1/m sum_i a_i <w, x_i> <= nu, given lam >= nu times the mean of
     c_i |x_i|^2.
     """
-    return Loss("hinge", curvature=0, bound=1, diagonal=0, ball=nu, nu=nu)
+    return Loss("hinge", curvature=0, dual_upper=1, diagonal=0, ball=nu, nu=nu)
 
 
 def named(name: Any, epsilon: float = 0.0) -> Loss:

@@ -103,14 +103,14 @@ class Problem:
         """The beta of w(a) = sum_i beta_i phi(x_i), with the bits that the core gives them."""
         return a * self.labels * (1 / (self.lams * self.masses))[:, None]
 
-    def some(self, which: Any, rows: Any = slice(None)) -> "Problem":
+    def subset(self, which: Any, rows: Any = slice(None)) -> "Problem":
         """Problems number `which`, on some of the rows."""
         labels = np.ascontiguousarray(self.labels[which][:, rows])
         weights = None if self.row_weights is None else self.row_weights[rows]
         values = self.values
         if values is not None:
             values = np.ascontiguousarray(values[which][:, rows])
-        return Problem(labels, weights, self.settings.some(which), values)
+        return Problem(labels, weights, self.settings.subset(which), values)
 
 
 def blank(settings: Settings, n_rows: int = 0) -> Problem:

@@ -78,7 +78,7 @@ class Settings:
         own = np.array([self.loss_of(k).epsilon for k in range(len(self.units))])
         return np.repeat(own, n_problems // len(self.units))
 
-    def some(self, which: Any) -> Self:
+    def subset(self, which: Any) -> Self:
         """The settings of problems number `which`."""
         own: dict[str, Any] = {
             name: tuple(np.atleast_1d(np.array(each)[which]).tolist())
@@ -89,8 +89,10 @@ class Settings:
 
     # Of one class, b of users is s (b - 1) and P is s (P - nu): see `OneClass`.
 
-    def told(self, coef: np.ndarray, intercept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Coefficients and intercepts of training as users have them."""
+    def in_user_units(
+        self, coef: np.ndarray, intercept: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients and intercepts of training in the units of users."""
         if self.units == (1.0,) and not self.loss.nu:
             return coef, intercept  # of classes, which may have large coefficients: no copy
         units = np.array(self.units)
@@ -100,12 +102,14 @@ class Settings:
         _validate.no_overflow(self.lam, coef, intercept)
         return coef, intercept
 
-    def told_objectives(self, objectives: np.ndarray) -> np.ndarray:
-        """Objectives of training as users have them."""
+    def objectives_in_user_units(self, objectives: np.ndarray) -> np.ndarray:
+        """Objectives of training in the units of users."""
         return (objectives - self.loss.nu) * self.objective_units
 
-    def kept(self, coef: np.ndarray, intercept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Coefficients and intercepts that users have as training has them."""
+    def in_training_units(
+        self, coef: np.ndarray, intercept: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients and intercepts of users in the units of training."""
         units = np.array(self.units)
         with np.errstate(over="ignore", under="ignore"):
             return coef / units[:, None], intercept / units + (self.loss.nu > 0)

@@ -380,7 +380,7 @@ class BlockSchedule(OutOfCoreSchedule):
     @property
     def _settings(self) -> Settings:
         """Those of the active problems."""
-        return self.settings.some(self.active)
+        return self.settings.subset(self.active)
 
     def _load(self, n_threads: int, on_progress: Callable[[], None] | None) -> None:
         """Load, train, choose rows to keep, store: a transaction, whose end alone changes this."""
@@ -513,7 +513,7 @@ class BlockSchedule(OutOfCoreSchedule):
         c = 1.0 if weights is None else np.asarray(weights)
         for k in range(len(a)):
             loss, size = settings.loss_of(k), np.abs(last_u[k])
-            is_free = (loss.least * c < a[k]) & (a[k] < loss.bound * c) & (a[k] != 0)
+            is_free = (loss.dual_lower * c < a[k]) & (a[k] < loss.dual_upper * c) & (a[k] != 0)
             own = np.where(is_free, -1 - size, np.abs(size - loss.epsilon))
             np.minimum(distance, own, out=distance, where=np.asarray(labels[k]) != 0)
         n_rows, n_stored = self.about.largest(self.loads.n_each)
@@ -658,7 +658,7 @@ class BlockSchedule(OutOfCoreSchedule):
         objective, bound = (np.where(known, p[name], np.nan) for name in ("objective", "bound"))
         return Certificate(objective, bound, nu=self.settings.loss.nu)
 
-    def standing(self, rows: Any) -> Certificate:
+    def latest_certificate(self, rows: Any) -> Certificate:
         """The certificate after a pass, which takes a pass over the rows."""
         models, own, *_ = self._pass(None)
         p, which = self.problems.copy(), self.active

@@ -229,7 +229,7 @@ class Joint:
         # a = 0 is a dual point as well, with the value 0.
         return Certificate(now["primal"][None].copy(), np.fmax(now["dual"][None], 0))
 
-    def standing(self, rows: Any) -> Certificate:
+    def latest_certificate(self, rows: Any) -> Certificate:
         """The certificate after an epoch."""
         return self.certify(rows)
 

@@ -115,7 +115,7 @@ class KernelPegasos(Pegasos):
         """
         rows, order = np.unique(draws, return_inverse=True)
         few = KernelPegasos(self.settings, len(self.problems), len(rows), np.float64, self.seed)
-        few.set_problem(self.problem.some(slice(None), rows), normalize=False)
+        few.set_problem(self.problem.subset(slice(None), rows), normalize=False)
         few.problems[...] = self.problems
         few.run(make_cache(rows), order=order.astype(np.int64))
         self.problems[...] = few.problems

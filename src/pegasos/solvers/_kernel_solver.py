@@ -49,7 +49,7 @@ class KernelAscent(Linear):
         """The size of the kernel values that problems were solved with; 0: none were yet."""
         return int(self.standings()["value_bytes"].max())
 
-    def seen(self) -> np.ndarray | None:
+    def last_check(self) -> np.ndarray | None:
         """A fit stops by these; without a dual, they are of its last point, not of its best."""
         return np.array(self.relative_gap)
 
@@ -75,7 +75,7 @@ class KernelAscent(Linear):
     @staticmethod
     def certify(rows: Any, problem: Problem, solver: Any) -> _certificate.Certificate:
         certificate: _certificate.Certificate = rows.certify(
-            problem, *solver.model(), solver.dual(), solver.seen()
+            problem, *solver.model(), solver.dual(), solver.last_check()
         )
         return certificate
 

@@ -210,19 +210,19 @@ class Linear:
         """Dual variables that belong to the present state."""
         return self.a
 
-    def seen(self) -> np.ndarray | None:
+    def last_check(self) -> np.ndarray | None:
         """What certificates take from the last gap check: objectives, or gaps of kernel machines.
 
         None: nothing. Dual ascent computes objectives from the model itself, and not from running
         sums.
         """
         table = self.standings()
-        is_seen = table["solver"] == _core.ASCENT
+        is_checked = table["solver"] == _core.ASCENT
         for part in self._begun():
-            own = is_seen[part.problems]
+            own = is_checked[part.problems]
             if own.any():
                 own &= part.fits.coef.any(axis=1)
-        return table["objective"].copy() if is_seen.all() else None
+        return table["objective"].copy() if is_checked.all() else None
 
     def progress(self) -> tuple[int, int, str]:
         """Rows visited since this solver began, 0, and the largest gap."""
@@ -383,7 +383,7 @@ class Linear:
         def solve_part(part: Part, tell: Callable[[], None]) -> None:
             some, over = part.problems, self._of(part, n_threads)
             table[some] = solve(
-                over, problem.some(some, part.inside).targets, norms[part.inside], part.fits,
+                over, problem.subset(some, part.inside).targets, norms[part.inside], part.fits,
                 last(some), lams=problem.lams[some],
                 watch=_core.Watch(tell, by_epochs=by_epochs),
             )  # fmt: skip

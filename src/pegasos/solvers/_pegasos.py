@@ -437,7 +437,7 @@ class Pegasos:
                 return
             draws = self._order_from(first) if order is None else order[first:]
             bundled = rows.is_sparse and together > 1 and len(problems) >= _LEAST_BUNDLE
-            targets = self.problem.some(part).targets
+            targets = self.problem.subset(part).targets
             self._in_core(part).run(rows, targets, first, draws, _core.Watch(tell), bundled)
 
         jobs = [functools.partial(run, slice(group[0], group[-1] + 1)) for group in groups]
@@ -491,7 +491,7 @@ class Pegasos:
     def scores_of_model(self) -> None:
         """Not at hand."""
 
-    def seen(self) -> None:
+    def last_check(self) -> None:
         """Nothing."""
 
     def dual(self) -> np.ndarray:

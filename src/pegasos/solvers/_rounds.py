@@ -88,7 +88,7 @@ class Smoothed:
 
     def __init__(self, loss: _losses.Loss, smoothing: float) -> None:
         self.is_log = loss.name == "log_loss"
-        self.least, self.most = loss.least, loss.bound
+        self.least, self.most = loss.dual_lower, loss.dual_upper
         self.dead = loss.epsilon if loss.name.endswith("insensitive") else 0.0
         self.own_width = loss.diagonal  # 0 where the loss has corners
         self.smoothing, self.width = smoothing, self.own_width + smoothing
@@ -335,7 +335,7 @@ def begin(block: Block, centres: Any, number: int, message: Message) -> dict[str
     weight, points = np.zeros(len(has_all)), np.zeros((len(has_all), d + 1))
     if len(which):
         seed, some = (message.seed + number) % 2**63, message.which[which]
-        own = _schedule.Schedule(Linear, settings.some(some), len(some), d, block.X.dtype, seed)
+        own = _schedule.Schedule(Linear, settings.subset(some), len(some), d, block.X.dtype, seed)
         values = None if block.values is None else np.ascontiguousarray(block.values[some])
         own.set_rows(np.ascontiguousarray(labels[which]), block.weights, values)
         own.train(block.rows(), solver="auto", tol=_ROUGH, max_iter=_ROUGH_EPOCHS, check="none")
@@ -532,8 +532,8 @@ class Iterate:
         self.penalty, self.mass = penalty, mass
         self.point, self.gradient, self.best = point, nothing, point
         self.smooth = self.primal = np.inf
-        is_as_it_is = loss.curvature > 0 and loss.bound >= _NARROW
-        self.width = 0.0 if is_as_it_is else _FIRST_WIDTH / loss.bound
+        is_as_it_is = loss.curvature > 0 and loss.dual_upper >= _NARROW
+        self.width = 0.0 if is_as_it_is else _FIRST_WIDTH / loss.dual_upper
         self.bound, self.line = Bound(0.0, 0.0, nothing), Line(nothing)
         self.pairs = list[tuple[np.ndarray, np.ndarray]]()
         self.is_over = False
@@ -789,7 +789,7 @@ class Rounds(OutOfCoreSchedule):
         known, bound = np.isfinite(primal), np.array([p.bound.best for p in self.problems])
         return Certificate(np.where(known, primal, np.nan), np.where(known, bound, np.nan))
 
-    standing = certify
+    latest_certificate = certify
 
     def model(self) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients and intercepts of the best points so far."""

@@ -171,7 +171,7 @@ class Schedule:
                 certificate = found or self.kind.certify(rows, self.problem, self.solver)
                 if wanted is None or is_fixed or certificate.proved_gap.max() <= wanted:
                     return certificate
-                excess = certificate.spoiled(wanted)
+                excess = certificate.rounding_excess(wanted)
                 is_short = (certificate.proved_gap > gap) & (self.epochs_of_plan() < most)
                 if excess:  # of rounding, which solvers do not count: go on for it
                     wanted -= 2 * excess
@@ -344,7 +344,8 @@ class Schedule:
             weights = 1 if c is None else np.maximum(c, 1e-300)
             steps = pegasos.problems["n_steps"] + pegasos.problems["delay"]
             epochs = steps * self.settings.batch_size / np.maximum(inside, 1)
-            most = np.array([self.settings.loss_of(k).bound for k in range(len(inside))])[:, None]
+            losses = [self.settings.loss_of(k) for k in range(len(inside))]
+            most = np.array([loss.dual_upper for loss in losses])[:, None]
             a = np.clip(solver.dual() / weights, -most, most)
             counts = epochs[:, None] * a
             pegasos.counts[...] = np.rint(counts) if self.settings.loss.has_counts else counts
@@ -420,7 +421,7 @@ class Schedule:
         """The certificate of the present model, computed from it and from the dual variables."""
         return self.kind.certify(rows, self.problem, self.solver)
 
-    def standing(self, rows: Any) -> _certificate.Certificate:
+    def latest_certificate(self, rows: Any) -> _certificate.Certificate:
         """The certificate: what a solver saw last, else computed now."""
         if self.finisher is not None and np.isfinite(self.finisher.relative_gap).all():
             return self.finisher.certificate()

@@ -64,8 +64,8 @@ def of_gap(
         return
     from sklearn.exceptions import ConvergenceWarning
 
-    told = schedule.settings.told_objectives
-    objective = told(certificate.objective)[k]
+    in_user_units = schedule.settings.objectives_in_user_units
+    objective = in_user_units(certificate.objective)[k]
     if not is_over:
         why = f"a callback stopped the fit after {_epochs(schedule.n_iter)}"
         advice = ""
@@ -80,7 +80,7 @@ def of_gap(
         why = f"stopped after {_epochs(schedule.n_iter)}: rounding allows no smaller gap"
         advice = _advice_on_rounding(schedule, rows)
     about = name(k)
-    percent, gap = 100 * float(gaps[k]), objective - told(certificate.dual_objective)[k]
+    percent, gap = 100 * float(gaps[k]), objective - in_user_units(certificate.dual_objective)[k]
     if np.isnan(gap):
         reached = (
             f"{percent:.3g} % from the dual value (the kernel matrix is not known to be positive "
@@ -343,12 +343,12 @@ def of_constant(
     elif settings.penalize_intercept:
         free = parameter("penalize_intercept", False)
         # A bounded slope needs a larger C for wide targets, whatever the intercept is.
-        is_both = np.isfinite(settings.loss.bound) and not is_far
+        is_both = np.isfinite(settings.loss.dual_upper) and not is_far
         helps = [f"{free} with {helps[0]}"] if is_both else [free, *helps]
-    if np.isfinite(settings.loss.bound):
+    if np.isfinite(settings.loss.dual_upper):
         helps.append(wording().for_units)
-    about, settings = name(k), settings.some([k])
-    own, other = settings.told_objectives(np.array([mean_loss[k], least[k]]))
+    about, settings = name(k), settings.subset([k])
+    own, other = settings.objectives_in_user_units(np.array([mean_loss[k], least[k]]))
     constant = constants[k] * settings.units[0]
     _user_warnings.warn(
         f"a constant predicts the training targets{f' of {about}' if about else ''} better than "
