@@ -12,7 +12,7 @@ from pegasos.problems._losses import LOSSES, of_targets
 from pegasos.problems._problem import Problem
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _pegasos
-from pegasos.solvers._linear import Linear
+from pegasos.solvers._linear import LinearSolver
 from pegasos.solvers._schedule import Schedule
 
 SPARSE = ("csr32", "csr64", "csr32-64")
@@ -223,7 +223,7 @@ def fit_of(estimator):
     """The solver at work in an estimator that a warm start would go on with."""
     of_weights = estimator._state["weights"]
     new = Schedule(
-        Linear,
+        LinearSolver,
         estimator._settings_for(estimator.lam_, None),
         *of_weights.shape,
         of_weights.dtype,

@@ -342,9 +342,9 @@ def test_an_intercept_that_is_not_fitted_stays_zero(rng, solver, n_iter, name):
     if name == "problems":
         clf._state["problems"]["constant_weight"] = 3
     else:
-        new = Schedule(_linear.Linear, clf._settings_for(clf.lam_, None), 1, 4, X.dtype, 0)
+        new = Schedule(_linear.LinearSolver, clf._settings_for(clf.lam_, None), 1, 4, X.dtype, 0)
         finisher = new.restore(clf._state).solver
-        fits = finisher.parts[0].fits
+        fits = finisher.groups[0].fits
         fits.begin_at(finisher.a.copy(), finisher.coef.copy(), -np.ones(1))
         clf._state["solver.memory"] = fits.memory
     with pytest.raises(ValueError, match=r"state: .* does not fit the rest"):
@@ -525,7 +525,7 @@ def edited(state):
 
 def n_steps_of(state):
     """The steps of Pegasos that a state claims."""
-    linear = _linear.Linear.restore(
+    linear = _linear.LinearSolver.restore(
         None, {k.removeprefix("solver."): v for k, v in state.items() if k.startswith("solver.")}, 0
     )
     return max(linear.n_steps)

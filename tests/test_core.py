@@ -94,7 +94,7 @@ def calls(layout, dtype):
     yield "LamPath", [rows, targets, np.ones(K)]
     path = _core.LamPath(rows, targets, np.ones(K), **KEYWORDS["LamPath"])
     yield "LamPath.run", [path, np.full(K, 0.1), 3, _core.Watch()]
-    yield "load_run", [
+    yield "run_dual_epochs", [
         rows, targets, 1, one, draws.copy(), np.zeros(N), np.zeros(D), np.zeros(N), ascents(1), 2,
         _core.Watch(),
     ]  # fmt: skip
@@ -227,7 +227,7 @@ def test_fits_are_views_of_their_memory(rng):
     for some in (fits, _core.Fits(K, N, D, fits.memory.copy())):
         np.testing.assert_array_equal(some.a, a)
         np.testing.assert_array_equal(some.coef, coef)
-        assert some.standings()["n_epochs"].tolist() == [0] * K
+        assert some.solutions()["n_epochs"].tolist() == [0] * K
     _core.Fits(K, N, D, fits.memory).coef[1] = 7
     assert (fits.coef[1] == 7).all()
     with pytest.raises(MemoryError, match=f"{K} problems over {2**50} rows of 0 features"):
@@ -412,7 +412,7 @@ def test_problems_of_other_rows_are_refused(layout, dtype):
     [
         *({"lams": np.array([0.1, lam])} for lam in (0.0, np.nan, np.inf, -1.0)),
         {"lams": np.full(K + 1, 0.1)}, {"intercept_scaling": -1.0}, {"intercept_scaling": np.nan}, {"free_intercept": True},
-        {"tol": np.nan}, {"solver": 3}, {"solver": -1}, {"together": True},
+        {"tol": np.nan}, {"solver": 3}, {"solver": -1}, {"begin_together": True},
     ],
 )  # fmt: skip
 def test_problems_without_a_meaning_are_refused(layout, dtype, settings):
@@ -444,7 +444,7 @@ def test_a_load_tells_u_at_last_visits(dtype):
     rows, targets = _core.Rows(X), _core.Targets(y[None])
     told = []
     for n_epochs in (1, 2):
-        _core.load_run(
+        _core.run_dual_epochs(
             rows, targets, 0, norms, scratch, a, w, last_u, state, n_epochs, _core.Watch()
         )
         assert np.isnan(last_u[1])

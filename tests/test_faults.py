@@ -273,7 +273,7 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
             (sparse.squared_norms, 2),
             *((functools.partial(solve, solver=solver), rows, targets, ones, fits, draws[:2])
             for solver in (_core.ASCENT, _core.NEWTON)),
-            (functools.partial(fits.are_valid, loss=0, **problem), 8), (fits.standings,),
+            (functools.partial(fits.are_valid, loss=0, **problem), 8), (fits.solutions,),
             (_core.Fits, 2, 6, 6), (fits.begin_at, weights, coef, intercept),
             (_core.kernel_values, points, points, x.copy(), _core.Watch()),
             (lambda: (thin := _core.Points(sparse, kind=_core.LINEAR, is_thin=True),

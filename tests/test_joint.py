@@ -15,7 +15,7 @@ from test_linear import stream
 
 import pegasos
 from pegasos import PegasosClassifier, PegasosClassifierCV, _core
-from pegasos.solvers._joint import Joint
+from pegasos.solvers._joint import JointSchedule
 
 JOINT = {"multi_class": "crammer_singer", "random_state": 3}
 
@@ -437,7 +437,7 @@ def test_a_fit_that_was_stopped_before_it_began_takes_other_rows(rng, monkeypatc
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(Joint, "_run", stop)
+        patched.setattr(JointSchedule, "_run", stop)
         with pytest.raises(KeyboardInterrupt):
             clf.fit(X, y)
     clf.fit(X[:60], y[:60])
@@ -450,7 +450,7 @@ def test_damaged_memory_is_refused(rng):
     clf = PegasosClassifier(**JOINT, lam=1e-2, warm_start=True, max_iter=3, tol=None).fit(X, y)
     for name, value in (("position", 10**6), ("n_active", -1), ("n_rows", 5), ("n_classes", 9)):
         broken = pickle.loads(pickle.dumps(clf))
-        Joint.standing_of(broken._state["memory"])[name] = value
+        JointSchedule.core_state(broken._state["memory"])[name] = value
         with pytest.raises(ValueError, match=r"memory (is not|must be) that of a fit"):
             broken.fit(X, y)
 

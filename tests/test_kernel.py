@@ -29,7 +29,7 @@ from pegasos.problems import _multiclass, _rows
 from pegasos.problems._settings import Settings
 from pegasos.problems._validate import rows as make_core_rows
 from pegasos.solvers import _kernel_pegasos, _pegasos
-from pegasos.solvers._kernel_solver import KernelAscent
+from pegasos.solvers._kernel_solver import KernelSolver
 
 
 def cosine(X, Z, scale=1.0):
@@ -616,7 +616,7 @@ def test_rows_that_are_out_have_a_coefficient_of_exactly_zero(
     assert len(clf.support_) < 200  # some rows are out
     if solver == "sdca":
         state = {k.removeprefix("solver."): v for k, v in clf._state.items() if "solver." in k}
-        a = KernelAscent.restore(None, state, 0).a
+        a = KernelSolver.restore(None, state, 0).a
         np.testing.assert_array_equal(clf.dual_coef_ != 0, a[:, clf.support_] != 0)
         assert not np.delete(a, clf.support_, axis=1).any()
 

@@ -77,7 +77,7 @@ class Case:
 
     @property
     def found(self):
-        return self.fits.standings()[0]
+        return self.fits.solutions()[0]
 
     @property
     def arrays(self):

@@ -21,8 +21,8 @@ from pegasos import _core
 from pegasos.problems import _rows, _validate
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _pegasos
-from pegasos.solvers._kernel_solver import KernelAscent
-from pegasos.solvers._linear import Linear, Part
+from pegasos.solvers._kernel_solver import KernelSolver
+from pegasos.solvers._linear import LinearSolver, ProblemGroup
 from pegasos.solvers._schedule import Schedule
 
 INTERCEPTS = {
@@ -229,7 +229,7 @@ def _session_of(X, labels, settings, layout, dtype, weights=None):
     return session, rows
 
 
-@pytest.mark.parametrize("kind", [Linear, KernelAscent])
+@pytest.mark.parametrize("kind", [LinearSolver, KernelSolver])
 def test_a_session_that_is_made_late_is_the_one_that_is_made_at_once(rng, kind):
     labels = rng.integers(-1, 2, size=(3, 40)).astype(np.int8)
     settings = Settings(0.02, "squared_hinge", batch_size=3, project=True, average="suffix")
@@ -801,7 +801,7 @@ def test_ctrl_c_where_rows_have_other_features_takes_no_epochs_from_the_next_fit
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Part, "begin", stop)
+        patch.setattr(ProblemGroup, "begin", stop)
         with pytest.raises(KeyboardInterrupt):
             clf.fit(X[:, ::-1], y)
     clf.fit(X, y)

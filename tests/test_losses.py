@@ -253,14 +253,14 @@ def test_outputs_of_the_squared_error_begin_at_their_optimum(rng, layout, dtype,
                 _core.solve(
                     rows_of(X, layout, dtype), targets, (X**2).sum(axis=1), fits,
                     np.full(20, 100), lams=np.full(20, LAM), tol=1e-9, seed=0,
-                    intercept_scaling=float(intercept == "penalized"), together=True,
+                    intercept_scaling=float(intercept == "penalized"), begin_together=True,
                     free_intercept=intercept == "free", solver=_core.AUTO,
                     watch=_core.Watch(tell, every=1.0),
                 )  # fmt: skip
         return fits
 
     whole = fitted(())
-    found, coef = whole.standings(), whole.coef
+    found, coef = whole.solutions(), whole.coef
     assert (found["n_steps"] == 0).all()
     assert (found["n_epochs"] == 2).all()
     assert (found["relative_gap"] <= 1e-12).all()

@@ -25,7 +25,7 @@ from pegasos import (
 )
 from pegasos.problems import _problem, _validate
 from pegasos.problems._settings import Settings
-from pegasos.solvers._kernel_solver import KernelAscent
+from pegasos.solvers._kernel_solver import KernelSolver
 
 INTERCEPTS = ("none", "penalized", "free")
 
@@ -181,7 +181,7 @@ def test_kernel_machines_reach_their_gap(rng, dtype, loss, intercept):
     c, n = rng.uniform(0.5, 2, len(y)), len(y)
     cache, labels = kernels.ColumnCache(points, 1), y.astype(np.int8)[None]
     problem = _problem.Problem(labels, c, settings)
-    solver = KernelAscent(settings, 1, n, n, 0)
+    solver = KernelSolver(settings, 1, n, n, 0)
     solver.begin(cache, problem)
     solver.run(1e-6, 500, method="newton")
     assert 0 < solver.epochs()["newton"] <= 500

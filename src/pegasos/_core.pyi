@@ -100,7 +100,7 @@ def certify(
 DUAL_STATE: Final[np.dtype[np.void]]
 
 def free_feature(mean_norm: float, nu: float = ...) -> float: ...
-def load_run(
+def run_dual_epochs(
     rows: Rows, targets: Targets, k: int, norms: _Doubles, active: _Ints, a: _Doubles, w: _Doubles,
     last_u: _Doubles, problem: _Table, n_epochs: int, watch: Watch,
 ) -> None: ...  # fmt: skip
@@ -208,7 +208,7 @@ class OverError(Exception): ...
 
 def share(jobs: list[_Job], n_threads: int, tell: _Tell = ...) -> None: ...
 
-STANDING: Final[np.dtype[np.void]]
+SOLUTION: Final[np.dtype[np.void]]
 
 @disjoint_base
 class Fits:
@@ -223,11 +223,11 @@ class Fits:
     ) -> Self: ...
     @staticmethod
     def n_bytes(n_rows: int, n_features: int) -> int: ...
-    def standings(self) -> _Table: ...
+    def solutions(self) -> _Table: ...
     def begin_at(
         self, a: _Doubles, coef: _Doubles | None = ..., intercept: _Doubles | None = ...
     ) -> None: ...
-    def expect_data(self, are_other: bool) -> None: ...
+    def recheck_data(self, are_other: bool) -> None: ...
     def are_valid(
         self, value_bytes: int, *, loss: _Loss, epsilons: _Doubles | None = ...,
         intercept_scaling: float, free_intercept: bool,
@@ -236,7 +236,7 @@ class Fits:
 def solve(
     over: Rows | Matrix, targets: Targets, norms: _Doubles, fits: Fits, max_epochs: _Ints, *,
     lams: _Doubles, intercept_scaling: float, free_intercept: bool, tol: float, seed: int,
-    solver: int, together: bool = ..., watch: Watch, n_threads: int = ..., n_jobs: int = ...,
+    solver: int, begin_together: bool = ..., watch: Watch, n_threads: int = ..., n_jobs: int = ...,
 ) -> _Table: ...  # fmt: skip
 
 NEWTON_MOST: Final[int]

@@ -1237,7 +1237,7 @@ def free_feature(double mean_norm, double nu=0):
     return pegasos_free_feature(mean_norm, nu)
 
 
-def load_run(Rows rows not None, Targets targets not None, int64_t k,
+def run_dual_epochs(Rows rows not None, Targets targets not None, int64_t k,
              const double[::1] norms not None, int64_t[::1] active not None,
              double[::1] a not None, double[::1] w not None, double[::1] last_u not None,
              pegasos_dual[::1] problem not None, int64_t n_epochs, Watch watch not None):
@@ -1882,8 +1882,8 @@ cdef const pegasos_blas *blas() except? NULL:
 #: Solvers, as `solve` takes them.
 AUTO, ASCENT, NEWTON = PEGASOS_AUTO, PEGASOS_ASCENT, PEGASOS_NEWTON
 
-#: Layout of what `Fits.standings` returns.
-STANDING = np.dtype([
+#: Layout of what `Fits.solutions` returns.
+SOLUTION = np.dtype([
     *((name, np.float64) for name in ("objective", "relative_gap", "intercept")),
     *((name, np.int64) for name in ("n_epochs", "n_steps", "pegasos", "ascent", "newton",
                                     "first_solver", "solver", "value_bytes", "is_proved")),
@@ -1929,7 +1929,7 @@ cdef class Fits:
 
     # ---- What they have found so far ----
 
-    def standings(self):
+    def solutions(self):
         """A table of the best models so far, and of the work that was done."""
         cdef pegasos_solution found
         cdef const pegasos_beginning *memory
@@ -1942,7 +1942,7 @@ cdef class Fits:
                          found.n_steps, found.epochs[0], found.epochs[1], found.epochs[2],
                          found.first_solver, found.solver, memory.value_bytes,
                          memory.pending == PEGASOS_PROVED))
-        return np.array(rows, STANDING)
+        return np.array(rows, SOLUTION)
 
     cdef object numbers(self, const double *of_first, int64_t count):
         """`count` numbers of each fit, given where the first fit has them."""
@@ -1988,7 +1988,7 @@ cdef class Fits:
                               NULL if coef is None else &coef[k, 0],
                               0 if coef is None else intercept[k])
 
-    def expect_data(self, bint are_other):
+    def recheck_data(self, bint are_other):
         """Begin again where they stand, on data that are others; else look whether they are."""
         cdef int64_t k
         for k in range(self.c.shape[0]):
@@ -2056,12 +2056,12 @@ cdef pegasos_options options_of(double tol, int64_t solver, Watch watch) except 
 def solve(over not None, Targets targets not None, const double[::1] norms not None,
           Fits fits not None, const int64_t[::1] max_epochs not None, *,
           const double[::1] lams not None, double intercept_scaling, bint free_intercept,
-          double tol, uint64_t seed, int64_t solver, bint together=False, Watch watch not None,
-          int64_t n_threads=1, int64_t n_jobs=1):
+          double tol, uint64_t seed, int64_t solver, bint begin_together=False,
+          Watch watch not None, int64_t n_threads=1, int64_t n_jobs=1):
     """Solve problems over `Rows` or a `Matrix`, one after the other, or `n_jobs` side by side.
 
-    Returns `fits.standings()`; there is one of `fits` for each. See ``pegasos_solve_one`` and
-    ``pegasos_kernel_solve_one``. Linear problems of the squared error may begin `together`, see
+    Returns `fits.solutions()`; there is one of `fits` for each. See ``pegasos_solve_one`` and
+    ``pegasos_kernel_solve_one``. Linear problems of the squared error may `begin_together`, see
     ``pegasos_solve_squares``. Columns that are computed all at once are so first; other kernel
     machines go one after the other. `n_threads` share kernel values and passes of Newton's method,
     with each of the jobs as many, which changes no bit.
@@ -2078,12 +2078,12 @@ def solve(over not None, Targets targets not None, const double[::1] norms not N
     require_problem(&problem, targets, n, d,
                     columns.c.value_bytes if is_kernel else rows.c.value_bytes, fits, max_epochs,
                     lams, norms)
-    require(not together or (targets.c.loss.kind == PEGASOS_SQUARED_ERROR and not is_kernel),
+    require(not begin_together or (targets.c.loss.kind == PEGASOS_SQUARED_ERROR and not is_kernel),
             "only linear problems of the squared error begin together")
     require(n_jobs >= 1, "n_jobs must be at least 1")
     require(n_jobs == 1 or not is_kernel or columns.z is None or columns.c.is_all_at_once,
             "problems side by side must have all columns at once")
-    for k in range(n_problems if together else 0):
+    for k in range(n_problems if begin_together else 0):
         require(lams[k] == lams[0] and max_epochs[k] == max_epochs[0],
                 "problems that begin together must have the same lam and max_epochs")
     problem.rows = NULL if is_kernel else &rows.c
@@ -2098,7 +2098,7 @@ def solve(over not None, Targets targets not None, const double[::1] norms not N
         cdef pegasos_problem of_one = problem
         cdef pegasos_options options = options_of(tol, solver, own)
         cdef pegasos_matrix of_columns
-        cdef pegasos_targets those
+        cdef pegasos_targets targets_of_k
         cdef int64_t first_row = 0, k
         cdef int status = PEGASOS_DONE
         cdef Room room
@@ -2116,21 +2116,22 @@ def solve(over not None, Targets targets not None, const double[::1] norms not N
             options.blas = blas()
         with nogil:
             if is_beginning:
-                options.max_epochs, of_one.lam, those = max_epochs[0], lams[0], targets.of(0)
-                of_one.targets = those.values
-                status = pegasos_solve_squares(n_problems, &of_one, &options, those.labels,
+                options.max_epochs, of_one.lam, targets_of_k = max_epochs[0], lams[0], targets.of(0)
+                of_one.targets = targets_of_k.values
+                status = pegasos_solve_squares(n_problems, &of_one, &options, targets_of_k.labels,
                                                &norms[0], &fits.c[0, 0], room.at)
             elif work.columns.is_all_at_once:
                 if pegasos_columns_keep(&work.columns, 1, &first_row):
                     status = PEGASOS_STOPPED
             for k in range(begin, end if status == PEGASOS_DONE else begin):
-                options.max_epochs, of_one.lam, those = max_epochs[k], lams[k], targets.of(k)
-                of_one.targets, of_one.loss = those.values, those.loss
+                options.max_epochs, of_one.lam, targets_of_k = max_epochs[k], lams[k], targets.of(k)
+                of_one.targets, of_one.loss = targets_of_k.values, targets_of_k.loss
                 if is_kernel:
-                    status = pegasos_kernel_solve_one(&of_columns, &of_one, &options, those.labels,
-                                                      &norms[0], &fits.c[k, 0], room.at)
+                    status = pegasos_kernel_solve_one(&of_columns, &of_one, &options,
+                                                      targets_of_k.labels, &norms[0],
+                                                      &fits.c[k, 0], room.at)
                 else:
-                    status = pegasos_solve_one(&of_one, &options, those.labels, &norms[0],
+                    status = pegasos_solve_one(&of_one, &options, targets_of_k.labels, &norms[0],
                                                &fits.c[k, 0], room.at)
                 if status != PEGASOS_DONE:
                     break
@@ -2138,9 +2139,9 @@ def solve(over not None, Targets targets not None, const double[::1] norms not N
 
     try:
         if n_jobs == 1:
-            solve_some(0, n_problems, watch.tell, together)
+            solve_some(0, n_problems, watch.tell, begin_together)
         else:
-            if together:
+            if begin_together:
                 solve_some(0, 0, watch.tell, True, n_threads)
             elif is_kernel and columns.z is not None:
                 columns.keep(np.zeros(1, np.int64), watch, n_threads)
@@ -2149,7 +2150,7 @@ def solve(over not None, Targets targets not None, const double[::1] norms not N
     finally:  # Ctrl-C that comes as the block is freed could not be raised
         if alone is not None:
             alone.end()
-    return fits.standings()
+    return fits.solutions()
 
 
 # ---- One problem over all classes --------------------------------------------------------------

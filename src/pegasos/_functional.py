@@ -22,7 +22,7 @@ from pegasos.problems import _losses, _multiclass, _units, _validate
 from pegasos.problems._certificate import Certificate
 from pegasos.problems._settings import settings_of
 from pegasos.solvers import _warnings
-from pegasos.solvers._linear import Linear
+from pegasos.solvers._linear import LinearSolver
 from pegasos.solvers._schedule import Schedule
 
 _P = ParamSpec("_P")
@@ -168,7 +168,7 @@ def fit(
         _validate.at_least_two(classes, codes, weights)
         columns = _multiclass.problem_labels(codes, len(classes), multi_class, weights)
 
-    schedule = Schedule(Linear, settings, len(columns), n_features, dtype, seed)
+    schedule = Schedule(LinearSolver, settings, len(columns), n_features, dtype, seed)
     schedule.set_rows(columns, weights, values)
     draws: Any = {}
     if order is not None:

@@ -28,7 +28,7 @@ from pegasos.io._progress import Progress
 from pegasos.problems import _certificate, _multiclass, _validate
 from pegasos.problems._settings import Settings, settings_of
 from pegasos.solvers import _state, _warnings
-from pegasos.solvers._linear import Linear
+from pegasos.solvers._linear import LinearSolver
 from pegasos.solvers._schedule import Schedule
 
 
@@ -198,7 +198,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
     """
 
     #: Which kind of machines it trains.
-    _kind: type[Linear] = Linear
+    _solver_class: type[LinearSolver] = LinearSolver
 
     loss: str
     n_features_in_: int
@@ -443,7 +443,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
 
     def _check_unchanged(self, settings: Settings, data: Data) -> None:
         """Raise unless training can go on from the state that is kept."""
-        if self._is_foreign and "squared_norm" not in self._state:  # see `Schedule.remains`
+        if self._is_foreign and "squared_norm" not in self._state:  # see `Schedule.compact_state`
             raise ValueError(
                 f"the state of this {type(self).__name__} was saved by another version of pegasos, "
                 "from which no fit can go on; clone the estimator to begin anew"
@@ -461,19 +461,21 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
 
     def _begin(self, settings: Settings, data: Data, dtype: Any, seed: int) -> Schedule:
         """The schedule of a fit that begins now, over rows of this type."""
-        return Schedule(self._kind, settings, len(data.columns), data.X.shape[1], dtype, seed)
+        return Schedule(
+            self._solver_class, settings, len(data.columns), data.X.shape[1], dtype, seed
+        )
 
     def _restored(self, settings: Settings, data: Data, dtype: Any) -> Schedule:
         """The schedule that the last call left."""
-        # Joint classes whose fit was not to go on begin anew: see `Joint.remains`.
+        # Joint classes whose fit was not to go on begin anew: see `JointSchedule.compact_state`.
         begins = self._state.keys().isdisjoint(("problems", "squared_norm", "memory"))
         new = self._begin(settings, data, dtype, self._seed() if begins else 0)
         try:
-            if "squared_norm" in self._state:  # see `Schedule.remains`
+            if "squared_norm" in self._state:  # see `Schedule.compact_state`
                 coef: Any = self.__dict__.get("coef_")
                 model = np.atleast_2d(coef), self.intercept_
-                _state.check_remains(self._state, *model, new.shape)
-                return new.restore_remains(self._state, *settings.in_training_units(*model))
+                _state.check_compact_state(self._state, *model, new.shape)
+                return new.restore_compact_state(self._state, *settings.in_training_units(*model))
             _state.check(self._state, new)
         except ValueError as error:
             raise ValueError(

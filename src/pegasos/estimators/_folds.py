@@ -104,7 +104,7 @@ def _check_number(n_folds: int, codes: Any, n_rows: int) -> None:
 
 
 @dataclass(frozen=True)
-class Together:
+class FoldSet:
     """Folds that can be trained as one set, since they give every row the same weight."""
 
     numbers: list[int]  # which of all folds these are
@@ -120,15 +120,15 @@ class Together:
         return self.labels[fold, column], self.weights, values
 
 
-def together(folds: list[Fold], numbers: Sequence[int], data: Data) -> Generator[Together]:
-    """Yield the folds `numbers` as `Together`."""
+def fold_sets(folds: list[Fold], numbers: Sequence[int], data: Data) -> Generator[FoldSet]:
+    """Yield the folds `numbers` as `FoldSet`."""
     groups: dict[int, list[int]] = {}
     for k in numbers:
         groups.setdefault(id(folds[k].weights), []).append(k)
     for some in groups.values():
         labels = np.stack([data.columns * folds[k].learns for k in some])
         tests, weights = [folds[k].test for k in some], folds[some[0]].weights
-        yield Together(some, tests, labels, weights, data.values, len(groups) == 1)
+        yield FoldSet(some, tests, labels, weights, data.values, len(groups) == 1)
 
 
 class Scoring:

@@ -23,8 +23,8 @@ from pegasos.problems import _rows, _validate
 from pegasos.problems._problem import Problem
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _pegasos, _schedule, _state
-from pegasos.solvers._joint import Joint
-from pegasos.solvers._linear import Linear
+from pegasos.solvers._joint import JointSchedule
+from pegasos.solvers._linear import LinearSolver
 from pegasos.solvers._schedule import Schedule
 
 # Room for the state of a set of problems; larger sets are split.
@@ -47,7 +47,7 @@ _SURELY = 4
 class Machines:
     """What trains machines over one set of rows, or one kernel matrix, and what scores them."""
 
-    kind: type[Linear]
+    solver_class: type[LinearSolver]
     X: Any
     rows: Any  # X as the schedule takes it; of kernel machines a `ColumnCache`
     dtype: Any
@@ -55,11 +55,13 @@ class Machines:
     @property
     def is_linear(self) -> bool:
         """Whether they have no kernel."""
-        return self.kind is Linear
+        return self.solver_class is LinearSolver
 
     def schedule(self, settings: Settings, n_problems: int, seed: int) -> Schedule:
         """A schedule that begins."""
-        return Schedule(self.kind, settings, n_problems, self.rows.shape[1], self.dtype, seed)
+        return Schedule(
+            self.solver_class, settings, n_problems, self.rows.shape[1], self.dtype, seed
+        )
 
     def scores(
         self, tests: list[np.ndarray], coef: np.ndarray, intercept: np.ndarray
@@ -201,7 +203,7 @@ class Training:
     search: Any  # has the parameters
     machines: Machines
     where: tuple[int, ...]  # the place in the axes before that of λ
-    folds: _folds.Together
+    folds: _folds.FoldSet
     points: list[Settings]  # one for each λ
     steps: Any  # every T, or None
     seed: int
@@ -291,7 +293,7 @@ class Training:
         more than half a standard error.
         """
         where, grid, numbers, rows = self.where, self.grid, self.folds.numbers, self.machines.rows
-        n_bundles = -(-len(numbers) * self.n_problems // _pegasos.lanes(rows))
+        n_bundles = -(-len(numbers) * self.n_problems // _pegasos.bundle_size(rows))
         each = _PASSES * n_bundles * len(self.points) * _rows.seconds_a_pass(rows)
         epochs = int(np.clip(_AFFORDED / max(each, 1e-9), LEAST_EPOCHS, most))
         places, before = np.arange(len(self.points)), -np.inf
@@ -337,14 +339,14 @@ class Training:
         if self.steps is None and not self.search.average:
             points = [dataclasses.replace(point, average="suffix") for point in points]
         of_training = np.stack([point.lams_of(self.n_problems) for point in points])
-        together = max(1, _SET_BYTES // (24 * sum(machines.rows.shape)))
-        n_lams = max(1, together // (self.n_folds * self.n_problems))
+        n_at_once = max(1, _SET_BYTES // (24 * sum(machines.rows.shape)))
+        n_lams = max(1, n_at_once // (self.n_folds * self.n_problems))
         if machines.is_linear and _pegasos.in_bundles(machines.rows, points[0]):
             # Machines of one class that differ in λ add much the same rows.
-            together = min(together, self.n_threads * _pegasos.lanes(machines.rows))
+            n_at_once = min(n_at_once, self.n_threads * _pegasos.bundle_size(machines.rows))
         for part in np.split(np.arange(len(lams)), range(n_lams, len(lams), n_lams)):
             members = itertools.product(range(self.n_problems), range(self.n_folds), part)
-            while some := list(itertools.islice(members, together)):
+            while some := list(itertools.islice(members, n_at_once)):
                 column, fold, place = np.array(some).T
                 least = points[place[np.argmin(lams[place])]]
                 pegasos = machines.schedule(least.subset(column), len(some), self.seed).pegasos
@@ -378,7 +380,7 @@ class Training:
         """
         machines, folds, grid, lams = self.machines, self.folds, self.grid, self.lams
         rows, settings = machines.rows, self.points[int(np.argmin(lams))]
-        size = _pegasos.lanes(rows)
+        size = _pegasos.bundle_size(rows)
         finite = functools.partial(
             _validate.no_overflow, settings.lam, dtype=np.dtype(f"f{rows.value_bytes}")
         )
@@ -505,7 +507,7 @@ class Training:
         of_folds = list(zip(folds.numbers, folds.labels, folds.tests, strict=True))
         of_points = itertools.product(enumerate(self.points), of_folds)
         for (place, point), (number, labels, test) in of_points:
-            joint = Joint(point, cost, rows.shape[1], f"f{rows.value_bytes}", self.seed)
+            joint = JointSchedule(point, cost, rows.shape[1], f"f{rows.value_bytes}", self.seed)
             joint.set_rows(labels, folds.weights, None)
             for n_steps, of_steps in self.plans:
                 where, began = (*self.where, place, *of_steps), time.perf_counter()

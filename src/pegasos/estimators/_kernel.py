@@ -16,7 +16,7 @@ from pegasos.kernels import ColumnCache
 from pegasos.problems import _rows, _validate
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _state
-from pegasos.solvers._kernel_solver import KernelAscent
+from pegasos.solvers._kernel_solver import KernelSolver
 from pegasos.solvers._schedule import Schedule
 
 
@@ -33,7 +33,7 @@ def _squared_norms(matrix: Any, support: np.ndarray, coef: np.ndarray) -> np.nda
 class KernelMachine(PegasosEstimator):
     """Base of kernel estimators."""
 
-    _kind = KernelAscent
+    _solver_class = KernelSolver
 
     support_: np.ndarray
     support_vectors_: Any
@@ -156,7 +156,7 @@ class KernelMachine(PegasosEstimator):
 
     def _begin(self, settings: Settings, data: Data, dtype: Any, seed: int) -> Schedule:
         n_problems, n_rows = data.columns.shape
-        return Schedule(self._kind, settings, n_problems, n_rows, np.float64, seed)
+        return Schedule(self._solver_class, settings, n_problems, n_rows, np.float64, seed)
 
     def _schedule_of(self, data: Data, *, continuing: bool) -> Schedule:
         X, columns = data.X, data.columns

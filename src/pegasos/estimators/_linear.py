@@ -18,7 +18,7 @@ from pegasos.io._blocks import Blocks
 from pegasos.io._model import LinearModel
 from pegasos.problems import _validate
 from pegasos.solvers import _block_schedule, _state
-from pegasos.solvers._joint import Joint
+from pegasos.solvers._joint import JointSchedule
 from pegasos.solvers._schedule import Schedule
 
 # λ of `partial_fit`, which does not know how many rows will come.
@@ -198,7 +198,7 @@ class LinearMachine(PegasosEstimator):
     def _state_of(self, schedule: Schedule, data: Data, is_over: bool = False) -> dict[str, Any]:
         """What a warm start or `partial_fit` needs to go on; of rows, only what was asked for."""
         is_kept = self.warm_start or not is_over
-        return {"_state": schedule.state() if is_kept else schedule.remains()}
+        return {"_state": schedule.state() if is_kept else schedule.compact_state()}
 
 
 def _has_pieces(estimator: Any) -> bool:
@@ -479,4 +479,4 @@ class PegasosClassifier(Classifier, LinearMachine, Labels, Penalized):
         if self.multi_class != "crammer_singer":
             return super()._begin(settings, data, dtype, seed)
         cost = _validate.cost(self.cost, np.arange(max(len(data.columns), 2)))
-        return Joint(settings, cost, data.X.shape[1], dtype, seed)
+        return JointSchedule(settings, cost, data.X.shape[1], dtype, seed)

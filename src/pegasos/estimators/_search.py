@@ -47,8 +47,8 @@ from pegasos.io._progress import Progress
 from pegasos.problems import _multiclass, _rows, _validate
 from pegasos.problems._losses import EPSILON_LOSSES, with_probabilities
 from pegasos.solvers import _block_schedule
-from pegasos.solvers._kernel_solver import KernelAscent
-from pegasos.solvers._linear import Linear
+from pegasos.solvers._kernel_solver import KernelSolver
+from pegasos.solvers._linear import LinearSolver
 
 # The automatic grid of C: how many, and from where to where.
 _N_CS, _LEAST_AND_MOST_C = 10, (1e-4, 10.0)
@@ -285,9 +285,9 @@ class _Search(BaseEstimator):
             for outer, machines in self._machines(task):
                 for where, machine in self._variants(task.estimator, task.axes):
                     points = [machine._settings_for(lam, task.data) for lam in task.lams]
-                    for together in _folds.together(task.folds, numbers, task.data):
+                    for fold_set in _folds.fold_sets(task.folds, numbers, task.data):
                         _grid.Training(
-                            self, machines, outer + where, together, points,
+                            self, machines, outer + where, fold_set, points,
                             task.axes.get("n_steps"), task.estimator._seed(), n_threads, grid,
                             early,
                         ).run()  # fmt: skip
@@ -566,7 +566,10 @@ class _Linear(_Search):
     """Searches over linear machines."""
 
     def _machines(self, task: _Task) -> Iterator[tuple[tuple[int, ...], _grid.Machines]]:
-        yield (), _grid.Machines(Linear, task.data.X, *_validate.rows(task.data.X, checked=True))
+        yield (
+            (),
+            _grid.Machines(LinearSolver, task.data.X, *_validate.rows(task.data.X, checked=True)),
+        )
 
 
 class _Kernel(_Search):
@@ -601,7 +604,7 @@ class _Kernel(_Search):
             cache = kernels.ColumnCache(
                 points, float(self.cache_size), estimator._n_threads(), n_problems=len(task.folds)
             )
-            yield where, _grid.Machines(KernelAscent, X, cache, np.float64)
+            yield where, _grid.Machines(KernelSolver, X, cache, np.float64)
 
 
 @parameters

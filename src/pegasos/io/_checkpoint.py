@@ -19,7 +19,7 @@ from pegasos.io._blocks import Blocks
 from pegasos.problems import _rows, _validate
 from pegasos.solvers import _state
 from pegasos.solvers._block_schedule import fit_into_memory
-from pegasos.solvers._joint import Joint
+from pegasos.solvers._joint import JointSchedule
 
 # What may differ when a fit goes on; the rest decides the bits.
 _FREE = {"max_iter", "tol", "n_jobs", "verbose", "warm_start", "cache_size", "scores"}
@@ -117,7 +117,7 @@ def resume(estimator: Any, path: _archive.Path, X: Any, y: Any) -> None:
             blank = estimator._begin(settings, seen, dtype, 0)
             _state.check(state, blank)
             _, n_rows, stream, _ = state["numbers"].tolist()
-            is_joint = isinstance(blank, Joint)
+            is_joint = isinstance(blank, JointSchedule)
             is_begun = is_joint or ("counts" in state and stream == 0)
             if not is_begun or n_rows != X.shape[0]:
                 raise ValueError("state: numbers or counts do not fit the rest")

@@ -104,7 +104,7 @@ def certify(rows: _core.Rows, problem: Problem, solver: Any) -> Certificate:
     ----------
     rows : pegasos._core.Rows
     problem : pegasos.problems._problem.Problem
-    solver : Pegasos or Linear
+    solver : Pegasos or LinearSolver
         Its ``last_check()`` has the objectives of its models, if it knows them from a pass over the
         rows. Else ``model()``, which is as large as what training keeps, has coefficients
         (n_problems, n_features) and intercepts. Its ``dual()`` variables, of shape (n_problems,

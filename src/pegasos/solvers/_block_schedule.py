@@ -437,7 +437,7 @@ class BlockSchedule(OutOfCoreSchedule):
         norms, last_u = np.ascontiguousarray(room.norms), np.empty_like(a)
 
         def ascend(k: int, tell: Callable[[], None]) -> None:
-            _core.load_run(
+            _core.run_dual_epochs(
                 rows, targets, k, norms, np.empty(len(norms), np.int64), a[k], w[k], last_u[k],
                 dual[k : k + 1], n_epochs, _core.Watch(tell),
             )  # fmt: skip

@@ -15,17 +15,17 @@ from pegasos import _core
 from pegasos.problems import _rows, _validate
 from pegasos.problems._certificate import Certificate
 from pegasos.problems._settings import Settings
-from pegasos.solvers._linear import Linear
+from pegasos.solvers._linear import LinearSolver
 from pegasos.solvers._schedule import _LEAST_GAP, _MOST_EPOCHS, GAP, next_check
 
 
-class Joint:
+class JointSchedule:
     """A joint problem over the classes of rows, by Pegasos or dual ascent.
 
     `cost` is that of answering the class of the column for rows of the class of the row.
     """
 
-    kind = Linear
+    solver_class = LinearSolver
 
     def __init__(
         self, settings: Settings, cost: np.ndarray, n_features: int, dtype: Any, seed: int
@@ -40,23 +40,23 @@ class Joint:
         self.fingerprint = 0
         self._problem: Any = None  # of `train`, for the core
 
-    def set_rows(self, columns: np.ndarray, row_weights: np.ndarray | None, _: Any) -> None:
+    def set_rows(self, labels: np.ndarray, row_weights: np.ndarray | None, _: Any) -> None:
         """Set the problem, before `train`: labels as of one-vs-rest, and weights of rows."""
-        codes = columns[0] > 0 if len(columns) == 1 else columns.argmax(axis=0)
-        self.codes = np.where(columns.any(axis=0), codes, -1).astype(np.int64)
+        codes = labels[0] > 0 if len(labels) == 1 else labels.argmax(axis=0)
+        self.codes = np.where(labels.any(axis=0), codes, -1).astype(np.int64)
         self.weights = row_weights
         n, K = len(self.codes), len(self.cost)
         if self.n_rows:
             return
         try:
-            self.memory = _core.aligned_zeros((self.kept(n),), np.uint8)
+            self.memory = _core.aligned_zeros((self.n_bytes(n),), np.uint8)
         except (MemoryError, ValueError):
             raise MemoryError(
                 f"a problem over {n} rows of {self.n_features} features and {K} classes is more "
                 "than memory has room for"
             ) from None
 
-    def kept(self, n_rows: int) -> int:
+    def n_bytes(self, n_rows: int) -> int:
         """How many bytes the memory of a fit to `n_rows` rows has."""
         K, averages = len(self.cost), bool(self.settings.average)
         return _core.Joint.n_bytes(n_rows, self.n_features, K, averages)
@@ -83,7 +83,7 @@ class Joint:
         self._take_rows(rows, solver == "pegasos" or n_steps is not None)
         newton_after = self._newton_after(solver)
         # Numbers that are few, to rounding: see `pegasos.solvers._schedule.GAP`.
-        is_exact = tol == "auto" and rows.size * len(self.cost) <= Linear.few
+        is_exact = tol == "auto" and rows.size * len(self.cost) <= LinearSolver.small_size
         tol = GAP if tol == "auto" else tol
         told = self.n_iter
 
@@ -108,7 +108,7 @@ class Joint:
         stages = self._stages(max_iter, None if n_steps is not None else tol, n_steps, on_epoch)
         self._plan_average(stages[-1])
         for steps in stages:
-            if steps <= self.standing_of(self.memory)["n_steps"]:
+            if steps <= self.core_state(self.memory)["n_steps"]:
                 continue
             self._run(self.memory, watch, last_step=steps)
             tell()
@@ -169,7 +169,7 @@ class Joint:
         A suffix average has the last half of all steps. Where more than that half is done, it has
         what the average of the plan before had, and the steps from there on.
         """
-        done, half = int(self.standing_of(self.memory)["n_steps"]), last // 2
+        done, half = int(self.core_state(self.memory)["n_steps"]), last // 2
         if self.settings.average == "suffix" and half >= done:
             self.base[2] = half + 1
         elif not self.base[2]:
@@ -190,31 +190,31 @@ class Joint:
 
     def ended(self) -> Self:
         """This one once its plan is over, so that the next `train` does more."""
-        new, now = copy.copy(self), self.standing_of(self.memory)
+        new, now = copy.copy(self), self.core_state(self.memory)
         new.base = np.array([now["n_epochs"], now["n_steps"], self.base[2]])
         return new
 
     # ---- What there is so far --------------------------------------------------------------------
 
     @staticmethod
-    def standing_of(memory: np.ndarray) -> Any:
-        """Where a fit stands, as ``struct pegasos_joint``."""
+    def core_state(memory: np.ndarray) -> Any:
+        """The beginning of the memory of a fit, as ``struct pegasos_joint``."""
         return memory[: _core.JOINT_STATE.itemsize].view(_core.JOINT_STATE)[0]
 
     @property
     def n_rows(self) -> int:
         """Of the fit, or 0 as long as it has not begun."""
-        return int(self.standing_of(self.memory)["n_rows"]) if len(self.memory) else 0
+        return int(self.core_state(self.memory)["n_rows"]) if len(self.memory) else 0
 
     @np.errstate(all="ignore")
     def _checked(self) -> np.ndarray:
         """The memory, with the certificate of where it stands; a copy if it had none."""
-        now = self.standing_of(self.memory)
+        now = self.core_state(self.memory)
         if now["is_checked"] or not now["n_steps"]:
             return self.memory
         memory = _core.aligned_zeros(self.memory.shape, np.uint8)
         memory[:] = self.memory
-        self.standing_of(memory)["is_due"] = 1
+        self.core_state(memory)["is_due"] = 1
         options = {"last_epoch": int(now["n_epochs"]), "newton_after": int(now["width"] > 0)}
         if self.is_pegasos:
             options = {"last_step": int(now["n_steps"])}
@@ -223,7 +223,7 @@ class Joint:
 
     def certify(self, rows: Any) -> Certificate:
         """The certificate of the present model, whatever `rows`: those of `train`."""
-        now = self.standing_of(self._checked())
+        now = self.core_state(self._checked())
         if not now["n_steps"]:
             return Certificate.unknown(1)
         # a = 0 is a dual point as well, with the value 0.
@@ -244,7 +244,7 @@ class Joint:
     @property
     def n_iter(self) -> int:
         """Passes over the rows."""
-        now = self.standing_of(self.memory)
+        now = self.core_state(self.memory)
         if not self.is_pegasos:
             return int(now["n_epochs"])
         steps = int(now["n_steps"]) * self.settings.batch_size
@@ -253,13 +253,13 @@ class Joint:
     @property
     def n_steps(self) -> np.ndarray:
         """Steps of Pegasos; the first epoch of dual ascent has one a row."""
-        return np.array([self.standing_of(self.memory)["n_steps"]])
+        return np.array([self.core_state(self.memory)["n_steps"]])
 
     @property
     def solver_epochs(self) -> dict[str, int]:
         """Epochs of each solver."""
         first = self.n_iter if self.is_pegasos else min(self.n_iter, 1)
-        newton = int(self.standing_of(self.memory)["n_newton"])
+        newton = int(self.core_state(self.memory)["n_newton"])
         epochs = {"pegasos": first, "sdca": self.n_iter - first - newton, "newton": newton}
         return {name: n for name, n in epochs.items() if n}
 
@@ -272,7 +272,7 @@ class Joint:
 
     def progress(self) -> tuple[int, int, str]:
         """Rows visited, 0, and the gap as of the last check."""
-        now = self.standing_of(self.memory)
+        now = self.core_state(self.memory)
         gap = Certificate(now["primal"][None], now["dual"][None]).relative_gap[0]
         visited = int(now["n_epochs"] * now["n_inside"] + now["position"] + now["n_steps"])
         return visited, 0, f"gap {gap:.2g}" if np.isfinite(gap) else ""
@@ -287,7 +287,7 @@ class Joint:
                 f"got {rows.shape[0]}: multi_class='crammer_singer' cannot go on with other rows"
             )
 
-    def remains(self) -> dict[str, np.ndarray]:
+    def compact_state(self) -> dict[str, np.ndarray]:
         """What is kept where no fit is to go on: the next one begins anew."""
         numbers = np.array([self.seed, 0, 0, 0], np.uint64)
         return {"numbers": numbers, "weights": np.zeros(0, self.dtype)}
@@ -295,9 +295,9 @@ class Joint:
     def state(self) -> dict[str, np.ndarray]:
         """The state as a dictionary of arrays, to be given to `restore`."""
         if not self.n_rows:
-            return self.remains()
+            return self.compact_state()
         numbers = [self.seed, self.n_rows, self.is_pegasos, self.fingerprint]
-        return self.remains() | {
+        return self.compact_state() | {
             "numbers": np.array(numbers, np.uint64),
             "memory": self.memory.copy(),
             "base": self.base.copy(),

@@ -13,13 +13,13 @@ from pegasos.problems import _certificate
 from pegasos.problems._problem import Problem
 from pegasos.problems._settings import Settings
 from pegasos.solvers._kernel_pegasos import KernelPegasos, check_convex
-from pegasos.solvers._linear import Linear, Part, _insides
+from pegasos.solvers._linear import LinearSolver, ProblemGroup, _insides
 
 # Problems over a whole matrix with fewer numbers than this in all are not worth another thread.
 _FEW = 2**20
 
 
-class KernelAscent(Linear):
+class KernelSolver(LinearSolver):
     """Kernel problems over the same rows, a `ColumnCache`: linear ones that are never written down.
 
     `coef` is beta, w = sum_j beta_j phi(x_j). Those of which each has few of the rows are solved
@@ -27,7 +27,7 @@ class KernelAscent(Linear):
     """
 
     pegasos = KernelPegasos
-    few = 2**17
+    small_size = 2**17
 
     def __init__(
         self, settings: Settings, n_problems: int, n_rows: int, n_features: int, seed: int
@@ -47,7 +47,7 @@ class KernelAscent(Linear):
     @property
     def value_bytes(self) -> int:
         """The size of the kernel values that problems were solved with; 0: none were yet."""
-        return int(self.standings()["value_bytes"].max())
+        return int(self.solutions()["value_bytes"].max())
 
     def last_check(self) -> np.ndarray | None:
         """A fit stops by these; without a dual, they are of its last point, not of its best."""
@@ -113,11 +113,11 @@ class KernelAscent(Linear):
     def insides(rows: Any, problem: Problem) -> list[Any]:
         return _insides(problem) if rows.is_divided_by(problem.labels) else [None]
 
-    def _of(self, part: Part, n_threads: int) -> Any:
+    def _of(self, group: ProblemGroup, n_threads: int) -> Any:
         rows: Any = self.rows
         core = rows.core, rows.factor
-        if part.inside is not None:
-            core = rows.inside(part.inside, n_threads)
+        if group.inside is not None:
+            core = rows.inside(group.inside, n_threads)
         return _core.Matrix(
             *core, is_positive=rows.is_positive, is_narrow=rows.points.is_narrow,
             rank=rows.points.rank,

@@ -29,7 +29,7 @@ _MOST_OF_PART = 0.5
 
 
 @dataclasses.dataclass
-class Part:
+class ProblemGroup:
     """Problems that are solved over the same rows and features, and their fits.
 
     Attributes
@@ -67,7 +67,7 @@ class Part:
         self.fits, self.start = fits, None
 
 
-class Linear:
+class LinearSolver:
     """Linear problems over the same rows, on their way to a relative duality gap.
 
     Those of which each has few of the rows, as one-vs-one of many classes, are solved one by one on
@@ -79,16 +79,16 @@ class Linear:
         Of which λ, the loss and the intercept matter here.
     shape : tuple of int
         Rows and features; a kernel machine has no features.
-    parts : list of Part
+    groups : list of ProblemGroup
     n_epochs, base : ndarray of int64 of shape (n_problems,)
         Passes over the rows at this λ; and from where on the present plan counts them.
     n_inside : ndarray of int64 of shape (n_problems,)
         Rows that each problem has.
     """
 
-    #: What runs before it, and how many numbers in the rows of all problems together are few.
+    #: What runs before it, and up to which size the rows of all problems together are small.
     pegasos: type[Pegasos] = Pegasos
-    few = 2**18
+    small_size = 2**18
 
     rows: Any = None  # until `begin`, as `problem`
     problem: Any = None
@@ -98,7 +98,7 @@ class Linear:
     ) -> None:
         self.settings, self.seed = settings, seed
         self.shape = n_rows, n_features
-        self.parts = list[Part]()
+        self.groups = list[ProblemGroup]()
         self.base = np.zeros(n_problems, np.int64)
         self._fingerprints = np.zeros(n_problems, np.int64)
         self.n_inside = np.zeros(n_problems, np.int64)
@@ -112,32 +112,32 @@ class Linear:
 
     # ---- What the memory says --------------------------------------------------------------------
 
-    def standings(self) -> np.ndarray:
+    def solutions(self) -> np.ndarray:
         """What fits have found so far, one entry of `standing_t` each; of this moment of a run."""
         if self._found is not None:
             return self._found
-        table: Any = np.zeros(len(self.base), _core.STANDING)
+        table: Any = np.zeros(len(self.base), _core.SOLUTION)
         table["objective"] = table["relative_gap"] = np.inf
-        for part in self._begun():
-            table[part.problems] = part.fits.standings()
+        for group in self._begun():
+            table[group.problems] = group.fits.solutions()
         return table
 
     @property
     def _whole(self) -> Any:
         """The fits of all problems, if they are over all rows."""
-        return self.parts[0].fits if self.parts and self.parts[0].inside is None else None
+        return self.groups[0].fits if self.groups and self.groups[0].inside is None else None
 
-    def _begun(self) -> list[Part]:
-        return [part for part in self.parts if part.fits is not None]
+    def _begun(self) -> list[ProblemGroup]:
+        return [group for group in self.groups if group.fits is not None]
 
     def _of_all(self, name: str, size: int, places: str) -> Any:
         """An array of the fits, for all problems and all of `size` rows or features."""
         if self._whole is not None:
             return getattr(self._whole, name)
         out = np.zeros((len(self.base), size))
-        for part in self._begun():
-            own = getattr(part, places)
-            out[part.problems, slice(None) if own is None else own] = getattr(part.fits, name)
+        for group in self._begun():
+            own = getattr(group, places)
+            out[group.problems, slice(None) if own is None else own] = getattr(group.fits, name)
         return out
 
     @property
@@ -153,11 +153,11 @@ class Linear:
     @property
     def relative_gap(self) -> Any:
         """As of the last gap check."""
-        return self.standings()["relative_gap"]
+        return self.solutions()["relative_gap"]
 
     @property
     def intercept(self) -> Any:
-        return self.standings()["intercept"]
+        return self.solutions()["intercept"]
 
     @property
     def norms(self) -> Any:
@@ -166,12 +166,12 @@ class Linear:
 
     @property
     def n_epochs(self) -> Any:
-        return self.standings()["n_epochs"]
+        return self.solutions()["n_epochs"]
 
     @property
     def n_steps(self) -> Any:
         """Steps of Pegasos: a first epoch of dual ascent is one of Pegasos."""
-        return self.standings()["n_steps"]
+        return self.solutions()["n_steps"]
 
     @property
     def has_dual(self) -> bool:
@@ -184,11 +184,11 @@ class Linear:
     @property
     def is_proved(self) -> bool:
         """Whether `certificate` is one that was computed from the model and the dual variables."""
-        return bool(self.standings()["is_proved"].all())
+        return bool(self.solutions()["is_proved"].all())
 
     def certificate(self) -> _certificate.Certificate:
         """What the last gap check found."""
-        table, nu = self.standings(), self.settings.loss.nu
+        table, nu = self.solutions(), self.settings.loss.nu
         primal, gap = table["objective"].copy(), table["relative_gap"].copy()
         if not self.has_dual:
             return _certificate.Certificate(primal, np.full_like(primal, np.nan), gap, nu)
@@ -216,17 +216,17 @@ class Linear:
         None: nothing. Dual ascent computes objectives from the model itself, and not from running
         sums.
         """
-        table = self.standings()
+        table = self.solutions()
         is_checked = table["solver"] == _core.ASCENT
-        for part in self._begun():
-            own = is_checked[part.problems]
+        for group in self._begun():
+            own = is_checked[group.problems]
             if own.any():
-                own &= part.fits.coef.any(axis=1)
+                own &= group.fits.coef.any(axis=1)
         return table["objective"].copy() if is_checked.all() else None
 
     def progress(self) -> tuple[int, int, str]:
         """Rows visited since this solver began, 0, and the largest gap."""
-        table = self.standings()
+        table = self.solutions()
         gap = table["relative_gap"].max()
         visited = int((table["n_epochs"] * self.n_inside).sum())
         return visited, 0, f"gap {gap:.2g}" if np.isfinite(gap) else ""
@@ -236,7 +236,7 @@ class Linear:
 
         Of the problem that made most.
         """
-        table = self.standings()
+        table = self.solutions()
         k = table[np.argmax(table["n_epochs"])]
         epochs = {name: int(k[name]) for name in ("pegasos", "ascent", "newton")}
         if not epochs["pegasos"] and k["n_steps"]:  # a first epoch with steps of exact length
@@ -283,20 +283,20 @@ class Linear:
         """
         if self.rows is rows and self.problem is problem:
             return  # goes on where it stands
-        insides, known = self.insides(rows, problem), [part.inside for part in self.parts]
+        insides, known = self.insides(rows, problem), [group.inside for group in self.groups]
         if len(known) == len(insides) and all(map(np.array_equal, known, insides)):
             is_other = bool((self.fingerprints != problem.fingerprints).any())
-            for part in self._begun():  # the rows may be others in any case
-                part.fits.expect_data(is_other)
-            parts, base = self.parts, self.base
+            for group in self._begun():  # the rows may be others in any case
+                group.fits.recheck_data(is_other)
+            groups, base = self.groups, self.base
         else:
             if self._begun():
                 start = self.a, self.coef, self.intercept
-            parts = self._divided(rows, insides, start)
+            groups = self._divided(rows, insides, start)
             base = np.zeros_like(self.base)  # memory that is new counts epochs anew
         # Last: what was interrupted before is begun again.
         vars(self).update(
-            parts=parts, base=base, problem=problem, rows=rows, _found=None,
+            groups=groups, base=base, problem=problem, rows=rows, _found=None,
             n_inside=np.array(problem.n_inside, np.int64),
         )  # fmt: skip
 
@@ -307,36 +307,36 @@ class Linear:
         is_divided = len(problem) > 1 and problem.n_inside.sum() <= few
         return _insides(problem) if is_divided else [None]
 
-    def _divided(self, rows: Any, insides: list[Any], start: Any) -> list[Part]:
-        """Parts that have these rows, and begin at `start`."""
-        parts = []
+    def _divided(self, rows: Any, insides: list[Any], start: Any) -> list[ProblemGroup]:
+        """Groups that have these rows, and begin at `start`."""
+        groups = []
         for k, inside in enumerate(insides):
             problems = slice(0, len(self.base)) if inside is None else slice(k, k + 1)
-            part = Part(problems, inside)
+            group = ProblemGroup(problems, inside)
             if start is not None:
                 a, coef, intercept = (of_all[problems] for of_all in start)
                 a = a if inside is None else a[:, inside]
-                part.start = (a, coef, intercept) if self.shape[1] else (a,)
+                group.start = (a, coef, intercept) if self.shape[1] else (a,)
             if inside is None or not (self.shape[1] and rows.is_sparse):
-                part.begin(self.shape)  # else once its features are known
-            parts.append(part)
-        return parts
+                group.begin(self.shape)  # else once its features are known
+            groups.append(group)
+        return groups
 
-    def _of(self, part: Part, n_threads: int) -> Any:
-        """The rows of a part as the core takes them; its fits are there from here on."""
-        if part.inside is None:
+    def _of(self, group: ProblemGroup, n_threads: int) -> Any:
+        """The rows of a group as the core takes them; its fits are there from here on."""
+        if group.inside is None:
             return self.rows
-        rows, columns = self.rows.part(part.inside)
-        is_same = columns is part.columns or np.array_equal(part.columns, columns)
-        if part.fits is None or not is_same:
-            new = dataclasses.replace(part, columns=columns)
-            if part.fits is not None:
+        rows, columns = self.rows.part(group.inside)
+        is_same = columns is group.columns or np.array_equal(group.columns, columns)
+        if group.fits is None or not is_same:
+            new = dataclasses.replace(group, columns=columns)
+            if group.fits is not None:
                 coef = np.zeros((1, self.shape[1]))
-                coef[:, slice(None) if part.columns is None else part.columns] = part.fits.coef
-                new.start = part.fits.a, coef, part.fits.standings()["intercept"]
+                coef[:, slice(None) if group.columns is None else group.columns] = group.fits.coef
+                new.start = group.fits.a, coef, group.fits.solutions()["intercept"]
             new.begin(self.shape)
             # Memory that is new counts epochs anew; Ctrl-C leaves both or neither.
-            _core.change(vars(part), vars(new), written=((self.base, part.problems, 0),))
+            _core.change(vars(group), vars(new), written=((self.base, group.problems, 0),))
         return rows
 
     def widen(self) -> bool:
@@ -369,8 +369,8 @@ class Linear:
         after `max_iter`. Without `tol`, all epochs are made. `method` is a key of `METHODS`;
         `by_epochs`: somebody wants to hear of every epoch, so that pieces of work end with it.
         """
-        problem, norms, table = self.problem, self.norms, np.zeros(len(self.base), _core.STANDING)
-        n_jobs, n_threads, together = self._shares(method, n_threads)
+        problem, norms, table = self.problem, self.norms, np.zeros(len(self.base), _core.SOLUTION)
+        n_jobs, n_threads, begin_together = self._shares(method, n_threads)
         solve: Any = functools.partial(
             _core.solve, intercept_scaling=self.settings.constant_feature,
             free_intercept=self.settings.free_intercept, tol=-1.0 if tol is None else tol,
@@ -380,10 +380,10 @@ class Linear:
         def last(some: slice) -> Any:
             return np.minimum(self.base[some] + max(max_iter, 0), 2**62 // self.shape[0] - 2)
 
-        def solve_part(part: Part, tell: Callable[[], None]) -> None:
-            some, over = part.problems, self._of(part, n_threads)
+        def solve_group(group: ProblemGroup, tell: Callable[[], None]) -> None:
+            some, over = group.problems, self._of(group, n_threads)
             table[some] = solve(
-                over, problem.subset(some, part.inside).targets, norms[part.inside], part.fits,
+                over, problem.subset(some, group.inside).targets, norms[group.inside], group.fits,
                 last(some), lams=problem.lams[some],
                 watch=_core.Watch(tell, by_epochs=by_epochs),
             )  # fmt: skip
@@ -392,13 +392,14 @@ class Linear:
         self._found = None
         try:
             if self._whole is None:
-                jobs = [functools.partial(solve_part, part) for part in self.parts]
+                jobs = [functools.partial(solve_group, group) for group in self.groups]
                 with _threads.blas.one_thread():  # here, as in `_core.solve`
                     _core.share(jobs, n_jobs, on_progress)
             else:
                 table = solve(
-                    self._of(self.parts[0], n_threads), problem.targets, norms, self._whole,
-                    last(slice(None)), lams=problem.lams, n_jobs=n_jobs, together=together,
+                    self._of(self.groups[0], n_threads), problem.targets, norms, self._whole,
+                    last(slice(None)), lams=problem.lams, n_jobs=n_jobs,
+                    begin_together=begin_together,
                     watch=_core.Watch(on_progress, by_epochs=by_epochs),
                 )  # fmt: skip
         except _core.TooLargeError:
@@ -406,7 +407,7 @@ class Linear:
         self._found = table
 
     def _shares(self, method: str, n_threads: int) -> tuple[int, int, bool]:
-        """How many problems go side by side, threads of a call, and whether to begin `together`."""
+        """How many problems go side by side, threads of a call, and whether to `begin_together`."""
         n, rows, lams = len(self.base), self.rows, self.problem.lams
         # Threads that are left over share the passes of Newton's method.
         is_long = (
@@ -428,27 +429,27 @@ class Linear:
         """The state as a dictionary of arrays, to be given to `restore`."""
         arrays = {name: getattr(self, name) for name in self._ARRAYS}
         arrays["shape"] = np.array(self.shape, np.int64)
-        if not self.parts:
+        if not self.groups:
             return arrays
-        if self.parts[0].inside is None:
-            return arrays | {"memory": self.parts[0].fits.memory}
-        for part in self.parts:
-            if part.fits is None and part.start is not None:  # which has no columns yet
-                part.columns = np.arange(self.shape[1])
-                part.begin(self.shape)
-        begun = [part.fits is not None for part in self.parts]
+        if self.groups[0].inside is None:
+            return arrays | {"memory": self.groups[0].fits.memory}
+        for group in self.groups:
+            if group.fits is None and group.start is not None:  # which has no columns yet
+                group.columns = np.arange(self.shape[1])
+                group.begin(self.shape)
+        begun = [group.fits is not None for group in self.groups]
         columns = [
             np.zeros(0, np.int64),
             *(p.columns for p in self._begun() if p.columns is not None),
         ]
-        memory = [np.zeros(0, np.uint8), *(part.fits.memory[0] for part in self._begun())]
+        memory = [np.zeros(0, np.uint8), *(group.fits.memory[0] for group in self._begun())]
         return arrays | {
-            "inside": np.concatenate([part.inside for part in self.parts]),
+            "inside": np.concatenate([group.inside for group in self.groups]),
             "columns": np.concatenate(columns),
             "sizes": np.array(
                 [
-                    (len(part.inside), part.shape(self.shape)[1] * is_begun)
-                    for part, is_begun in zip(self.parts, begun, strict=True)
+                    (len(group.inside), group.shape(self.shape)[1] * is_begun)
+                    for group, is_begun in zip(self.groups, begun, strict=True)
                 ],
                 np.int64,
             ),
@@ -462,19 +463,19 @@ class Linear:
         solver = cls(settings, len(state["base"]), n_rows, n_features, seed)
         for name in cls._ARRAYS:
             getattr(solver, name)[...] = state[name]
-        solver.parts = parts_of(state)
+        solver.groups = groups_of(state)
         return solver
 
 
-def parts_of(state: dict[str, np.ndarray]) -> list[Part]:
-    """The parts of a state."""
+def groups_of(state: dict[str, np.ndarray]) -> list[ProblemGroup]:
+    """The groups of a state."""
     if "memory" not in state:
         return []
     if "sizes" not in state:
         n_problems, (n, d) = len(state["base"]), state["shape"].tolist()
         fits = _core.Fits(n_problems, n, d, state["memory"].copy())
-        return [Part(slice(0, n_problems), fits=fits)]
-    parts, at, has_columns = list[Part](), [0, 0, 0], len(state["columns"]) > 0
+        return [ProblemGroup(slice(0, n_problems), fits=fits)]
+    groups, at, has_columns = list[ProblemGroup](), [0, 0, 0], len(state["columns"]) > 0
     is_kernel = state["shape"][1] == 0
     for k, (n, d) in enumerate(state["sizes"].tolist()):
         counts = n, d if has_columns else 0, _core.Fits.n_bytes(n, d) if d or is_kernel else 0
@@ -483,12 +484,12 @@ def parts_of(state: dict[str, np.ndarray]) -> list[Part]:
             array[i : i + count].copy() for array, i, count in zip(arrays, at, counts, strict=True)
         )
         at = [i + count for i, count in zip(at, counts, strict=True)]
-        part = Part(slice(k, k + 1), inside)
+        group = ProblemGroup(slice(k, k + 1), inside)
         if d or is_kernel:
-            part.columns = columns if has_columns else None
-            part.fits = _core.Fits(1, n, d, memory[None])
-        parts.append(part)
-    return parts
+            group.columns = columns if has_columns else None
+            group.fits = _core.Fits(1, n, d, memory[None])
+        groups.append(group)
+    return groups
 
 
 def _insides(problem: Problem) -> list[np.ndarray]:

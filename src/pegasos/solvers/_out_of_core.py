@@ -77,10 +77,10 @@ class OutOfCoreSchedule:
         new.base = self.n_passes
         return new
 
-    def remains(self) -> dict[str, np.ndarray]:
+    def compact_state(self) -> dict[str, np.ndarray]:
         """What Pegasos needs beside the model to go on with other rows; see `Schedule`."""
         norm, of_rows = self.about.mean_squared_norm, (self.about.shape[1], self.about.dtype)
-        return _schedule.remains(self, self.n_inside, norm, *of_rows, seed=self.seed)
+        return _schedule.compact_state(self, self.n_inside, norm, *of_rows, seed=self.seed)
 
     def state(self) -> dict[str, np.ndarray]:
         """All that it takes to go on with the same bits."""

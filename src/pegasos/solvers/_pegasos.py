@@ -26,7 +26,7 @@ MOST_GROWTH, _MOST_STEPS = 2**20, 2**50
 _LEAST_BUNDLE = 3
 
 
-def lanes(rows: _core.Rows) -> int:
+def bundle_size(rows: _core.Rows) -> int:
     """How many problems a bundle has room for: a feature's weights fill a line of cache."""
     return _core.BUNDLE_BYTES // rows.value_bytes
 
@@ -427,8 +427,8 @@ class Pegasos:
         n_threads: int,
         on_progress: Callable[[], None] | None,
     ) -> None:
-        n, together = len(self.problems), self._together(rows)
-        groups = np.array_split(np.arange(n), min(n, max(n_threads, -(-n // together))))
+        n, n_at_once = len(self.problems), self._n_at_once(rows)
+        groups = np.array_split(np.arange(n), min(n, max(n_threads, -(-n // n_at_once))))
 
         def run(part: slice, tell: Callable[[], None]) -> None:
             problems = self.problems[part]
@@ -436,7 +436,7 @@ class Pegasos:
             if first < 0:
                 return
             draws = self._order_from(first) if order is None else order[first:]
-            bundled = rows.is_sparse and together > 1 and len(problems) >= _LEAST_BUNDLE
+            bundled = rows.is_sparse and n_at_once > 1 and len(problems) >= _LEAST_BUNDLE
             targets = self.problem.subset(part).targets
             self._in_core(part).run(rows, targets, first, draws, _core.Watch(tell), bundled)
 
@@ -449,7 +449,7 @@ class Pegasos:
         some: list[Any] = [None if array is None else array[part] for array in arrays]
         return _core.Pegasos(*some)
 
-    def _together(self, rows: _core.Rows) -> int:
+    def _n_at_once(self, rows: _core.Rows) -> int:
         """How many problems go over blocks of rows together.
 
         Dense rows are shared, as long as all weight vectors stay in cache. Of sparse rows there is
@@ -457,7 +457,7 @@ class Pegasos:
         """
         if not rows.is_sparse:
             return max(2, int(_SHARED_NUMBERS / rows.shape[1]))
-        return lanes(rows) if in_bundles(rows, self.settings) else 1
+        return bundle_size(rows) if in_bundles(rows, self.settings) else 1
 
     def _order_from(self, first: int) -> _core.Order:
         """The session's order of draws, from draw number `first` on."""

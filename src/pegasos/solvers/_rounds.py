@@ -38,7 +38,7 @@ from pegasos.problems._certificate import Certificate
 from pegasos.problems._partitions import Arrays
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _schedule, _state
-from pegasos.solvers._linear import Linear
+from pegasos.solvers._linear import LinearSolver
 from pegasos.solvers._out_of_core import OutOfCoreSchedule
 
 # Where slopes along a new step are computed; that at 0 and that at 1 are known from gradients.
@@ -335,7 +335,9 @@ def begin(block: Block, centres: Any, number: int, message: Message) -> dict[str
     weight, points = np.zeros(len(has_all)), np.zeros((len(has_all), d + 1))
     if len(which):
         seed, some = (message.seed + number) % 2**63, message.which[which]
-        own = _schedule.Schedule(Linear, settings.subset(some), len(some), d, block.X.dtype, seed)
+        own = _schedule.Schedule(
+            LinearSolver, settings.subset(some), len(some), d, block.X.dtype, seed
+        )
         values = None if block.values is None else np.ascontiguousarray(block.values[some])
         own.set_rows(np.ascontiguousarray(labels[which]), block.weights, values)
         own.train(block.rows(), solver="auto", tol=_ROUGH, max_iter=_ROUGH_EPOCHS, check="none")
@@ -734,7 +736,7 @@ class Rounds(OutOfCoreSchedule):
         with _threads.blas.one_thread(), _core.Closing(self.blocks):
             if self.n_passes == 0:
                 points = np.zeros((len(self.problems), self.about.shape[1] + 1))
-                for some in self._together(range(len(points))):
+                for some in self._portions(range(len(points))):
                     message = Message(which=some, seed=self.seed)
                     start = self.blocks.sum_up(begin, message, on_progress)
                     weight = np.where(start["weight"] > 0, start["weight"], 1)
@@ -752,7 +754,7 @@ class Rounds(OutOfCoreSchedule):
                     on_epoch()
         return self.certify()
 
-    def _together(self, which: Sequence[int]) -> Iterator[np.ndarray]:
+    def _portions(self, which: Sequence[int]) -> Iterator[np.ndarray]:
         """These problems, as many at a time as there is room for."""
         size = self.blocks.n_at_once or len(which)
         return (np.array(which[k : k + size]) for k in range(0, len(which), size))
@@ -761,7 +763,7 @@ class Rounds(OutOfCoreSchedule):
         """Passes over all blocks at the points and steps of these problems."""
         problems, moves = [copy.copy(p) for p in self.problems], list(self.moves)
         keeps = self.blocks.keeps_centres
-        for some in self._together(which):
+        for some in self._portions(which):
             active = [problems[k] for k in some]
             message = Message(
                 which=some,

@@ -1,7 +1,7 @@
 """A fit: Pegasos's session or a solver, whichever is at work, and what there is so far.
 
-The solver of linear problems is `Linear`, whose schedule is in ``csrc/solve.c``; that of kernel
-problems is `KernelAscent`.
+The solver of linear problems is `LinearSolver`, whose schedule is in ``csrc/solve.c``; that of
+kernel problems is `KernelSolver`.
 """
 
 import copy
@@ -14,7 +14,7 @@ import numpy as np
 from pegasos.problems import _certificate
 from pegasos.problems._problem import Problem, blank, scaled
 from pegasos.problems._settings import Settings
-from pegasos.solvers._linear import Linear
+from pegasos.solvers._linear import LinearSolver
 from pegasos.solvers._pegasos import MOST_GROWTH
 
 # Pegasos checks no gap before this number of epochs.
@@ -24,10 +24,10 @@ _EPOCHS_BEFORE_CHECK = 20
 _LEAST_NARROW = 1e-4
 
 # What tol="auto" asks for: a gap well below what thousands of test rows can tell; and, where the
-# rows or kernel matrices of all problems have few numbers (`Linear.few`), one that leaves nothing
-# but rounding, within _MOST_EPOCHS. (w is off by the root of the gap where the loss is smooth;
-# the hinge has corners, which are found exactly.) With few features, a fit of 1.2 to 2.1 ms takes
-# hardly longer by it; kernel machines of 500 rows would take 1.3 to 2.5 times as long.
+# rows or kernel matrices of all problems have few numbers (`LinearSolver.small_size`), one that
+# leaves nothing but rounding, within _MOST_EPOCHS. (w is off by the root of the gap where the loss
+# is smooth; the hinge has corners, which are found exactly.) With few features, a fit of 1.2 to
+# 2.1 ms takes hardly longer by it; kernel machines of 500 rows would take 1.3 to 2.5 times as long.
 GAP, _MOST_EPOCHS = 1e-3, 200
 _LEAST_GAP, _LEAST_GAP_IF_SMOOTH = 1e-10, 1e-14
 
@@ -47,21 +47,21 @@ def next_check(epochs: int, max_iter: int) -> int:
 class Schedule:
     """Problems over the same rows, the solver that is at work on them, and what is left to do.
 
-    `kind` is the class of the solver that goes on where Pegasos ends: `Linear`, or `KernelAscent`
-    of kernel machines, whose `n_features` is the number of rows. `finisher` is that solver once it
-    is at work, so that its model is that of the fit; None: Pegasos is.
+    `solver_class` is the class of the solver that goes on where Pegasos ends: `LinearSolver`, or
+    `KernelSolver` of kernel machines, whose `n_features` is the number of rows. `finisher` is that
+    solver once it is at work, so that its model is that of the fit; None: Pegasos is.
     """
 
     def __init__(
         self,
-        kind: type[Linear],
+        solver_class: type[LinearSolver],
         settings: Settings,
         n_problems: int,
         n_features: int,
         dtype: Any,
         seed: int,
     ) -> None:
-        self.kind, self.dtype, self.seed = kind, np.dtype(dtype), seed
+        self.solver_class, self.dtype, self.seed = solver_class, np.dtype(dtype), seed
         self.shape = n_problems, n_features
         self.problem = blank(settings)
         self.finisher: Any = None
@@ -69,13 +69,13 @@ class Schedule:
         # Epochs of Pegasos that are done of a fit that is not over yet.
         self.epochs_begun = 0
         # Solvers and their epochs, in the order in which they ran, before the one at work.
-        self._ran: tuple[tuple[str, int], ...] = ()
+        self._earlier_epochs: tuple[tuple[str, int], ...] = ()
 
     @property
     def pegasos(self) -> Any:
         """The session of Pegasos: made when it is asked for, as another solver needs none."""
         if self._pegasos is None:
-            new = self.kind.pegasos(self.settings, *self.shape, self.dtype, self.seed)
+            new = self.solver_class.pegasos(self.settings, *self.shape, self.dtype, self.seed)
             if len(self.problem):
                 new.set_problem(self.problem)
             self._pegasos = new
@@ -96,7 +96,7 @@ class Schedule:
     ) -> None:
         """Set the problems, before `train`; `values` are the z_i of losses that take targets."""
         if labels.shape[1] != self.n_rows:
-            self.finisher, self._ran = None, ()
+            self.finisher, self._earlier_epochs = None, ()
         self.problem = Problem(labels, scaled(row_weights), self.settings, values)
         if self._pegasos is not None:
             self._pegasos.set_problem(self.problem)
@@ -109,7 +109,7 @@ class Schedule:
         They have the next stream of draws, and their weights count as they are; there are no alpha
         counts.
         """
-        pegasos, self._ran = self.pegasos, ()
+        pegasos, self._earlier_epochs = self.pegasos, ()
         pegasos.begin_stream(pegasos.stream + 1)
         self.problem = Problem(labels, row_weights, self.settings, values)
         pegasos.set_problem(self.problem, count=False, normalize=False)
@@ -168,7 +168,7 @@ class Schedule:
                     found = at_work.certificate() if is_found else None
                 if check == "none":
                     return certificate
-                certificate = found or self.kind.certify(rows, self.problem, self.solver)
+                certificate = found or self.solver_class.certify(rows, self.problem, self.solver)
                 if wanted is None or is_fixed or certificate.proved_gap.max() <= wanted:
                     return certificate
                 excess = certificate.rounding_excess(wanted)
@@ -210,13 +210,13 @@ class Schedule:
 
     def _has_few(self, n_numbers: int) -> bool:
         """Whether `n_numbers` in rows or a kernel matrix are few, times the number of problems."""
-        return n_numbers * self.shape[0] <= self.kind.few
+        return n_numbers * self.shape[0] <= self.solver_class.small_size
 
     def _exact(self, name: str, rows: Any) -> str | None:
         """A solver that leaves nothing but rounding, where that costs little; None: none does."""
         if not self._has_few(rows.size):
             return None
-        return self.kind.exact(rows, self.settings, name, self.shape[0])
+        return self.solver_class.exact(rows, self.settings, name, self.shape[0])
 
     def _run_pegasos(
         self,
@@ -264,7 +264,7 @@ class Schedule:
         if self.finisher is not None:
             return self.finisher, None
         start = None
-        if not self.kind.begins_with_pegasos(rows):
+        if not self.solver_class.begins_with_pegasos(rows):
             # An average is by far the better point to start at.
             self.pegasos.set_averaging(True)
             self.pegasos.plan(n_epochs=1)
@@ -274,7 +274,7 @@ class Schedule:
             a = _certificate.feasible(self.problem, self.pegasos.dual())
             start = a, coef, intercept
         (n_rows, n_features), n_problems = rows.shape, self.shape[0]
-        return self.kind(self.settings, n_problems, n_rows, n_features, self.seed), start
+        return self.solver_class(self.settings, n_problems, n_rows, n_features, self.seed), start
 
     def _put_to_work(self, solver: Any) -> None:
         """Let a solver go on, and remember what ran before."""
@@ -283,7 +283,7 @@ class Schedule:
         if not self.n_iter:
             self.finisher = solver
             return
-        changes = {"_ran": tuple(self.solver_epochs.items()), "finisher": solver}
+        changes = {"_earlier_epochs": tuple(self.solver_epochs.items()), "finisher": solver}
         if not solver.begins_with_pegasos(solver.rows):
             changes |= {"_pegasos": self._ended_pegasos(), "epochs_begun": self.epochs_begun + 1}
         vars(self).update(changes)
@@ -316,7 +316,7 @@ class Schedule:
         settings = dataclasses.replace(self.settings, lam=lam)
         problem = dataclasses.replace(self.problem, settings=settings)
         if self.finisher is None:
-            new = Schedule(self.kind, settings, *self.shape, self.dtype, self.seed)
+            new = Schedule(self.solver_class, settings, *self.shape, self.dtype, self.seed)
             new.problem = problem
             return new
         if self._pegasos is not None:
@@ -337,7 +337,7 @@ class Schedule:
             inside = solver.n_inside
         ran = tuple(self.solver_epochs.items())
         coef, intercept = solver.model()
-        norm = self.kind.squared_norm(rows)
+        norm = self.solver_class.squared_norm(rows)
         pegasos.go_on_from(coef, intercept, self.n_iter, inside, norm)
         if pegasos.counts is not None:
             c = problem.row_weights
@@ -349,7 +349,7 @@ class Schedule:
             a = np.clip(solver.dual() / weights, -most, most)
             counts = epochs[:, None] * a
             pegasos.counts[...] = np.rint(counts) if self.settings.loss.has_counts else counts
-        vars(self).update(_ran=ran, _pegasos=pegasos, finisher=None)
+        vars(self).update(_earlier_epochs=ran, _pegasos=pegasos, finisher=None)
 
     def _telling(
         self, on_progress: Callable[[], None] | None, on_epoch: Callable[[], None] | None
@@ -402,7 +402,7 @@ class Schedule:
     @property
     def solver_epochs(self) -> dict[str, int]:
         """Epochs of each solver, in the order in which they ran."""
-        ran, n_iter = dict(self._ran), self.n_iter
+        ran, n_iter = dict(self._earlier_epochs), self.n_iter
         if self.finisher is not None:
             own = self.finisher.epochs()
         else:
@@ -419,7 +419,7 @@ class Schedule:
 
     def certify(self, rows: Any) -> _certificate.Certificate:
         """The certificate of the present model, computed from it and from the dual variables."""
-        return self.kind.certify(rows, self.problem, self.solver)
+        return self.solver_class.certify(rows, self.problem, self.solver)
 
     def latest_certificate(self, rows: Any) -> _certificate.Certificate:
         """The certificate: what a solver saw last, else computed now."""
@@ -438,55 +438,55 @@ class Schedule:
         state = self.pegasos.state()
         state |= {
             "epochs_begun": np.array([self.epochs_begun], np.int64),
-            "solver_epochs": table(dict(self._ran)),
+            "solver_epochs": table(dict(self._earlier_epochs)),
         }
         if self.finisher is not None:
             arrays = self.finisher.state()
             state |= {f"solver.{name}": array for name, array in arrays.items()}
         return state
 
-    def remains(self) -> dict[str, np.ndarray]:
+    def compact_state(self) -> dict[str, np.ndarray]:
         """What Pegasos needs to go on with other rows: nothing that grows with the present ones.
 
-        If another solver was at work, this is what `restore_remains` takes beside the model.
+        If another solver was at work, this is what `restore_compact_state` takes beside the model.
         """
         solver, pegasos = self.finisher, self._pegasos
         if solver is None:
             self.pegasos.forget_rows()
             return self.state()
         norm, stream = float(solver.norms.mean()), 0 if pegasos is None else pegasos.stream
-        return remains(
+        return compact_state(
             self, solver.n_inside, norm, self.shape[1], self.dtype, seed=self.seed, stream=stream
         )
 
-    def restore_remains(
-        self, remains: dict[str, np.ndarray], coef: np.ndarray, intercept: np.ndarray
+    def restore_compact_state(
+        self, compact_state: dict[str, np.ndarray], coef: np.ndarray, intercept: np.ndarray
     ) -> Self:
         """Let Pegasos of a new schedule go on from a model; see `return_to_pegasos`."""
-        self.seed, _, stream, n_epochs = (int(number) for number in remains["numbers"])
-        norm = float(remains["squared_norm"][0])
-        self.pegasos.go_on_from(coef, intercept, n_epochs, remains["n_inside"], norm)
+        self.seed, _, stream, n_epochs = (int(number) for number in compact_state["numbers"])
+        norm = float(compact_state["squared_norm"][0])
+        self.pegasos.go_on_from(coef, intercept, n_epochs, compact_state["n_inside"], norm)
         self.pegasos.stream = stream
-        self._ran = _ran(remains["solver_epochs"])
+        self._earlier_epochs = _epochs_of_table(compact_state["solver_epochs"])
         return self
 
     def restore(self, state: dict[str, np.ndarray]) -> Self:
         """Let a new schedule stand where a `state` was saved; see `pegasos.solvers._state`."""
-        self._pegasos = self.kind.pegasos.restore(self.settings, state)
+        self._pegasos = self.solver_class.pegasos.restore(self.settings, state)
         self.problem, self.seed = self._pegasos.problem, self._pegasos.seed
         self.epochs_begun = int(state["epochs_begun"][0])
-        self._ran = _ran(state["solver_epochs"])
+        self._earlier_epochs = _epochs_of_table(state["solver_epochs"])
         arrays = {k.removeprefix("solver."): v for k, v in state.items() if k.startswith("solver.")}
         if arrays:
-            self.finisher = self.kind.restore(self.settings, arrays, self.seed)
+            self.finisher = self.solver_class.restore(self.settings, arrays, self.seed)
         return self
 
 
-def remains(
+def compact_state(
     schedule: Any, n_inside: Any, norm: float, n_features: int, dtype: Any, *, seed: int,
     stream: int = 0,
 ) -> dict[str, np.ndarray]:  # fmt: skip
-    """As `Schedule.remains`, of any schedule; `norm` is the mean of |x_i|^2."""
+    """As `Schedule.compact_state`, of any schedule; `norm` is the mean of |x_i|^2."""
     return {
         "numbers": np.array([seed, 0, stream, schedule.n_iter], np.uint64),
         "weights": np.zeros((0, n_features), dtype),
@@ -502,8 +502,8 @@ def table(solver_epochs: dict[str, int]) -> np.ndarray:
     return np.array([[of.get(name, 0) for name in SOLVERS] for of in (solver_epochs, places)])
 
 
-def _ran(solver_epochs: np.ndarray) -> tuple[tuple[str, int], ...]:
-    """The solvers and their epochs, in their order, of such a table."""
+def _epochs_of_table(solver_epochs: np.ndarray) -> tuple[tuple[str, int], ...]:
+    """The solvers and their epochs, in their order, of what `table` returns."""
     epochs, places = solver_epochs.tolist()
     ran = sorted(zip(places, SOLVERS, epochs, strict=True))
     return tuple((solver, n) for place, solver, n in ran if place > 0)

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from pegasos import _core
-from pegasos.solvers._joint import Joint
-from pegasos.solvers._linear import parts_of
+from pegasos.solvers._joint import JointSchedule
+from pegasos.solvers._linear import groups_of
 from pegasos.solvers._pegasos import Pegasos
 from pegasos.solvers._schedule import SOLVERS, Schedule
 
@@ -45,16 +45,16 @@ def rows_of(state: dict[str, np.ndarray]) -> tuple[int, np.dtype]:
     return n_rows, np.dtype(np.float32 if dtype == np.float32 else np.float64)
 
 
-def check(state: dict[str, np.ndarray], blank: Schedule | Joint) -> None:
+def check(state: dict[str, np.ndarray], blank: Schedule | JointSchedule) -> None:
     """Raise a ValueError unless `state` is one that `blank`, a new schedule, could get into.
 
     Of a joint problem, the core checks its memory whenever training goes on.
     """
     n_rows = rows_of(state)[0]
-    if isinstance(blank, Joint):
-        expected = blank.remains()
+    if isinstance(blank, JointSchedule):
+        expected = blank.compact_state()
         if "memory" in state:
-            expected["memory"] = np.broadcast_to(np.uint8(0), (blank.kept(n_rows),))
+            expected["memory"] = np.broadcast_to(np.uint8(0), (blank.n_bytes(n_rows),))
             expected["base"] = blank.base
         for name in set(expected) | set(state):
             if name not in expected:
@@ -62,7 +62,7 @@ def check(state: dict[str, np.ndarray], blank: Schedule | Joint) -> None:
             same_kind(name, state.get(name), expected[name])
         if "memory" not in state:
             return
-        if blank.standing_of(state["memory"].copy())["n_rows"] != n_rows:  # a copy is aligned
+        if blank.core_state(state["memory"].copy())["n_rows"] != n_rows:  # a copy is aligned
             raise ValueError(f"state.memory must be that of a fit to {n_rows} rows")
         if (state["base"] < 0).any() or (state["base"] >= _LARGEST).any():
             raise ValueError(f"state.base must be in [0, 2**62), got {state['base']}")
@@ -80,7 +80,7 @@ def check(state: dict[str, np.ndarray], blank: Schedule | Joint) -> None:
     if "solver.base" in state:
         if n_rows < 1:
             raise ValueError(f"state.numbers must have 1 row at least, got {n_rows}")
-        new = blank.kind(blank.settings, n_problems, n_rows, n_features, blank.seed)
+        new = blank.solver_class(blank.settings, n_problems, n_rows, n_features, blank.seed)
         shape = new.shape
         expected |= _memory_of(state, (n_problems, *shape))
         expected |= {f"solver.{name}": array for name, array in new.state().items()}
@@ -98,10 +98,10 @@ def check(state: dict[str, np.ndarray], blank: Schedule | Joint) -> None:
             raise ValueError(f"state: {name} does not fit the rest")
 
 
-def check_remains(
+def check_compact_state(
     state: dict[str, np.ndarray], coef: Any, intercept: Any, shape: tuple[int, int]
 ) -> None:
-    """Raise a ValueError unless `state` is what `Schedule.remains` leaves of a model of `shape`."""
+    """Raise a ValueError unless `state` is a `Schedule.compact_state` of a model of `shape`."""
     n_problems = shape[0]
     same_kind("coef_", coef, np.broadcast_to(0.0, shape))
     same_kind("intercept_", intercept, np.zeros(n_problems))
@@ -177,19 +177,19 @@ def _relations_of_memory(
             yield f"solver.{name}", state[f"solver.{name}"] < size
     own = {k.removeprefix("solver."): v for k, v in state.items() if k.startswith("solver.")}
     most, epsilons = 0, settings.epsilons_of(len(pegasos.problems))
-    for part in parts_of(own):
-        if part.inside is not None:
-            yield "solver.inside", np.diff(part.inside) > 0
-        if part.columns is not None:
-            yield "solver.columns", len(np.unique(part.columns)) == len(part.columns)
-        if part.fits is None:
+    for group in groups_of(own):
+        if group.inside is not None:
+            yield "solver.inside", np.diff(group.inside) > 0
+        if group.columns is not None:
+            yield "solver.columns", len(np.unique(group.columns)) == len(group.columns)
+        if group.fits is None:
             continue
-        yield "solver.memory", part.fits.are_valid(
+        yield "solver.memory", group.fits.are_valid(
             pegasos.weights.itemsize, loss=settings.loss_of(0).form,
-            epsilons=None if epsilons is None else epsilons[part.problems],
+            epsilons=None if epsilons is None else epsilons[group.problems],
             intercept_scaling=settings.constant_feature, free_intercept=settings.free_intercept,
         )  # fmt: skip
-        most = max(most, part.fits.standings()["n_epochs"].max())
+        most = max(most, group.fits.solutions()["n_epochs"].max())
     yield "solver.base", state["solver.base"] <= most
 
 

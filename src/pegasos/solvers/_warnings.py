@@ -328,7 +328,7 @@ def of_constant(
     if not ((objective > least) | np.isnan(certificate.gap)).any():
         return
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        scores = schedule.kind.scores(rows, *schedule.model())
+        scores = schedule.solver_class.scores(rows, *schedule.model())
         errors = np.ascontiguousarray(values - scores.T)
         mean_loss = replace(problem, values=errors).at_zero
     # Fits to a gap, and rounding, leave as much.
@@ -438,7 +438,7 @@ def _one_for_all(
     few = np.concatenate([of[:: max(1, len(of) // _ASKED)][:_ASKED] for of in of_each])
     for which in (few, None):  # then all
         with np.errstate(over="ignore", under="ignore"):
-            scores = schedule.kind.scores(rows, *schedule.model(), which)
+            scores = schedule.solver_class.scores(rows, *schedule.model(), which)
             winners = _multiclass.winners(_multiclass.class_scores(scores, n_classes, scheme))
         if which is None:
             scores, winners = scores[inside], winners[inside]
