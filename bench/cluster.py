@@ -38,7 +38,7 @@ try:
     from dask_ml.linear_model import LogisticRegression as DaskLogisticRegression
 except ImportError:
     DaskLogisticRegression = None
-from pegasos.dask import DaskPegasosClassifier, _DaskBlocks
+from pegasos.dask import DaskPegasosClassifier, _DaskBlockRunner
 from pegasos.problems import _partitions
 from pegasos.solvers import _rounds
 
@@ -56,7 +56,7 @@ SETS = {
 }
 
 
-class Counted(_rounds.Blocks):
+class Counted(_rounds.BlockRunner):
     """Notes the size of what would go over the network in the last round."""
 
     def sum_up(self, function, message, *on_block):
@@ -134,7 +134,7 @@ def overhead(client):
         X = da.random.default_rng(0).normal(size=(25 * n_blocks, 20), chunks=(chunks, 20))
         y = (X[:, 0] + X[:, 1] ** 2 > 1).persist(client=client)
         X, times = X.persist(client=client), []
-        sum_up = _DaskBlocks.sum_up
+        sum_up = _DaskBlockRunner.sum_up
 
         def timed_sum_up(*given, own=sum_up, times=times):
             began = time.perf_counter()
@@ -145,7 +145,7 @@ def overhead(client):
         clf = DaskPegasosClassifier(
             lam=1e-3, tol=1e-9, max_iter=2 * ROUNDS, random_state=0, client=client
         )
-        with warnings.catch_warnings(), mock.patch.object(_DaskBlocks, "sum_up", timed_sum_up):
+        with warnings.catch_warnings(), mock.patch.object(_DaskBlockRunner, "sum_up", timed_sum_up):
             warnings.simplefilter("ignore")
             clf.fit(X, y)
         times = times[-ROUNDS:]  # those before are the start, for which workers import

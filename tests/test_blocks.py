@@ -1007,7 +1007,7 @@ def test_a_load_foretells_the_gap(blocks, loss):
     gaps = schedule.train(blocks, tol=None, max_iter=1).relative_gap
     schedule.loads.n_each = blocks.n_blocks
     with _core.Closing(schedule.loads):
-        np.testing.assert_allclose(schedule._foretold(), gaps, rtol=1e-6)
+        np.testing.assert_allclose(schedule._estimated_gaps(), gaps, rtol=1e-6)
 
 
 def test_where_many_rows_decide_two_passes_come_near_the_optimum(tmp_path, rng, monkeypatch):
@@ -1106,8 +1106,10 @@ def test_a_warm_start_goes_on_for_more_passes(blocks, solver):
 def test_rounds_take_as_many_problems_at_once_as_fit_into_memory(tmp_path, rng, monkeypatch):
     X, y, _ = make(rng, "dense", "classes", n=1000)
     blocks = Blocks((X, y), cache=tmp_path, memory="80kB")
-    seen, see = [], _rounds.see
-    monkeypatch.setattr(_rounds, "see", lambda *a: seen.append(len(a[-1].which)) or see(*a))
+    seen, see = [], _rounds.evaluate_block
+    monkeypatch.setattr(
+        _rounds, "evaluate_block", lambda *a: seen.append(len(a[-1].which)) or see(*a)
+    )
     clf = PegasosClassifier(lam=1e-2, loss="squared_hinge", random_state=0, solver="newton")
     # The matrices of three classes of 12 features have 64 13^2 bytes each, and a fourth of this.
     objectives = []

@@ -95,7 +95,7 @@ def test_the_bits_of_a_process_without_dask(client, cluster, data):
     ]
     about = _partitions.Partitions([part.about for part in parts])
     settings = Settings(LAM)
-    blocks = _rounds.Blocks([
+    blocks = _rounds.BlockRunner([
         _rounds.Block(
             X=part.X, labels=problem_labels(about.codes(part.y), 2, "ovr"), weights=None,
             values=None, settings=settings,

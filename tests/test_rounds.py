@@ -55,7 +55,7 @@ def make_blocks(X, y, z, c, settings, sizes=(23, 1, 41, 30)):
     return blocks
 
 
-class Recorded(_rounds.Blocks):
+class Recorded(_rounds.BlockRunner):
     """Keeps what it is told."""
 
     def __init__(self, blocks):
@@ -269,7 +269,8 @@ def test_layouts_and_types_see_the_same(rng, layout, dtype):
             along=ALONG, with_matrix=with_matrix, moves=[],
         )  # fmt: skip
         sums += [
-            _rounds.see(make_blocks(R, y, z, c, settings, (95,))[0], None, 0, message) for R in rows
+            _rounds.evaluate_block(make_blocks(R, y, z, c, settings, (95,))[0], None, 0, message)
+            for R in rows
         ]
     for one, other in (sums[:2], sums[2:]):
         for name in one:
@@ -314,9 +315,9 @@ def test_pieces_of_a_block_add_up(rng, monkeypatch):
         widths=np.array([0.3]), along=ALONG, with_matrix=True, moves=[(0, rng.normal(size=8), 0.5)],
     )  # fmt: skip
     (block,) = make_blocks(X, y, z, c, settings, (95,))
-    whole = _rounds.see(block, _rounds.move(block, None, message), 0, message)
+    whole = _rounds.evaluate_block(block, _rounds.move(block, None, message), 0, message)
     monkeypatch.setattr(_rounds, "_PIECE", 10)
-    pieces = _rounds.see(block, _rounds.move(block, None, message), 0, message)
+    pieces = _rounds.evaluate_block(block, _rounds.move(block, None, message), 0, message)
     for name in whole:
         np.testing.assert_allclose(whole[name], pieces[name], rtol=1e-10, atol=1e-12)
 
@@ -336,7 +337,7 @@ def test_a_block_from_elsewhere_gives_the_same_bits(rng, layout, dtype, with_mat
     shifted = [memoryview(bytearray(b"x") + buffer.raw())[1:] for buffer in buffers]
     again = pickle.loads(pickled, buffers=shifted)
     message.seed = again[1].seed = 7
-    for function in (_rounds.see, _rounds.begin):
+    for function in (_rounds.evaluate_block, _rounds.begin):
         one, other = (function(each, None, 0, what) for each, what in ((block, message), again))
         for name in one:
             np.testing.assert_array_equal(one[name], other[name])
@@ -349,9 +350,9 @@ def test_the_tree_has_one_shape(monkeypatch):
 
     monkeypatch.setattr(_rounds, "add", add)
     letters = [chr(97 + k) for k in range(17)]
-    tree = _rounds.Blocks(letters).sum_up(lambda block, *_: block, None)
+    tree = _rounds.BlockRunner(letters).sum_up(lambda block, *_: block, None)
     assert tree == "((abcdefgh)(ijklmnop)(q))"
-    assert _rounds.Blocks("a").sum_up(lambda block, *_: block, None) == "a"
+    assert _rounds.BlockRunner("a").sum_up(lambda block, *_: block, None) == "a"
 
 
 @pytest.mark.parametrize("kind", ["classes", "targets"])
@@ -402,7 +403,7 @@ def test_a_state_goes_on_with_the_same_bits(rng, loss, with_matrix, monkeypatch)
     blocks = make_blocks(X, y, z, c, settings_of(loss, "free"))
 
     def new():
-        return rounds_of(_rounds.Blocks(blocks), c, *X.shape, 2)
+        return rounds_of(_rounds.BlockRunner(blocks), c, *X.shape, 2)
 
     whole = new()
     wanted, states = whole.train(tol=1e-5, max_iter=300), []
@@ -432,13 +433,13 @@ def test_a_state_of_another_fit_or_a_damaged_one_is_refused(rng):
     rounds, _ = run(blocks, c, *X.shape, max_rounds=3)
     state = rounds.state()
     with pytest.raises(ValueError, match="of other partitions"):
-        rounds_of(_rounds.Blocks(blocks[1:]), c, *X.shape).restore(state)
+        rounds_of(_rounds.BlockRunner(blocks[1:]), c, *X.shape).restore(state)
     with pytest.raises(ValueError, match="of other partitions"):
-        rounds_of(_rounds.Blocks(blocks), c, *X.shape).restore({"moves": state["moves"]})
+        rounds_of(_rounds.BlockRunner(blocks), c, *X.shape).restore({"moves": state["moves"]})
     for name in set(state) - {"blocks", "numbers"}:
         odd = state[name][..., None], state[name].astype(np.float32), np.array(1.0), None
         for other in odd:
-            fresh = rounds_of(_rounds.Blocks(blocks), c, *X.shape)
+            fresh = rounds_of(_rounds.BlockRunner(blocks), c, *X.shape)
             bad = state | {name: other}
             with pytest.raises(ValueError, match=r"is missing|must have dtype"):
                 fresh.restore({k: v for k, v in bad.items() if v is not None})
@@ -451,4 +452,4 @@ def test_a_state_of_another_fit_or_a_damaged_one_is_refused(rng):
         {"numbers": numbers[:2]}, {"numbers": late},
     ):  # fmt: skip
         with pytest.raises(ValueError, match=r"(numbers|moves) .*do not fit"):
-            rounds_of(_rounds.Blocks(blocks), c, *X.shape).restore(state | bad)
+            rounds_of(_rounds.BlockRunner(blocks), c, *X.shape).restore(state | bad)

@@ -32,7 +32,7 @@ from pegasos.problems import _partitions as _parts
 from pegasos.problems import _validate
 from pegasos.problems._losses import with_probabilities
 from pegasos.problems._settings import Settings
-from pegasos.solvers._rounds import Block, Blocks, Rounds, same
+from pegasos.solvers._rounds import Block, BlockRunner, Rounds, identity
 
 with needed_by("pegasos.dask", "dask", "dask", "distributed"):
     import dask.array as da
@@ -174,7 +174,7 @@ class _Run:
         )
 
 
-class _DaskBlocks(Blocks):
+class _DaskBlockRunner(BlockRunner):
     """Blocks on a cluster: a round is one graph of plain tasks."""
 
     def __init__(self, run: _Run, blocks: list[distributed.Future]) -> None:
@@ -192,7 +192,7 @@ class _DaskBlocks(Blocks):
         message: Any,
         on_block: Callable[[], None] = lambda: None,
     ) -> dict[str, np.ndarray]:
-        """See `Blocks`; workers that have joined get blocks before."""
+        """See `BlockRunner`; workers that have joined get blocks before."""
         if time.monotonic() >= self._looked + _POLL:
             self._share()
             self._looked = time.monotonic()
@@ -210,7 +210,7 @@ class _DaskBlocks(Blocks):
                 own.append(most.pop())
             for k in own:
                 old = self.blocks[k]
-                (self.blocks[k],) = self.run.begin([_task(same)(old)], workers=[worker])
+                (self.blocks[k],) = self.run.begin([_task(identity)(old)], workers=[worker])
                 self.run.forget([old])
 
     def result(self, total: Any, centres: list[Any]) -> dict[str, np.ndarray]:
@@ -397,7 +397,7 @@ class _DaskMachine(CommonMixin, _OnCluster, BaseEstimator):
         """
         local, tasks = self._of_arrays(), _partitions(X, y, sample_weight)
         with _Run(self.client_, self.worker_timeout) as run:
-            sent = _task(same)(local)
+            sent = _task(identity)(local)
             (future,) = run.begin([_task(list)([_task(_agreement)(*part, sent) for part in tasks])])
             parts = [part for part in run.result(future) if part is not None]
         total, mean, squares = _parts.merged(_parts.not_empty(parts))
@@ -435,7 +435,7 @@ class _DaskMachine(CommonMixin, _OnCluster, BaseEstimator):
         local = self._local(**{name: params[name] for name in params.keys() - _OF_CLUSTERS})
         names, tasks, path = _names(X), _partitions(X, y, sample_weight), self.checkpoint
         with one_at_a_time(self, "fit"), _Run(self.client_, self.worker_timeout) as run:
-            blank = _task(same)(self._local())
+            blank = _task(identity)(self._local())
             checked = run.begin([
                 _task(_parts.checked)(k, *part, blank, path is not None)
                 for k, part in enumerate(tasks)
@@ -445,11 +445,11 @@ class _DaskMachine(CommonMixin, _OnCluster, BaseEstimator):
             data, targets, masses, n_inside = local._read_blocks(about, continuing=False)
             data.seen |= {} if names is None else {"feature_names_in_": names}
             settings = local._settings_for(local._lam_of(data), data)
-            sent = _task(same)((targets, settings))
+            sent = _task(identity)((targets, settings))
             blocks = run.begin([_task(_block)(checked[k], sent) for k in about.which])
             run.forget([*checked, told])
             rounds: Any = Rounds(
-                settings, _DaskBlocks(run, blocks), about, masses, n_inside, local._seed()
+                settings, _DaskBlockRunner(run, blocks), about, masses, n_inside, local._seed()
             )
             if path is not None:
                 if os.path.exists(path):

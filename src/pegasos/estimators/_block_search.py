@@ -138,10 +138,10 @@ class BlockFolds:
             np.tile(self.n_inside.ravel(), len(lams)), machine._seed(),
         )  # fmt: skip
 
-    def _scores(self, coef: np.ndarray, intercept: np.ndarray) -> _block_schedule.OfRows:
+    def _scores(self, coef: np.ndarray, intercept: np.ndarray) -> _block_schedule.PerRowArray:
         """Scores of all rows by the problems that leave them out, of each λ and class or output."""
         n_lams, n_folds, n_problems, _ = coef.shape
-        kept = _block_schedule.OfRows(self.blocks, n_lams * n_problems)
+        kept = _block_schedule.PerRowArray(self.blocks, n_lams * n_problems)
         for part in self.blocks.parts():
             rows, numbers = part.rows(), part.numbers
             scores = np.empty((n_lams * n_problems, len(numbers)))
@@ -154,7 +154,7 @@ class BlockFolds:
         return kept
 
     def _all(self, n_lams: int) -> Any:
-        """`Targets` of the problems of `n_lams` λ."""
+        """The `TargetMaker` of the problems of `n_lams` λ."""
 
         def targets(
             y: np.ndarray, weights: Any, numbers: np.ndarray

@@ -234,9 +234,9 @@ class Blocks:
                 f"{_difference(index['made_from'], made_from)}: delete it, or name another folder "
                 "by --cache (in Python, cache=...)"
             )
-        self._take(index)
+        self._set_index(index)
 
-    def _take(self, index: dict[str, Any]) -> None:
+    def _set_index(self, index: dict[str, Any]) -> None:
         self._index = index
         self.shape = index["n_rows"], index["n_features"]
         self.n_outputs = index["n_outputs"]  # 0: y is one-dimensional
@@ -292,12 +292,12 @@ class Blocks:
         for part in self.parts():
             yield part.matrix(), self.labels(part.y), part.weights
 
-    def parts(self) -> Iterator["Part"]:
+    def parts(self) -> Iterator["RowBuffer"]:
         """The blocks, one after the other."""
         for k in range(self.n_blocks):
             yield self._part([k])
 
-    def _part(self, blocks: Sequence[int]) -> "Part":
+    def _part(self, blocks: Sequence[int]) -> "RowBuffer":
         part = self.room(blocks)
         self.read(blocks, part)
         return part
@@ -351,17 +351,17 @@ class Blocks:
         assert self.classes is not None
         return np.searchsorted(self.classes, self.labels(y))
 
-    def room(self, blocks: Any, n_rows: int = 0, n_stored: int = 0) -> "Part":
+    def room(self, blocks: Any, n_rows: int = 0, n_stored: int = 0) -> "RowBuffer":
         """Memory for some blocks, and for `n_rows` more rows with `n_stored` stored numbers."""
         rows, stored = self._table[list(blocks), :2].sum(axis=0).tolist()
-        return Part(self, rows + n_rows, stored + n_stored)
+        return RowBuffer(self, rows + n_rows, stored + n_stored)
 
     def largest(self, count: int) -> tuple[int, int]:
         """The most rows, and the most stored numbers, that `count` blocks have."""
         rows, stored = np.sort(self._table[:, :2], axis=0)[-count:].sum(axis=0).tolist()
         return rows, stored
 
-    def read(self, blocks: Any, part: "Part") -> None:
+    def read(self, blocks: Any, part: "RowBuffer") -> None:
         """Append blocks to a part.
 
         Raises
@@ -419,7 +419,7 @@ class BlocksToTrain(Blocks):
         super().__init__(source, **options)
 
 
-class Part:
+class RowBuffer:
     """Rows in memory, with their labels or targets, weights, norms and numbers in the cache."""
 
     def __init__(self, blocks: Blocks, n_rows: int, n_stored: int) -> None:
@@ -508,7 +508,7 @@ class Part:
         self.n_rows += n_rows
         self.n_stored += n_stored
 
-    def append(self, other: "Part") -> None:
+    def append(self, other: "RowBuffer") -> None:
         """Append all rows of another part."""
         size = other.n_rows, other.n_stored
         for own, its in zip(self.next(*size), other._arrays(0, 0, *size), strict=True):
@@ -518,9 +518,9 @@ class Part:
     def keep(self, rows: _core.Rows, which: np.ndarray) -> None:
         """Keep those of all its `rows` at these positions, which grow: each moves to the front."""
         self.truncate()
-        self.take(self, rows, which)
+        self.append_some(self, rows, which)
 
-    def take(self, other: "Part", rows: _core.Rows, which: np.ndarray) -> None:
+    def append_some(self, other: "RowBuffer", rows: _core.Rows, which: np.ndarray) -> None:
         """Append those of all `rows` of another part that are at these positions, in any order."""
         begin, here = self.n_stored, slice(self.n_rows, self.n_rows + len(which))
         ends = rows.take(which, self._values[begin:], self._indices[begin:])

@@ -21,7 +21,7 @@ import numpy as np
 
 from pegasos import _core
 from pegasos.io import _blocks
-from pegasos.io._blocks import Blocks, Part
+from pegasos.io._blocks import Blocks, RowBuffer
 from pegasos.problems import _rows, _validate
 from pegasos.problems._certificate import Certificate
 from pegasos.problems._settings import Settings
@@ -53,7 +53,7 @@ _ZEROS, _ROWS_AT_ONCE = 2**22, 2**14
 
 #: Of labels or targets, weights and row numbers, what `_core.Targets` wants: labels (n_problems,
 #: n), weights or None, values or None.
-Targets = Callable[[np.ndarray, np.ndarray | None, np.ndarray], tuple[np.ndarray, Any, Any]]
+TargetMaker = Callable[[np.ndarray, np.ndarray | None, np.ndarray], tuple[np.ndarray, Any, Any]]
 
 
 class _Loads:
@@ -69,7 +69,7 @@ class _Loads:
 
     def __init__(self, blocks: Blocks, n_each: int, n_in_room: int = 1) -> None:
         self.blocks, self.n_each, self.n_in_room = blocks, n_each, n_in_room
-        self._part: Part | None = None
+        self._part: RowBuffer | None = None
         self._thread: _core.Background | None = None
         self._wanted: list[int] | None = None
 
@@ -86,7 +86,7 @@ class _Loads:
         _core.Order(seed % 2**64, room, permutation, number * n).draw(order)
         return [order[k : k + self.n_each].tolist() for k in range(0, n, self.n_each)]
 
-    def room(self, n_loads: int) -> Part:
+    def room(self, n_loads: int) -> RowBuffer:
         """Memory for the rows of `n_loads` loads."""
         n_rows, n_stored = self.blocks.largest(self.n_each)
         return self.blocks.room([], n_rows * n_loads, n_stored * n_loads)
@@ -115,7 +115,7 @@ class _Loads:
         self._thread.start(functools.partial(self.blocks.read, wanted, self._part))
         self._wanted = wanted
 
-    def get(self, wanted: list[int]) -> Part:
+    def get(self, wanted: list[int]) -> RowBuffer:
         """The rows of these blocks."""
         if self._wanted != wanted:
             self.start(wanted)
@@ -127,7 +127,7 @@ class _Loads:
             raise error
         return self._part
 
-    def in_order(self, room: Part) -> Iterator[int]:
+    def in_order(self, room: RowBuffer) -> Iterator[int]:
         """All rows in their order, behind those in `room`; yields where in it they begin."""
         n, first = self.blocks.n_blocks, room.n_rows
         loads = [list(range(k, min(k + self.n_each, n))) for k in range(0, n, self.n_each)]
@@ -140,12 +140,14 @@ class _Loads:
         room.truncate(first)
 
 
-class _OnDisk(_rounds.Blocks):
+class _OnDisk(_rounds.BlockRunner):
     """Loads in their order as blocks of rounds, which make centres anew in each pass."""
 
     keeps_centres = False
 
-    def __init__(self, loads: _Loads, targets: Targets, settings: Settings, n_at_once: int) -> None:
+    def __init__(
+        self, loads: _Loads, targets: TargetMaker, settings: Settings, n_at_once: int
+    ) -> None:
         self.loads, self.targets, self.settings = loads, targets, settings
         self.n_at_once = n_at_once
         super().__init__(self)
@@ -169,7 +171,7 @@ class _OnDisk(_rounds.Blocks):
             )  # fmt: skip
 
 
-class OfRows:
+class PerRowArray:
     """Some numbers of each row, in memory or in a file without a name: `array`, of rows of 0."""
 
     def __init__(self, blocks: Blocks, n_numbers: int) -> None:
@@ -201,15 +203,15 @@ class OfRows:
         """One of these numbers of all rows after the other; lets go of it before the next one."""
         for own in self.array[which]:
             yield own
-            self.let_go()
+            self.release_pages()
 
     def pieces(self) -> Iterator[slice]:
         """Some rows after the other; lets go of them before the next ones."""
         for first in range(0, self.array.shape[1], _ROWS_AT_ONCE):
             yield slice(first, first + _ROWS_AT_ONCE)
-            self.let_go()
+            self.release_pages()
 
-    def let_go(self) -> None:
+    def release_pages(self) -> None:
         """Let go of the memory of what was read or written."""
         if self._map is not None and hasattr(mmap, "MADV_DONTNEED"):
             self._map.madvise(mmap.MADV_DONTNEED)  # the pages need not stay in memory
@@ -222,15 +224,15 @@ class _Kept:
     ----------
     numbers : ndarray of int64
         Of the rows, in their order in memory.
-    part : Part or None
+    part : RowBuffer or None
         The rows, and perhaps a load; None: they are to be read again.
     """
 
     def __init__(self, loads: _Loads, numbers: np.ndarray) -> None:
         self.loads, self.numbers = loads, numbers
-        self.part: Part | None = None
+        self.part: RowBuffer | None = None
 
-    def with_load(self, blocks: list[int]) -> tuple[Part, np.ndarray]:
+    def with_load(self, blocks: list[int]) -> tuple[RowBuffer, np.ndarray]:
         """The rows that are kept with a load behind them, and which of them the load has, too."""
         part, n_kept = self.alone(), len(self.numbers)
         part.append(self.loads.get(blocks))
@@ -240,7 +242,7 @@ class _Kept:
         is_twice[:n_kept] = is_loaded[self.loads.blocks_of(self.numbers)]
         return part, is_twice
 
-    def alone(self) -> Part:
+    def alone(self) -> RowBuffer:
         """The rows that are kept; read again after a stop."""
         if self.part is None:
             part = self.loads.room(self.loads.n_in_room)
@@ -251,8 +253,8 @@ class _Kept:
                 for block in np.unique(of_blocks):
                     read = self.loads.get([int(block)])
                     own = rows[of_blocks == block] - self.loads.blocks.starts[block]
-                    found.take(read, read.rows(), own)
-                part.take(found, found.rows(), np.argsort(order))
+                    found.append_some(read, read.rows(), own)
+                part.append_some(found, found.rows(), np.argsort(order))
             self.part = part
         self.part.truncate(len(self.numbers))  # a pass that was stopped has left a load
         return self.part
@@ -266,7 +268,7 @@ class BlockSchedule(OutOfCoreSchedule):
     settings : pegasos.problems._settings.Settings
     blocks : pegasos.Blocks
     targets : callable
-        See `Targets`.
+        See `TargetMaker`.
     masses, n_inside, seed
         As of `OutOfCoreSchedule`.
 
@@ -298,7 +300,7 @@ class BlockSchedule(OutOfCoreSchedule):
         self,
         settings: Settings,
         blocks: Blocks,
-        targets: Targets,
+        targets: TargetMaker,
         masses: np.ndarray,
         n_inside: np.ndarray,
         seed: int,
@@ -306,10 +308,10 @@ class BlockSchedule(OutOfCoreSchedule):
         super().__init__(settings, blocks, masses, n_inside, seed)
         self.targets, self.n_loads, self.checked_at = targets, 0, 0
         (n, d), k = blocks.shape, len(masses)
-        n_fixed = _blocks.VECTORS * k * d + (0 if OfRows.are_on_disk(blocks, k) else k * n)
+        n_fixed = _blocks.VECTORS * k * d + (0 if PerRowArray.are_on_disk(blocks, k) else k * n)
         n_in_room = 1 + (settings.loss.curvature == 0)  # a load, and the rows that are kept
         self.loads = _planned(blocks, k, n_fixed, _blocks.BYTES_OF_PROBLEM * k, n_in_room)
-        self._dual_variables = OfRows(blocks, k)
+        self._dual_variables = PerRowArray(blocks, k)
         self.w, self.coef, self.sums = np.zeros((k, d)), np.zeros((k, d)), np.zeros((k, d + 1))
         self.problems: Any = np.zeros(k, _PROBLEM)
         self.problems["lam"] = settings.lams
@@ -424,13 +426,13 @@ class BlockSchedule(OutOfCoreSchedule):
                 *((of, numbers[inside], values) for of, values in duals),
             ),
         )  # fmt: skip
-        self._dual_variables.let_go()
+        self._dual_variables.release_pages()
         room.keep(rows, near)
         self.kept.part = room
 
     def _ascend(
-        self, room: Part, rows: _core.Rows, targets: _core.Targets, a: np.ndarray, w: np.ndarray,
-        dual: Any, n_threads: int, on_progress: Callable[[], None] | None,
+        self, room: RowBuffer, rows: _core.Rows, targets: _core.Targets, a: np.ndarray,
+        w: np.ndarray, dual: Any, n_threads: int, on_progress: Callable[[], None] | None,
     ) -> np.ndarray:  # fmt: skip
         """Train the active problems on some rows; returns u of each row at its last visit."""
         n_epochs = _EPOCHS if self.loads.n_in_room == 1 else _EPOCHS_WITH_KEPT
@@ -469,7 +471,7 @@ class BlockSchedule(OutOfCoreSchedule):
         dual["squared_norm"] = (w * w).sum(axis=1) + dual["constant_weight"] ** 2
 
     def _of_rows(
-        self, part: Part, first: int = 0, twice: np.ndarray | None = None
+        self, part: RowBuffer, first: int = 0, twice: np.ndarray | None = None
     ) -> tuple[_core.Targets, np.ndarray, Any, np.ndarray]:
         """Targets, labels, weights and dual variables of the active problems, from a row on.
 
@@ -485,7 +487,7 @@ class BlockSchedule(OutOfCoreSchedule):
         values = None if values is None else values[self.active]
         loss, epsilons = self._settings.loss_of(0).form, self._settings.epsilons_of(len(labels))
         a = np.stack([of[numbers] for of in self._duals()])
-        self._dual_variables.let_go()
+        self._dual_variables.release_pages()
         return _core.Targets(labels, weights, loss, values, epsilons), labels, weights, a
 
     def _duals(self) -> Iterator[np.ndarray]:
@@ -497,7 +499,7 @@ class BlockSchedule(OutOfCoreSchedule):
         return dual["intercept"] + dual["intercept_scaling"] * dual["constant_weight"]
 
     def _near(
-        self, room: Part, targets: _core.Targets, a: np.ndarray, last_u: np.ndarray
+        self, room: RowBuffer, targets: _core.Targets, a: np.ndarray, last_u: np.ndarray
     ) -> np.ndarray:
         """Positions of the rows to keep: those that are likely to change next.
 
@@ -531,9 +533,9 @@ class BlockSchedule(OutOfCoreSchedule):
         """Whether a check is likely to find half of the gaps small enough, or time for it."""
         n = self.n_passes
         is_time = n >= _PASSES_BEFORE_CHECK and n & (n - 1) == 0
-        return is_time or bool((self._foretold() <= _HOPEFUL * tol).mean() >= 0.5)
+        return is_time or bool((self._estimated_gaps() <= _HOPEFUL * tol).mean() >= 0.5)
 
-    def _foretold(self) -> np.ndarray:
+    def _estimated_gaps(self) -> np.ndarray:
         """Relative gaps by the rows of the next load, a random sample of all.
 
         P(w) - D(a) is lam/2 |w - w(a)|^2 and the mean of l(u) + l*(a) - a u over the rows. None of
@@ -756,7 +758,7 @@ def fit_into_memory(blocks: Blocks) -> bool:
 
 
 def schedule(
-    solver: str, settings: Settings, blocks: Blocks, targets: Targets, masses: np.ndarray,
+    solver: str, settings: Settings, blocks: Blocks, targets: TargetMaker, masses: np.ndarray,
     n_inside: np.ndarray, seed: int,
 ) -> OutOfCoreSchedule:  # fmt: skip
     """The schedule of a fit: `Rounds` or `BlockSchedule`.

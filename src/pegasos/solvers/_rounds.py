@@ -9,18 +9,18 @@ For rows that are spread over the workers of a cluster, where rounds are dear:
              if the smoothed gap is small:  centres <- slopes at w in every block; s <- 0; next
              s <- Newton's step, or that of L-BFGS
 
-`Rounds.train` and `Iterate.take` are this loop. With u = z - y f(x), slopes p = l'(u) and dual
-variables a = c p, a pass (`see`) returns, for every problem: slopes of the objective at ten points
-along s; at w + s the losses, sums of the dual variables, sum_i a_i y_i x_i, and the second
-derivatives or their diagonal. So one pass tells whether the step was a good one, the gap where it
-ends, and the next step from there.
+`Rounds.train` and `Iterate.update` are this loop. With u = z - y f(x), slopes p = l'(u) and dual
+variables a = c p, a pass (`evaluate_block`) returns, for every problem: slopes of the objective at
+ten points along s; at w + s the losses, sums of the dual variables, sum_i a_i y_i x_i, and the
+second derivatives or their diagonal. So one pass tells whether the step was a good one, the gap
+where it ends, and the next step from there.
 
 A loss with corners, or a narrow bend, is smoothed over a width around centres p0, by the proximal
 point method on the dual (see ``csrc/newton.c``). Centres stay with the blocks. They are defined by
 the points and the widths at which they were moved: a block that is lost is computed again with the
 same bits, and this list with the state of each `Iterate` is all that it takes to go on.
 
-This module knows nothing of clusters or files: `Blocks` are in this process. Those of
+This module knows nothing of clusters or files: a `BlockRunner` has blocks of this process. Those of
 `pegasos.dask` are on a cluster, and those of `pegasos.solvers._block_schedule` are read from disk.
 """
 
@@ -104,7 +104,7 @@ class Smoothed:
         p = u / self.width + centre * (self.smoothing / self.width)
         return np.clip(self._shrunk(p, self.dead / self.width), self.least, self.most)
 
-    def bend(self, p: np.ndarray) -> np.ndarray:
+    def curvature(self, p: np.ndarray) -> np.ndarray:
         """The second derivative where the slope is p."""
         if self.is_log:
             return p * (1 - p)
@@ -220,7 +220,7 @@ def move(block: Block, centres: np.ndarray | None, message: Message) -> np.ndarr
     return new
 
 
-def see(
+def evaluate_block(
     block: Block, centres: np.ndarray | None, number: int, message: Message
 ) -> dict[str, np.ndarray]:
     """What a block adds to the sums of a round, which `add` adds up over the blocks.
@@ -236,7 +236,7 @@ def see(
     """
     n, d = block.X.shape
     count, n_signs = len(message.which), 1 + block.settings.free_intercept
-    feature, bends = feature_of(block.settings), np.zeros((count, n))
+    feature, curvatures = feature_of(block.settings), np.zeros((count, n))
     factors, sums = np.zeros((n_signs, count, n)), []
     with _threads.blas.one_thread():
         rows, both = block.rows(), np.concatenate([message.points, message.steps])
@@ -250,7 +250,7 @@ def see(
                 centre = 0.0 if centres is None else centres[k, part]
                 terms, p = _terms(loss, c, y, z, u, towards, centre, message.along[j])
                 of_pieces.append(terms)
-                a, bends[j, part] = c * y * p, c * loss.bend(p)
+                a, curvatures[j, part] = c * y * p, c * loss.curvature(p)
                 factors[0, j, part] = a if n_signs == 1 else np.maximum(a, 0)
                 factors[1:, j, part] = np.minimum(a, 0)
             sums.append(add(of_pieces))
@@ -260,7 +260,7 @@ def see(
             vectors[:, sign, :-1] = rows.combine(of_sign)
             vectors[:, sign, -1] = feature * of_sign.sum(axis=1)
         second = _matrices if message.with_matrix else _diagonals
-        return total | {"vectors": vectors, "second": second(block, bends)}
+        return total | {"vectors": vectors, "second": second(block, curvatures)}
 
 
 def _terms(
@@ -294,30 +294,30 @@ def _terms(
     }, p
 
 
-def _matrices(block: Block, bends: np.ndarray) -> np.ndarray:
+def _matrices(block: Block, curvatures: np.ndarray) -> np.ndarray:
     """Upper triangles of second derivatives, given those of the losses of all rows."""
     size, rows, feature = block.X.shape[1] + 1, block.rows(), feature_of(block.settings)
-    matrices, upper = np.zeros((len(bends), size, size)), np.triu_indices(size)
-    if rows.add_products(bends, matrices):
-        matrices[:, :-1, -1] = feature * rows.combine(bends)
-        matrices[:, -1, -1] = feature**2 * bends.sum(axis=1)
+    matrices, upper = np.zeros((len(curvatures), size, size)), np.triu_indices(size)
+    if rows.add_products(curvatures, matrices):
+        matrices[:, :-1, -1] = feature * rows.combine(curvatures)
+        matrices[:, -1, -1] = feature**2 * curvatures.sum(axis=1)
         return matrices[:, *upper]
-    for matrix, bend in zip(matrices, bends, strict=True):
+    for matrix, curvature in zip(matrices, curvatures, strict=True):
         for part in block.pieces(size):
-            band = np.flatnonzero(bend[part])
-            scaled = block.dense(part.start + band) * np.sqrt(bend[part][band])[:, None]
+            band = np.flatnonzero(curvature[part])
+            scaled = block.dense(part.start + band) * np.sqrt(curvature[part][band])[:, None]
             matrix += scaled.T @ scaled
     return matrices[:, *upper]
 
 
-def _diagonals(block: Block, bends: np.ndarray) -> np.ndarray:
+def _diagonals(block: Block, curvatures: np.ndarray) -> np.ndarray:
     (n, d), X = block.X.shape, block.X
-    diagonals = np.zeros((len(bends), d + 1))
+    diagonals = np.zeros((len(curvatures), d + 1))
     for part in block.pieces(1 + (X.nnz // n if _validate.is_sparse(X) else d)):
         squares = block.squares(part)
         if squares is not None:
-            diagonals[:, :-1] += squares.combine(np.ascontiguousarray(bends[:, part]))
-    diagonals[:, -1] = feature_of(block.settings) ** 2 * bends.sum(axis=1)
+            diagonals[:, :-1] += squares.combine(np.ascontiguousarray(curvatures[:, part]))
+    diagonals[:, -1] = feature_of(block.settings) ** 2 * curvatures.sum(axis=1)
     return diagonals
 
 
@@ -359,10 +359,11 @@ def add(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return total
 
 
-class Blocks:
-    """Blocks, and the centres of each, in the memory of this process.
+class BlockRunner:
+    """Runs functions over blocks. The blocks and their centres are in this process.
 
-    Others override what runs functions and has results. A fit enters them while it makes rounds.
+    Subclasses override what runs functions and has results. A fit enters a runner while it makes
+    rounds.
 
     Parameters
     ----------
@@ -411,7 +412,7 @@ class Blocks:
         They are added up in a tree, whose shape depends on the number of blocks alone. If a message
         has moves, centres move before.
         """
-        sent, moved, n = self.task(same)(message), list[Any](), len(self.centres)
+        sent, moved, n = self.task(identity)(message), list[Any](), len(self.centres)
         are_moved = bool(getattr(message, "moves", None))
 
         def of_blocks() -> Iterator[Any]:
@@ -435,7 +436,7 @@ class Blocks:
             yield self.task(add)(some)
 
 
-def same(value: Any) -> Any:
+def identity(value: Any) -> Any:
     return value
 
 
@@ -523,7 +524,7 @@ class Iterate:
     line : Line
     pairs : list of tuple of ndarray
         Of L-BFGS: steps, and how the gradient changed.
-    is_over : bool
+    has_stalled : bool
         Whether steps are lost in rounding.
     """
 
@@ -538,13 +539,13 @@ class Iterate:
         self.width = 0.0 if is_as_it_is else _FIRST_WIDTH / loss.dual_upper
         self.bound, self.line = Bound(0.0, 0.0, nothing), Line(nothing)
         self.pairs = list[tuple[np.ndarray, np.ndarray]]()
-        self.is_over = False
+        self.has_stalled = False
 
     @property
     def lam(self) -> float:
         return float(self.penalty[0])
 
-    def take(self, sums: dict[str, Any], n_pairs: int) -> tuple[np.ndarray, float] | None:
+    def update(self, sums: dict[str, Any], n_pairs: int) -> tuple[np.ndarray, float] | None:
         """Hear of a round at w + s, and choose w and s of the next one.
 
         Returns
@@ -570,7 +571,7 @@ class Iterate:
                 towards = penalty * step
                 at = towards @ self.point + self.line.along * (towards @ step) - sums["along"] / m
                 line = self.line.searched(at, at_start, at_end)
-                self.line, self.is_over = line or self.line, line is None
+                self.line, self.has_stalled = line or self.line, line is None
                 return None
             change = gradient - self.gradient
             if n_pairs and step @ change > 0:
@@ -586,7 +587,7 @@ class Iterate:
             step = _by_pairs(gradient, diagonal + sums["second"] / m, self.pairs)
         else:
             step = _by_matrix(gradient, diagonal, sums["second"] / m)
-        self.line, self.is_over = Line(step), not gradient @ step < 0
+        self.line, self.has_stalled = Line(step), not gradient @ step < 0
         return None
 
     def _dual_point(self, sums: dict[str, Any]) -> tuple[float, np.ndarray]:
@@ -611,7 +612,7 @@ class Iterate:
             "point": self.point, "step": line.step, "best": self.best, "gradient": self.gradient,
             "dual_point": bound.point, "along": line.along,
             "pairs": np.array(self.pairs, float).reshape(-1, 2, len(self.point)),
-            "numbers": np.array([*numbers, line.n_searches, self.is_over], float),
+            "numbers": np.array([*numbers, line.n_searches, self.has_stalled], float),
         }  # fmt: skip
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
@@ -620,9 +621,10 @@ class Iterate:
         self.point, self.best, self.gradient = state["point"], state["best"], state["gradient"]
         self.pairs = [(step, change) for step, change in state["pairs"]]
         self.width, self.smooth, self.primal, *others = state["numbers"].tolist()
-        best, value, n_searches, is_over = others
+        best, value, n_searches, has_stalled = others
         self.bound = Bound(best, value, state["dual_point"])
-        self.line, self.is_over = Line(state["step"], state["along"], n_searches), bool(is_over)
+        self.line = Line(state["step"], state["along"], n_searches)
+        self.has_stalled = bool(has_stalled)
 
 
 def _by_matrix(gradient: np.ndarray, diagonal: np.ndarray, upper: np.ndarray) -> np.ndarray:
@@ -667,12 +669,12 @@ def most_pairs(n_problems: int, n_features: int) -> int:
 
 
 class Rounds(OutOfCoreSchedule):
-    """The rounds of a fit: each is one pass, or one for every `Blocks.n_at_once` problems.
+    """The rounds of a fit: each is one pass, or one for every `BlockRunner.n_at_once` problems.
 
     Parameters
     ----------
     settings : Settings
-    blocks : Blocks
+    blocks : BlockRunner
     about, masses, n_inside, seed
         As of `OutOfCoreSchedule`.
     n_pairs : int, optional
@@ -693,7 +695,7 @@ class Rounds(OutOfCoreSchedule):
     def __init__(
         self,
         settings: Settings,
-        blocks: Blocks,
+        blocks: BlockRunner,
         about: Any,
         masses: np.ndarray,
         n_inside: np.ndarray,
@@ -745,7 +747,8 @@ class Rounds(OutOfCoreSchedule):
             last = max(self.base, 1) + max_iter
             while self.n_passes < last:
                 is_done = self.certify().proved_gap <= tol
-                which = [k for k, p in enumerate(self.problems) if not (p.is_over or is_done[k])]
+                problems = enumerate(self.problems)
+                which = [k for k, p in problems if not (p.has_stalled or is_done[k])]
                 if not which:
                     break
                 self._make_round(which, on_progress)
@@ -774,9 +777,9 @@ class Rounds(OutOfCoreSchedule):
                 with_matrix=self.with_matrix,
                 moves=[of for of in self.moves[self.n_moved :] if keeps or of[0] in some],
             )
-            sums = self.blocks.sum_up(see, message, on_block)
+            sums = self.blocks.sum_up(evaluate_block, message, on_block)
             for j, (k, p) in enumerate(zip(some.tolist(), active, strict=True)):
-                move = p.take({name: array[j] for name, array in sums.items()}, self.n_pairs)
+                move = p.update({name: array[j] for name, array in sums.items()}, self.n_pairs)
                 moves += [] if move is None else [(k, *move)]
         vars(self).update(
             problems=problems, moves=moves, n_passes=self.n_passes + 1,
