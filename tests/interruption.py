@@ -30,12 +30,12 @@ def interrupted(after, every=1e3):
     """A block that Ctrl-C ends: the core asks after `every` numbers, and goes on `after` times."""
     asks = itertools.count()
 
-    def watch(tell=None, **options):
+    def watch(on_poll=None, **options):
         def told():
             if next(asks) >= after:
                 raise KeyboardInterrupt
-            if tell is not None:
-                tell()
+            if on_poll is not None:
+                on_poll()
 
         return WATCH(told, **options | {"every": every})
 

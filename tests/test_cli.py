@@ -665,12 +665,12 @@ def test_rows_without_labels_make_no_classifier(tmp_path, capsys):
 def test_messages_of_other_threads_name_options():
     said, both = [], threading.Barrier(2)
 
-    def job(tell):
+    def job(on_poll):
         both.wait(60)  # each thread has one
         said.append(_validate.parameter("tol", 0.5))
 
     with _validate.written_by(cli._Options()):
-        _core.share([job, job], 2)
+        _core.run_jobs([job, job], 2)
     assert said == ["--tol 0.5"] * 2
 
 

@@ -407,13 +407,13 @@ def test_ctrl_c_keeps_what_was_learned_and_warm_start_goes_on(digits, monkeypatc
     clf = paper.linear(lam=1e-3, n_steps=plan, warm_start=True, n_jobs=n_jobs, random_state=0)
     real, calls = pegasos._core.Watch, collections.Counter()
 
-    def watch(tell):
+    def watch(on_poll):
         def told():
             calls[threading.get_ident()] += 1
             in_main_thread = threading.current_thread() is threading.main_thread()
             if in_main_thread and len(calls) == n_jobs and min(calls.values()) >= 3:
                 signal.raise_signal(signal.SIGINT)
-            tell()
+            on_poll()
 
         return real(told)
 

@@ -282,7 +282,7 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
             fits, draws[:2]),
             (functools.partial(solve, solver=_core.ASCENT, n_jobs=2), rows, targets, ones, fits,
             draws[:2]),
-            (_core.share, [functools.partial(done.__setitem__, k) for k in range(4)], 3),
+            (_core.run_jobs, [functools.partial(done.__setitem__, k) for k in range(4)], 3),
         ]
 
         def attempt(call, start, count):

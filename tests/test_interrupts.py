@@ -576,7 +576,7 @@ def test_no_thread_is_at_work_after_ctrl_c(n_times, n_threads):
         heard.append(arguments)
         raise KeyboardInterrupt
 
-    def job(k, tell):
+    def job(k, on_poll):
         if threading.current_thread() is main:
             are_begun.acquire()
         else:
@@ -589,12 +589,12 @@ def test_no_thread_is_at_work_after_ctrl_c(n_times, n_threads):
                     time.sleep(0.001)
             time.sleep(0.05)  # long enough for a main thread that does not wait to be found out
             running.remove(k)
-        tell()
+        on_poll()
 
     before = signal.signal(signal.SIGINT, answer)
     try:
         with pytest.raises(KeyboardInterrupt):
-            _core.share([functools.partial(job, k) for k in range(n_threads)], n_threads)
+            _core.run_jobs([functools.partial(job, k) for k in range(n_threads)], n_threads)
         assert not running
     finally:
         signal.signal(signal.SIGINT, before)

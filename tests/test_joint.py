@@ -228,12 +228,12 @@ def test_a_fit_that_was_stopped_anywhere_ends_with_the_same_bits(rng, options, l
         is_free=options.pop("is_free", False),
     )  # fmt: skip
 
-    def run(tell, every=1.0):
+    def run(on_poll, every=1.0):
         memory = np.zeros(_core.Joint.n_bytes(len(X), 7, 4, "averages" in options), np.uint8)
         stops = 0
         while True:
             try:
-                problem.run(memory, seed=5, watch=_core.Watch(tell, every=every), **options)
+                problem.run(memory, seed=5, watch=_core.Watch(on_poll, every=every), **options)
                 return memory, stops
             except StopError:
                 stops += 1
@@ -241,7 +241,7 @@ def test_a_fit_that_was_stopped_anywhere_ends_with_the_same_bits(rng, options, l
 
     calls = 0
 
-    def tell():
+    def on_poll():
         nonlocal calls
         calls += 1
         # A transaction must get to its end: it polls for every row.
@@ -249,7 +249,7 @@ def test_a_fit_that_was_stopped_anywhere_ends_with_the_same_bits(rng, options, l
             raise StopError
 
     whole, _ = run(None, every=1e9)
-    stopped, stops = run(tell)
+    stopped, stops = run(on_poll)
     assert stops > 3
     np.testing.assert_array_equal(whole, stopped)
 

@@ -229,11 +229,11 @@ def test_threads_may_ask_for_the_transpose_at_once(rng):
     assert points.is_thin
     expected = (X[:5] @ X.T).toarray()
 
-    def ask(k, tell):
+    def ask(k, on_poll):
         points.core.transpose()
-        np.testing.assert_allclose(some.against(points, tell=tell), expected, rtol=1e-10)
+        np.testing.assert_allclose(some.against(points, on_poll=on_poll), expected, rtol=1e-10)
 
-    _core.share([functools.partial(ask, k) for k in range(8)], 4)
+    _core.run_jobs([functools.partial(ask, k) for k in range(8)], 4)
 
 
 @pytest.mark.parametrize("density", [0.1, 0.9])
@@ -968,7 +968,7 @@ def test_ctrl_c_is_heard_between_pieces_of_work(rng, kernel, shape, density):
         X = sparse.random_array((n, d), density=density, format="csr", dtype=np.float32, rng=rng)
     points = kernels.make(kernel, gamma=1 / d).points(X)
     told = []
-    points.against(points, tell=lambda: told.append(None))
+    points.against(points, on_poll=lambda: told.append(None))
     numbers = n * n * d / 32  # a piece has about 5e6 of them
     if points.is_thin or points.is_thick:
         numbers = n * n * density * d * (density if points.is_thin else 1 / 16)

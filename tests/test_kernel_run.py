@@ -149,7 +149,7 @@ def test_wherever_it_is_cut_it_ends_with_the_same_bits(rng, dtype, loss, interce
     cut, source = make()
     asks, n_stops, patience = 0, 0, 0
 
-    def tell():  # further and further apart: what was stopped is begun again
+    def on_poll():  # further and further apart: what was stopped is begun again
         nonlocal asks, patience
         asks += 1
         if asks > patience:
@@ -158,7 +158,7 @@ def test_wherever_it_is_cut_it_ends_with_the_same_bits(rng, dtype, loss, interce
 
     while True:
         try:
-            cut.run(source, _core.Watch(tell, every=100))
+            cut.run(source, _core.Watch(on_poll, every=100))
             break
         except KeyboardInterrupt:
             n_stops += 1

@@ -244,7 +244,7 @@ def test_outputs_of_the_squared_error_begin_at_their_optimum(rng, layout, dtype,
     def fitted(stops):
         fits, asked = _core.Fits(20, n, d), itertools.count(1)
 
-        def tell():
+        def on_poll():
             if next(asked) in stops:
                 raise KeyboardInterrupt
 
@@ -255,7 +255,7 @@ def test_outputs_of_the_squared_error_begin_at_their_optimum(rng, layout, dtype,
                     np.full(20, 100), lams=np.full(20, LAM), tol=1e-9, seed=0,
                     intercept_scaling=float(intercept == "penalized"), begin_together=True,
                     free_intercept=intercept == "free", solver=_core.AUTO,
-                    watch=_core.Watch(tell, every=1.0),
+                    watch=_core.Watch(on_poll, every=1.0),
                 )  # fmt: skip
         return fits
 

@@ -157,7 +157,7 @@ def test_ctrl_c_is_heard_while_a_factor_is_made(rng, monkeypatch):
     """At once, though the core is at work around it."""
     reached = []
 
-    def factor(cache, tell):
+    def factor(cache, on_poll):
         signal.raise_signal(signal.SIGINT)
         reached.append(cache)
 
@@ -277,7 +277,7 @@ def test_a_fit_that_is_stopped_in_its_sample_draws_it_again(rng, layout, dtype):
         fits, asked = _core.Fits(1, n, d), itertools.count(1)
         n_stops = 0
 
-        def tell():
+        def on_poll():
             if next(asked) in stops:
                 raise KeyboardInterrupt
 
@@ -286,7 +286,7 @@ def test_a_fit_that_is_stopped_in_its_sample_draws_it_again(rng, layout, dtype):
                 _core.solve(
                     rows, _core.Targets(y), norms, fits, np.full(1, 500), lams=np.array([1e-3]), tol=1e-5,
                     intercept_scaling=1.0, free_intercept=False, seed=3, solver=_core.AUTO,
-                    watch=_core.Watch(tell, every=3e3),
+                    watch=_core.Watch(on_poll, every=3e3),
                 )  # fmt: skip
                 return fits.memory, n_stops
             except KeyboardInterrupt:

@@ -338,7 +338,7 @@ def test_threads_that_come_late_or_never_change_nothing(monkeypatch, n_that_come
         for one, other in zip(arrays, others, strict=True):
             np.testing.assert_array_equal(one, other)
     done = []
-    _core.share([lambda tell, k=k: done.append(k) for k in range(9)], 4)
+    _core.run_jobs([lambda on_poll, k=k: done.append(k) for k in range(9)], 4)
     assert sorted(done) == list(range(9))
 
 
@@ -357,25 +357,25 @@ def test_threads_that_may_not_start_are_not_waited_for(monkeypatch):
     with pytest.raises(PermissionError, match="no threads here"):
         Solved(np.random.default_rng(0)).solve(4)
     with pytest.raises(PermissionError, match="no threads here"):
-        _core.share([lambda tell: None] * 9, 4)
+        _core.run_jobs([lambda on_poll: None] * 9, 4)
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 5])
 def test_what_a_job_raises_is_raised_when_no_job_is_at_work(n_threads):
     begun, ended = [], []
 
-    def job(k, tell):
+    def job(k, on_poll):
         begun.append(k)
         try:
             if k == 1:
                 raise LookupError("one")
             while n_threads > 1:  # until it is stopped
-                tell()
+                on_poll()
         finally:
             ended.append(k)
 
     with pytest.raises(LookupError, match="one"):
-        _core.share([functools.partial(job, k) for k in range(4)], n_threads)
+        _core.run_jobs([functools.partial(job, k) for k in range(4)], n_threads)
     assert sorted(begun) == sorted(ended)
     assert 1 in begun
 

@@ -13,7 +13,7 @@ _Floats: TypeAlias = NDArray[np.floating]
 _Ints: TypeAlias = NDArray[np.int64]
 _Table: TypeAlias = NDArray[np.void]
 _Loss: TypeAlias = int | tuple[int, float] | tuple[int, float, float]
-_Tell: TypeAlias = Callable[[], None] | None
+_OnPoll: TypeAlias = Callable[[], None] | None
 
 BUNDLE_BYTES: Final[int]
 LOSSES: Final[dict[str, int]]
@@ -27,7 +27,11 @@ class TooLargeError(ArithmeticError): ...
 @disjoint_base
 class Watch:
     def __init__(
-        self, tell: Callable[[], object] | None = None, *, every: float = ..., by_epochs: bool = ...
+        self,
+        on_poll: Callable[[], object] | None = None,
+        *,
+        every: float = ...,
+        by_epochs: bool = ...,
     ) -> None: ...
 
 @disjoint_base
@@ -164,7 +168,7 @@ class Columns:
 @disjoint_base
 class Matrix:
     def __init__(
-        self, columns: Columns, factor: Callable[[_Tell], _Doubles], *, is_positive: bool,
+        self, columns: Columns, factor: Callable[[_OnPoll], _Doubles], *, is_positive: bool,
         is_narrow: bool = ..., rank: float = ...,
     ) -> None: ...  # fmt: skip
 
@@ -172,18 +176,18 @@ AUTO: Final[int]
 ASCENT: Final[int]
 NEWTON: Final[int]
 
-def finish(function: Callable[[], _T]) -> _T: ...
-def change(
+def defer_interrupt(function: Callable[[], _T]) -> _T: ...
+def update_atomically(
     attributes: Any, new: Any, optional: Iterable[str] = ..., *,
     written: tuple[tuple[Any, Any, Any], ...] = ...,
 ) -> None: ...  # fmt: skip
 
 @disjoint_base
-class Keeping:
+class KeepOnInterrupt:
     def __init__(
         self, attributes: Any, optional: Iterable[str], so_far: Callable[[], dict[str, Any]]
     ) -> None: ...
-    def take(self, new: dict[str, Any]) -> None: ...
+    def commit(self, new: dict[str, Any]) -> None: ...
     def __enter__(self) -> Callable[[dict[str, Any]], None]: ...
     def __exit__(self, kind: object, *_: object) -> None: ...
 
@@ -204,9 +208,9 @@ class OneThread:
     def open(self) -> None: ...
     def close(self) -> None: ...
 
-class OverError(Exception): ...
+class JobCancelledError(Exception): ...
 
-def share(jobs: list[_Job], n_threads: int, tell: _Tell = ...) -> None: ...
+def run_jobs(jobs: list[_Job], n_threads: int, on_poll: _OnPoll = ...) -> None: ...
 
 SOLUTION: Final[np.dtype[np.void]]
 

@@ -477,18 +477,19 @@ class TooLargeError(ArithmeticError):
 cdef class Watch:
     """What a run of the core asks now and then whether to go on.
 
-    `tell` is called, and Ctrl-C is heard, each time that the core has read `every` numbers and,
+    `on_poll` is called, and Ctrl-C is heard, each time that the core has read `every` numbers and,
     with `by_epochs`, at the end of every epoch. What is raised there stops the run. It goes on
     from where it was stopped when it is called again. The main thread alone hears Ctrl-C: in
-    another one, without `tell`, nobody is asked, and so the interpreter's lock not waited for.
+    another one, without `on_poll`, nobody is asked, and so the interpreter's lock not waited for.
     """
     cdef pegasos_watch c
-    cdef object tell, error
+    cdef object on_poll, error
 
-    def __init__(self, tell=None, *, double every=PEGASOS_NUMBERS_PER_POLL, bint by_epochs=False):
+    def __init__(self, on_poll=None, *, double every=PEGASOS_NUMBERS_PER_POLL,
+                 bint by_epochs=False):
         require(0 < every <= 1e18, "every must be in (0, 1e18]")
-        self.tell = tell
-        if tell is not None or PyThread_get_thread_ident() == threading.main_thread().ident:
+        self.on_poll = on_poll
+        if on_poll is not None or PyThread_get_thread_ident() == threading.main_thread().ident:
             self.c.poll = poll
         self.c.context = <void *> self
         self.c.every = every
@@ -497,8 +498,8 @@ cdef class Watch:
     cdef int ask(self) noexcept:
         try:
             PyErr_CheckSignals()
-            if self.tell is not None:
-                self.tell()
+            if self.on_poll is not None:
+                self.on_poll()
             return 0
         # No return, nor `with`: Cython would want a traceback, for which there may be no memory.
         except BaseException as error:
@@ -1524,7 +1525,7 @@ cdef class Work:
     cdef Work inner
     cdef Matrix matrix
     cdef object factor  # the last one of the matrix
-    cdef Closing alone
+    cdef Closing blas_limit
 
     @staticmethod
     cdef Work of(Points x, Points z, Watch watch, int64_t n_threads, Columns columns=None,
@@ -1553,7 +1554,7 @@ cdef class Work:
             require(z.c.kernel.kind != PEGASOS_GAUSSIAN or x.c.by_differences or z.c.by_differences
                     or (x.c.norms != NULL and z.c.norms != NULL), "points must have norms")
             if z.by_blas and outer is None:
-                work.alone = one_thread_of_blas()
+                work.blas_limit = one_thread_of_blas()
             work.c.blas = blas() if z.by_blas and z.c.write == NULL else NULL
             work.source.x, work.source.z, work.source.workers = &x.c, &z.c, &work.c
             scratch = z.scratch(x, work.c.n_threads)
@@ -1569,9 +1570,9 @@ cdef class Work:
             work.c.threads = &work.pool.threads
         return work
 
-    cdef int tell_in_double(self, int64_t n_x, const int64_t *x, int64_t n_z, const int64_t *z,
+    cdef int supply_in_double(self, int64_t n_x, const int64_t *x, int64_t n_z, const int64_t *z,
                             pegasos_columns **columns) noexcept:
-        """Tell columns of `z`, which last until the next call; see ``pegasos_kernel_evidence``."""
+        """Supply columns of `z` until the next call; see ``pegasos_kernel_evidence``."""
         cdef Columns of_z
         try:
             of_z = Columns(self.exact.in_double(copied(z, n_z)), np.empty((0, n_z)), None)
@@ -1584,16 +1585,16 @@ cdef class Work:
             self.watch.error = error
         return 1
 
-    cdef int tell_factor(self, pegasos_factor *factor) noexcept:
-        """Tell a factor of the matrix, which lasts as long as this, or until the next one."""
+    cdef int supply_factor(self, pegasos_factor *factor) noexcept:
+        """Supply a factor of the matrix, which lasts as long as this, or until the next one."""
         cdef const double[:, ::1] rows
         cdef const double[::1] norms
         cdef uint8_t[::1] memory, room
         cdef Rows of_core
         cdef int64_t n = self.columns.n_rows
         try:
-            self.alone = self.alone or one_thread_of_blas()
-            rows = self.matrix.factor(self.watch.tell)
+            self.blas_limit = self.blas_limit or one_thread_of_blas()
+            rows = self.matrix.factor(self.watch.on_poll)
             require(rows.shape[0] == n, "a factor must have n_rows rows")
             factor.rows.n_features = rows.shape[1]
             if rows.shape[1] == 0:
@@ -1618,8 +1619,8 @@ cdef class Work:
         """Let the threads end; raises what stopped this, as `Watch.answer` does."""
         if self.pool is not None:
             self.pool.close()
-        if self.alone is not None:
-            self.alone.end()
+        if self.blas_limit is not None:
+            self.blas_limit.end()
         cdef Work work = self
         while work is not None:
             if work.z is not None and work.z.error is not None:
@@ -1628,15 +1629,15 @@ cdef class Work:
         return self.watch.answer(status)
 
 
-cdef int tell_in_double(void *context, int64_t n_x, const int64_t *x, int64_t n_z,
+cdef int supply_in_double(void *context, int64_t n_x, const int64_t *x, int64_t n_z,
                         const int64_t *z, pegasos_columns **columns) noexcept nogil:
     with gil:
-        return (<Work> context).tell_in_double(n_x, x, n_z, z, columns)
+        return (<Work> context).supply_in_double(n_x, x, n_z, z, columns)
 
 
-cdef int tell_factor(void *context, pegasos_factor *factor) noexcept nogil:
+cdef int supply_factor(void *context, pegasos_factor *factor) noexcept nogil:
     with gil:
-        return (<Work> context).tell_factor(factor)
+        return (<Work> context).supply_factor(factor)
 
 
 def kernel_values(Points x not None, Points z not None, value_t[:, :] out not None,
@@ -1803,7 +1804,7 @@ cdef class Columns:
         evidence.rows = &self.x.rows.c if by_weights else NULL
         if float_errors is not None:
             work.exact, evidence.context = exact, <void *> work
-            evidence.float_errors, evidence.in_double = &float_errors[0], tell_in_double
+            evidence.float_errors, evidence.in_double = &float_errors[0], supply_in_double
             evidence.most_in_double = max(1, MOST_IN_DOUBLE // exact.c.rows.n_features)
         room = Room(pegasos_kernel_certificate_work(&models, &evidence))
         with nogil:
@@ -1815,8 +1816,8 @@ cdef class Columns:
 cdef class Matrix:
     """A kernel matrix as `solve` takes it: its columns, and what factorises it.
 
-    ``factor(tell)`` returns a factor of shape (n_rows, rank), or (n_rows, 0), and calls `tell`, if
-    it is not None, now and then.
+    ``factor(on_poll)`` returns a factor of shape (n_rows, rank), or (n_rows, 0), and calls
+    `on_poll`, if it is not None, now and then.
     """
     cdef pegasos_matrix c
     cdef Columns columns
@@ -1989,7 +1990,10 @@ cdef class Fits:
                               0 if coef is None else intercept[k])
 
     def recheck_data(self, bint are_other):
-        """Begin again where they stand, on data that are others; else look whether they are."""
+        """Let the next run ask whether its data are those of the last one.
+
+        `are_other`: they are others. The next run begins again at the current point.
+        """
         cdef int64_t k
         for k in range(self.c.shape[0]):
             pegasos_set_pending(self.n_features, &self.c[k, 0],
@@ -2074,7 +2078,7 @@ def solve(over not None, Targets targets not None, const double[::1] norms not N
     cdef int64_t d = 0 if is_kernel else rows.c.n_features, k
     cdef pegasos_problem problem = problem_of(targets.c.loss, intercept_scaling, free_intercept)
     cdef bint is_by_blas = solver != PEGASOS_ASCENT and (is_kernel or pegasos_gains_by_blas(d))
-    cdef Closing alone = None
+    cdef Closing blas_limit = None
     require_problem(&problem, targets, n, d,
                     columns.c.value_bytes if is_kernel else rows.c.value_bytes, fits, max_epochs,
                     lams, norms)
@@ -2089,11 +2093,11 @@ def solve(over not None, Targets targets not None, const double[::1] norms not N
     problem.rows = NULL if is_kernel else &rows.c
     problem.weights = targets.c.weights
     if n_jobs > 1 if is_kernel else is_by_blas:
-        alone = one_thread_of_blas()  # here: `threading` would keep dummies of threads of jobs
+        blas_limit = one_thread_of_blas()  # here: `threading` would keep dummies of threads of jobs
 
-    def solve_some(int64_t begin, int64_t end, tell, bint is_beginning=False,
+    def solve_some(int64_t begin, int64_t end, on_poll, bint is_beginning=False,
                    int64_t n_shares=n_threads // n_jobs):
-        cdef Watch own = Watch(tell, every=watch.c.every, by_epochs=watch.c.by_epochs)
+        cdef Watch own = Watch(on_poll, every=watch.c.every, by_epochs=watch.c.by_epochs)
         cdef Work work
         cdef pegasos_problem of_one = problem
         cdef pegasos_options options = options_of(tol, solver, own)
@@ -2105,7 +2109,7 @@ def solve(over not None, Targets targets not None, const double[::1] norms not N
         if is_kernel:
             work = Work.of(columns.x, columns.z, own, n_shares, columns)
             work.matrix, of_columns, of_columns.columns = matrix, matrix.c, &work.columns
-            of_columns.factor, of_columns.factor_context = tell_factor, <void *> work
+            of_columns.factor, of_columns.factor_context = supply_factor, <void *> work
             room = Room(pegasos_kernel_work(n, columns.c.value_bytes, work.columns.n_columns))
         else:
             work = Work.of(None, None, own, n_shares)
@@ -2139,17 +2143,17 @@ def solve(over not None, Targets targets not None, const double[::1] norms not N
 
     try:
         if n_jobs == 1:
-            solve_some(0, n_problems, watch.tell, begin_together)
+            solve_some(0, n_problems, watch.on_poll, begin_together)
         else:
             if begin_together:
-                solve_some(0, 0, watch.tell, True, n_threads)
+                solve_some(0, 0, watch.on_poll, True, n_threads)
             elif is_kernel and columns.z is not None:
                 columns.keep(np.zeros(1, np.int64), watch, n_threads)
-            share([functools.partial(solve_some, k, k + 1) for k in range(n_problems)], n_jobs,
-                  watch.tell)
+            run_jobs([functools.partial(solve_some, k, k + 1) for k in range(n_problems)], n_jobs,
+                     watch.on_poll)
     finally:  # Ctrl-C that comes as the block is freed could not be raised
-        if alone is not None:
-            alone.end()
+        if blas_limit is not None:
+            blas_limit.end()
     return fits.solutions()
 
 
@@ -2265,7 +2269,7 @@ cdef class Joint:
         cdef int64_t n = self.c.rows.n_rows, d = self.c.rows.n_features, K = self.c.n_classes
         cdef pegasos_joint_options options
         cdef int status
-        cdef Closing alone = None
+        cdef Closing blas_limit = None
         cdef Room room
         require(memory.shape[0] == Joint.n_bytes(n, d, K, averages), "memory must have n_bytes")
         require_aligned(&memory[0], sizeof(double), "memory must be aligned")
@@ -2287,7 +2291,7 @@ cdef class Joint:
                 "Newton's method has no room for so many classes and features")
         options.blas = NULL
         if options.newton_after > 0 and pegasos_gains_by_blas(pegasos_joint_unknowns(&self.c)):
-            options.blas, alone = blas(), one_thread_of_blas()
+            options.blas, blas_limit = blas(), one_thread_of_blas()
         options.averages, options.average_from = averages, average_from
         options.tol, options.last_epoch, options.last_step = tol, last_epoch, last_step
         options.batch_size, options.sampling, options.project = batch_size, sampling, project
@@ -2295,6 +2299,6 @@ cdef class Joint:
         room = Room(pegasos_joint_room(&self.c, &options))
         with nogil:
             status = pegasos_joint_run(&self.c, &options, &memory[0], room.at, &watch.c)
-        if alone is not None:
-            alone.end()
+        if blas_limit is not None:
+            blas_limit.end()
         watch.answer(status)

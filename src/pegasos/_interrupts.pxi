@@ -8,7 +8,7 @@ from _thread import RLock
 cimport cython
 
 cdef enum:
-    # Who presses Ctrl-C more often than that is let go.
+    # After this many interruptions, give up and raise KeyboardInterrupt.
     MOST_BEGINNINGS = 100
 
 
@@ -23,7 +23,7 @@ cdef object to_the_end(function, list stopped):
     raise stopped[0]
 
 
-cpdef object finish(function):
+cpdef object defer_interrupt(function):
     """Call a function which, when it was stopped, can be called again, until Ctrl-C lets it end.
 
     Then Ctrl-C is raised, else the result returned.
@@ -51,7 +51,7 @@ cdef class Closing:
     cdef int begin(self) except -1:
         self.is_open = True
         try:
-            finish(self.thing.open)
+            defer_interrupt(self.thing.open)
         except BaseException:
             self.end()
             raise
@@ -60,7 +60,7 @@ cdef class Closing:
     cdef int end(self) except -1:
         if self.is_open:
             self.is_open = False
-            finish(self.thing.close)
+            defer_interrupt(self.thing.close)
         return 0
 
     def __enter__(self):
@@ -73,8 +73,9 @@ cdef class Closing:
         self.end()
 
 
-def change(dict attributes not None, dict new not None, optional=(), *, tuple written=()):
-    """Make several changes as one, which is made or not.
+def update_atomically(dict attributes not None, dict new not None, optional=(), *,
+                      tuple written=()):
+    """Make several changes, all or, if Ctrl-C comes, none of them.
 
     Parameters
     ----------
@@ -93,30 +94,31 @@ def change(dict attributes not None, dict new not None, optional=(), *, tuple wr
     attributes.update(new)
 
 
-cdef class Keeping:
-    """A block that changes attributes by what it is entered as, ``take(new)``.
+cdef class KeepOnInterrupt:
+    """A block that is entered as ``commit``: ``commit(new)`` sets attributes.
 
-    If Ctrl-C stops it before that, they become what ``so_far()`` returns, if that is anything.
+    If Ctrl-C stops the block before that, they are set to what ``so_far()`` returns, unless it is
+    empty.
     """
     cdef dict attributes
     cdef object optional, so_far
-    cdef bint is_over
+    cdef bint is_committed
 
     def __init__(self, dict attributes not None, optional, so_far):
         self.attributes, self.optional, self.so_far = attributes, optional, so_far
 
-    def take(self, dict new not None):
-        change(self.attributes, new, self.optional)
-        self.is_over = True
+    def commit(self, dict new not None):
+        update_atomically(self.attributes, new, self.optional)
+        self.is_committed = True
 
     def __enter__(self):
-        return self.take
+        return self.commit
 
     def __exit__(self, kind, *_):
-        if not self.is_over and kind is not None and issubclass(kind, KeyboardInterrupt):
+        if not self.is_committed and kind is not None and issubclass(kind, KeyboardInterrupt):
             new = to_the_end(self.so_far, [None])
             if new:
-                change(self.attributes, new, self.optional)
+                update_atomically(self.attributes, new, self.optional)
 
 
 # Made here: where memory has run out, the lock must yet be given back.

@@ -224,69 +224,69 @@ cdef class Pool:
         return 0
 
 
-class OverError(Exception):
-    """What a thread has to do is over: another one failed, or was interrupted."""
+class JobCancelledError(Exception):
+    """A job is to end, since another one failed, or was interrupted."""
 
 
 cdef void do_job(void *context, int64_t k) noexcept nogil:
     with gil:
-        (<Sharing> context).do(k)
+        (<JobPool> context).do(k)
 
 
-cdef class Sharing(Pool):
+cdef class JobPool(Pool):
     """Jobs that threads take one by one. The first error stops them, and Ctrl-C does."""
     cdef list jobs
-    cdef object tell, context
+    cdef object on_poll, context
     cdef long caller
 
     cdef int listen(self) except -1:
         PyErr_CheckSignals()
-        self._tell()
+        self._on_poll()
         return 0
 
-    def _tell(self):
+    def _on_poll(self):
         """What jobs of the calling thread call now and then."""
         if self.error is not None:
             raise self.error
-        if self.tell is not None:
-            self.tell()
+        if self.on_poll is not None:
+            self.on_poll()
 
     def _check(self):
         """What those of other threads call."""
         if self.error is not None:
-            raise OverError
+            raise JobCancelledError
 
     cdef void do(self, int64_t k) noexcept:
-        """Do a job, unless all is over."""
+        """Do a job, unless all are cancelled."""
         try:
             if self.error is not None:
                 pass
             elif PyThread_get_thread_ident() == self.caller:
-                self.jobs[k](self._tell)
+                self.jobs[k](self._on_poll)
             else:  # NumPy's errstate is that of the calling thread
                 self.context.copy().run(self.jobs[k], self._check)
         except BaseException as error:
             self.keep(error)
 
 
-def share(list jobs not None, int64_t n_threads, tell=None):
+def run_jobs(list jobs not None, int64_t n_threads, on_poll=None):
     """Do jobs, several at a time.
 
     Each is given a function to call now and then, and ends at once with what that raises. The
-    calling thread works, too, and calls `tell` now and then: other fits may run in it. An exception
-    stops all jobs, and so does Ctrl-C. No thread is at work when this returns or raises.
+    calling thread works, too, and calls `on_poll` now and then: other fits may run in it. An
+    exception stops all jobs, and so does Ctrl-C. No thread is at work when this returns or raises.
     """
-    cdef Sharing sharing
+    cdef JobPool pool
     cdef int64_t n_jobs = len(jobs)
-    sharing = Sharing(min(n_threads, n_jobs))
-    sharing.jobs, sharing.tell, sharing.context = jobs, tell, contextvars.copy_context()
-    sharing.caller = PyThread_get_thread_ident()
-    sharing.start()
+    pool = JobPool(min(n_threads, n_jobs))
+    pool.jobs, pool.on_poll, pool.context = jobs, on_poll, contextvars.copy_context()
+    pool.caller = PyThread_get_thread_ident()
+    pool.start()
     with nogil:
-        PyThread_acquire_lock(sharing.c.lock, WAIT_LOCK)
-        begin_tasks(&sharing.c, n_jobs, do_job, <void *> sharing)
-        PyThread_release_lock(sharing.c.lock)
-    sharing.close()
+        PyThread_acquire_lock(pool.c.lock, WAIT_LOCK)
+        begin_tasks(&pool.c, n_jobs, do_job, <void *> pool)
+        PyThread_release_lock(pool.c.lock)
+    pool.close()
 
 
 @cython.no_gc_clear

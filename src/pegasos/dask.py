@@ -465,7 +465,7 @@ class _DaskMachine(CommonMixin, _OnCluster, BaseEstimator):
                 trained = local._train(rounds, data, watch, **local._plan())
                 attributes = local._concluded(rounds, data, *trained)
             except BaseException:
-                _core.finish(functools.partial(local._write_checkpoint, rounds, data))
+                _core.defer_interrupt(functools.partial(local._write_checkpoint, rounds, data))
                 raise
             local._take(attributes)
             watch.end()

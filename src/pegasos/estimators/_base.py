@@ -270,16 +270,18 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
                 with self._watch(data.X, None if data.is_elsewhere else data.y) as watch:
                     before = kept.copy()  # with what scikit-learn keeps to let callbacks end
                     try:
-                        with _core.Keeping(kept, _OPTIONAL, so_far) as take:
+                        with _core.KeepOnInterrupt(kept, _OPTIONAL, so_far) as commit:
                             trained = self._train(schedule, data, watch, **self._plan())
-                            take(self._concluded(schedule, data, *trained))
+                            commit(self._concluded(schedule, data, *trained))
                     except KeyboardInterrupt:
-                        _core.finish(functools.partial(self._write_checkpoint, schedule, data))
+                        _core.defer_interrupt(
+                            functools.partial(self._write_checkpoint, schedule, data)
+                        )
                         raise
                     try:
                         watch.end()
                     except Exception:
-                        _core.change(kept, before, list(kept))
+                        _core.update_atomically(kept, before, list(kept))
                         raise
             # The plan is over once the caller has the model, and not before: else a warm start
             # would train a second time after a Ctrl-C that came too late to stop the fit. So what
@@ -606,7 +608,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
 
     def _take(self, attributes: dict[str, Any]) -> None:
         """Become what `attributes` say: all was made before, so that what fails changes nothing."""
-        _core.change(vars(self), attributes, _OPTIONAL)
+        _core.update_atomically(vars(self), attributes, _OPTIONAL)
 
     def _about_model(self) -> dict[str, Any]:
         """What a model file holds beside coefficients and what y is."""

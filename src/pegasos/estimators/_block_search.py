@@ -62,12 +62,12 @@ class BlockFolds:
 
     def search(
         self, search: Any, machine: Any, lams: np.ndarray, where: tuple[int, ...],
-        grid: _grid.Grid, state: dict[str, np.ndarray], tell: Callable[[Any], None],
+        grid: _grid.Grid, state: dict[str, np.ndarray], show: Callable[[Any], None],
     ) -> None:  # fmt: skip
         """Train the problems of all λ, and give `grid` their scores.
 
         `machine` has the parameters of all problems, and `where` is its place in the axes before
-        that of λ. It goes on from `state`, if that is not empty. `tell` is called with a function
+        that of λ. It goes on from `state`, if that is not empty. `show` is called with a function
         that returns the progress. The checkpoints of `search` are written at times, and at the end.
         """
         began, effort = time.perf_counter(), search.cv_effort
@@ -94,7 +94,7 @@ class BlockFolds:
             return before + min(now, most), total, note
 
         def on_progress() -> None:
-            tell(progress)
+            show(progress)
             if search._checkpoints is not None:
                 search._checkpoints.watch()
 
@@ -109,7 +109,7 @@ class BlockFolds:
             except CheckpointDue:
                 write(schedule.state())
             except KeyboardInterrupt:
-                _core.finish(functools.partial(write, schedule.state()))
+                _core.defer_interrupt(functools.partial(write, schedule.state()))
                 raise
         shape = len(lams), self.n_folds, self.n_problems
         coef, intercept = schedule.model()

@@ -86,7 +86,7 @@ class Grid:
     """Scores of the points of a grid, in every fold, and certified gaps.
 
     `score` makes a number of a place, a fold and the scores (n_test, n_problems) of its test rows.
-    `tell` is called with the number of folds that are scored, and that of all that will be.
+    `on_scored` is called with the number of folds that are scored, and that of all that will be.
     """
 
     def __init__(
@@ -95,14 +95,14 @@ class Grid:
         n_folds: int,
         n_problems: int,
         score: Callable[..., float],
-        tell: Callable[[int, int], None],
+        on_scored: Callable[[int, int], None],
     ) -> None:
         self.scores = np.full((*shape, n_folds), np.nan)
         self.gaps = np.full(shape, np.nan)
         self.epochs = np.zeros(shape, np.int64)
         self.seconds = np.zeros(shape)
         self.dropped = np.zeros(shape, bool)
-        self._n_problems, self._score, self._tell = n_problems, score, tell
+        self._n_problems, self._score, self._on_scored = n_problems, score, on_scored
         self._waiting: dict[Any, dict[int, np.ndarray]] = {}
         self._n_scored, self._n_expected = 0, self.scores.size
 
@@ -131,7 +131,7 @@ class Grid:
         scores = np.stack([waiting[k] for k in range(self._n_problems)], axis=1)
         self.scores[(*where, fold)] = self._score(where, fold, scores)
         self._n_scored += 1
-        self._tell(self._n_scored, self._n_expected)
+        self._on_scored(self._n_scored, self._n_expected)
 
     def expect(self, n_more: int) -> None:
         """Expect `n_more` more folds of points to be scored."""
@@ -389,7 +389,7 @@ class Training:
         found: collections.deque[tuple[float, list[Any]]] = collections.deque()
 
         def follow(
-            members: list[tuple[int, int, int]], order: np.ndarray, tell: Callable[[], None]
+            members: list[tuple[int, int, int]], order: np.ndarray, on_poll: Callable[[], None]
         ) -> None:
             fold, column, turn = np.array(members).T
             labels, weights, values = folds.problems(fold, column)
@@ -405,7 +405,7 @@ class Training:
                 began, of_machines = time.perf_counter(), []
                 is_left = first + turn < len(order)
                 place = order[np.where(is_left, first + turn, first)]
-                path.run(of_training[place, column], number * epochs, _core.Watch(tell))
+                path.run(of_training[place, column], number * epochs, _core.Watch(on_poll))
                 coef, factor, intercept = path.model()
                 for k in np.unique(fold):
                     (scores,) = machines.scores([folds.tests[k]], coef, np.zeros(size))
@@ -416,7 +416,7 @@ class Training:
                         of_machines.append((p, folds.numbers[k], column[here], of_place))
                 found.append((time.perf_counter() - began, of_machines))
 
-        def take() -> None:  # in the thread that called: scorers of users' may not want others
+        def add_found() -> None:  # in the thread that called: scorers of users' may not want others
             while found:
                 seconds, of_machines = found.popleft()
                 for place, *of_fold in of_machines:
@@ -427,8 +427,8 @@ class Training:
 
         order = places[np.argsort(-lams[places], kind="stable")]
         jobs = [functools.partial(follow, *job) for job in self._jobs_of_sweep(order, size)]
-        _core.share(jobs, self.n_threads, take)
-        take()
+        _core.run_jobs(jobs, self.n_threads, add_found)
+        add_found()
 
     def _jobs_of_sweep(
         self, order: np.ndarray, size: int

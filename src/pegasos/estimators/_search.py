@@ -151,7 +151,7 @@ class _Search(BaseEstimator):
         shape = [len(axis) for axis in task.axes.values()]
         with Progress(type(self).__name__, self.verbose) as progress:
 
-            def tell(done: int, of: int) -> None:
+            def on_scored(done: int, of: int) -> None:
                 if task.on_disk is None:  # which tells its passes
                     progress.update(lambda: (done, of, ""))
 
@@ -159,7 +159,7 @@ class _Search(BaseEstimator):
                 _grid.Grid(
                     shape, len(task.folds), len(data.columns), functools.partial(score, more), of
                 )
-                for more, of in (({}, tell), (few, lambda *_: None))
+                for more, of in (({}, on_scored), (few, lambda *_: None))
             )
             if task.on_disk is None:
                 self._train(task, grid, early)
@@ -180,7 +180,7 @@ class _Search(BaseEstimator):
             estimator.__dict__.update(seen)
             fitted |= {"best_estimator_": estimator} | _public(vars(estimator))
         # All at once: of the last search, nothing is left, or everything if this one fails.
-        _core.change(vars(self), fitted, _public(vars(self)))
+        _core.update_atomically(vars(self), fitted, _public(vars(self)))
         return self
 
     def predict(self, X: Any) -> np.ndarray:

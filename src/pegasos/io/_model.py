@@ -413,14 +413,14 @@ def kernel_scores(
         support = kernel.points(_rows.without_zeros(support.X))
     support.core.transpose()  # before threads ask for it
 
-    def add(first: int, tell: Callable[[], None]) -> None:
+    def add(first: int, on_poll: Callable[[], None]) -> None:
         part = kernel.points(_alike(X[first : first + size], support.X))
-        scores[first : first + size] += part.against(support, tell=tell) @ coef
-        tell()
+        scores[first : first + size] += part.against(support, on_poll=on_poll) @ coef
+        on_poll()
 
     jobs = [functools.partial(add, first) for first in range(0, n, size)]
     with _threads.blas.one_thread():
-        _core.share(jobs, 1 if kernel.is_function else n_threads)
+        _core.run_jobs(jobs, 1 if kernel.is_function else n_threads)
     return _numbers(scores)
 
 

@@ -193,14 +193,14 @@ class ColumnCache:
         columns = np.empty((len(rows), len(rows)), self.columns.dtype)
         self.core.among(rows, rows, columns, _core.Watch())
         whole = _core.Columns(None, columns, np.arange(len(rows)))
-        return whole, lambda tell: np.ascontiguousarray(self.factor(tell)[rows])
+        return whole, lambda on_poll: np.ascontiguousarray(self.factor(on_poll)[rows])
 
-    def factor(self, tell: Callable[[], None] | None = None) -> np.ndarray:
+    def factor(self, on_poll: Callable[[], None] | None = None) -> np.ndarray:
         """L of shape (n, rank), K = L L^T but for rounding; see `pegasos.kernels._factor`."""
         # Of threads that solve problems of this matrix, one computes it.
         with self._lock:
             if self._factor is None:
-                self._factor = factor(self, tell)
+                self._factor = factor(self, on_poll)
         return self._factor
 
     def is_divided_by(self, labels: np.ndarray) -> bool:

@@ -12,10 +12,10 @@ _MOST = 1024
 _TOGETHER, _LEAST_PIVOT = 32, 1e-3
 
 
-def factor(cache: Any, tell: Callable[[], None] | None = None) -> np.ndarray:
+def factor(cache: Any, on_poll: Callable[[], None] | None = None) -> np.ndarray:
     """L of shape (n, rank), so that K = L L^T but for rounding; (n, 0) if the rank is large.
 
-    `tell` is called for each column, and may raise: a thread hears of Ctrl-C in no other way.
+    `on_poll` is called for each column, and may raise: a thread hears of Ctrl-C in no other way.
 
     Cholesky's factorisation with pivots: the next column is that of the row with the largest
     diagonal of K - L L^T, which bounds all that is left (Harbrecht, Peters and Schneider: On the
@@ -41,8 +41,8 @@ def factor(cache: Any, tell: Callable[[], None] | None = None) -> np.ndarray:
         columns -= rows[:rank, which].T @ rows[:rank]
         first = rank
         while len(which):
-            if tell is not None:
-                tell()
+            if on_poll is not None:
+                on_poll()
             best = int(np.argmax(left[which]))
             pivot = which[best]
             if not left[pivot] > max(least, _LEAST_PIVOT * left.max()):

@@ -204,16 +204,18 @@ class Points:
         self,
         other: "Points",
         out: np.ndarray | None = None,
-        tell: Callable[[], None] | None = None,
+        on_poll: Callable[[], None] | None = None,
     ) -> np.ndarray:
         """Kernel values between these rows and those of `other`: an (n, m) array, `out` if given.
 
-        The rows of `out` must be contiguous; they may lie apart. `tell` is called now and then.
+        The rows of `out` must be contiguous; they may lie apart. `on_poll` is called now and then.
         """
         if out is None:
             out = np.empty((len(self), len(other)), dtype=self.dtype)
         if out.size:
-            other.compute(_core.kernel_values, self.core, other.core, out, n_rows=0, tell=tell)
+            other.compute(
+                _core.kernel_values, self.core, other.core, out, n_rows=0, on_poll=on_poll
+            )
         return out
 
     def compute(
@@ -222,7 +224,7 @@ class Points:
         *arguments: Any,
         n_rows: int,
         n_threads: int = 1,
-        tell: Callable[[], None] | None = None,
+        on_poll: Callable[[], None] | None = None,
         **options: Any,
     ) -> Any:
         """Let a function of the core compute values between these and `n_rows` rows.
@@ -230,7 +232,7 @@ class Points:
         Users' functions may not want threads, and little work is not worth them.
         """
         is_worth = self.kernel.number != _core.OTHER and n_rows * len(self) >= _FEW
-        options |= {"watch": _core.Watch(tell), "n_threads": n_threads if is_worth else 1}
+        options |= {"watch": _core.Watch(on_poll), "n_threads": n_threads if is_worth else 1}
         return function(*arguments, **options)
 
 

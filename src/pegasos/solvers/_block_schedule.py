@@ -415,7 +415,7 @@ class BlockSchedule(OutOfCoreSchedule):
         numbers, inside = room.numbers, ~is_twice
         new = zip(arrays, (w, dual, problems, sums), strict=True)
         duals = zip(self._duals(), a[:, inside], strict=True)
-        _core.change(
+        _core.update_atomically(
             vars(self),
             {
                 "n_loads": 0 if is_last else self.n_loads + 1,
@@ -438,14 +438,14 @@ class BlockSchedule(OutOfCoreSchedule):
         n_epochs = _EPOCHS if self.loads.n_in_room == 1 else _EPOCHS_WITH_KEPT
         norms, last_u = np.ascontiguousarray(room.norms), np.empty_like(a)
 
-        def ascend(k: int, tell: Callable[[], None]) -> None:
+        def ascend(k: int, on_poll: Callable[[], None]) -> None:
             _core.run_dual_epochs(
                 rows, targets, k, norms, np.empty(len(norms), np.int64), a[k], w[k], last_u[k],
-                dual[k : k + 1], n_epochs, _core.Watch(tell),
+                dual[k : k + 1], n_epochs, _core.Watch(on_poll),
             )  # fmt: skip
 
         jobs = [functools.partial(ascend, k) for k in range(len(a))]
-        _core.share(jobs, n_threads, on_progress)
+        _core.run_jobs(jobs, n_threads, on_progress)
         if not (np.isfinite(dual["squared_norm"]).all() and np.isfinite(w).all()):
             raise _validate.overflow(self.about.dtype, self.settings.lam)
         return last_u
@@ -604,7 +604,7 @@ class BlockSchedule(OutOfCoreSchedule):
         dual["squared_norm"] = (w * w).sum(axis=1) + constant**2
         new = zip(arrays, (p, best, dual, w), strict=True)
         written = tuple((array, self.active, values) for array, values in new)
-        _core.change(vars(self), {"checked_at": self.n_passes}, written=written)
+        _core.update_atomically(vars(self), {"checked_at": self.n_passes}, written=written)
 
     def _pass(self, on_progress: Callable[[], None] | None) -> tuple[Any, ...]:
         """One pass over all rows, in double.

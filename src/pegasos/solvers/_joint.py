@@ -87,7 +87,7 @@ class JointSchedule:
         tol = GAP if tol == "auto" else tol
         told = self.n_iter
 
-        def tell() -> None:
+        def on_poll() -> None:
             nonlocal told
             if on_progress is not None:
                 on_progress()
@@ -95,7 +95,7 @@ class JointSchedule:
                 told = self.n_iter
                 on_epoch()
 
-        watch = _core.Watch(tell, by_epochs=on_epoch is not None)
+        watch = _core.Watch(on_poll, by_epochs=on_epoch is not None)
         if not self.is_pegasos:
             run = functools.partial(self._run, self.memory, watch, newton_after=newton_after)
             last = int(self.base[0]) + max_iter
@@ -111,7 +111,7 @@ class JointSchedule:
             if steps <= self.core_state(self.memory)["n_steps"]:
                 continue
             self._run(self.memory, watch, last_step=steps)
-            tell()
+            on_poll()
             if tol is not None and self.certify(rows).relative_gap[0] <= tol:
                 break
         return self.certify(rows)

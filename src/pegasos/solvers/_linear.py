@@ -336,7 +336,9 @@ class LinearSolver:
                 new.start = group.fits.a, coef, group.fits.solutions()["intercept"]
             new.begin(self.shape)
             # Memory that is new counts epochs anew; Ctrl-C leaves both or neither.
-            _core.change(vars(group), vars(new), written=((self.base, group.problems, 0),))
+            _core.update_atomically(
+                vars(group), vars(new), written=((self.base, group.problems, 0),)
+            )
         return rows
 
     def widen(self) -> bool:
@@ -380,21 +382,21 @@ class LinearSolver:
         def last(some: slice) -> Any:
             return np.minimum(self.base[some] + max(max_iter, 0), 2**62 // self.shape[0] - 2)
 
-        def solve_group(group: ProblemGroup, tell: Callable[[], None]) -> None:
+        def solve_group(group: ProblemGroup, on_poll: Callable[[], None]) -> None:
             some, over = group.problems, self._of(group, n_threads)
             table[some] = solve(
                 over, problem.subset(some, group.inside).targets, norms[group.inside], group.fits,
                 last(some), lams=problem.lams[some],
-                watch=_core.Watch(tell, by_epochs=by_epochs),
+                watch=_core.Watch(on_poll, by_epochs=by_epochs),
             )  # fmt: skip
-            tell()  # which most problems are too short to call
+            on_poll()  # which most problems are too short to call
 
         self._found = None
         try:
             if self._whole is None:
                 jobs = [functools.partial(solve_group, group) for group in self.groups]
                 with _threads.blas.one_thread():  # here, as in `_core.solve`
-                    _core.share(jobs, n_jobs, on_progress)
+                    _core.run_jobs(jobs, n_jobs, on_progress)
             else:
                 table = solve(
                     self._of(self.groups[0], n_threads), problem.targets, norms, self._whole,

@@ -127,7 +127,7 @@ class Pegasos:
             self.sums = _core.aligned_zeros(self.weights.shape, self.weights.dtype)
         elif not is_wanted and self.sums is not None:
             restarted = self._restarted(slice(None), 0)
-            _core.change(vars(self), {"sums": None, "earlier": None}, written=restarted)
+            _core.update_atomically(vars(self), {"sums": None, "earlier": None}, written=restarted)
 
     @np.errstate(over="ignore", under="ignore")  # infinite, where numbers are too large
     def go_on_from(
@@ -288,7 +288,7 @@ class Pegasos:
                 if self.earlier is not None:
                     self.earlier[k, -1] = 0
                 restarted = self._restarted(part, max(last // 2, done) + 1)
-                _core.change({}, {}, written=restarted if n > 0 else restarted[1:])
+                _core.update_atomically({}, {}, written=restarted if n > 0 else restarted[1:])
             elif n > 0 and done == self.finished[k]:  # else a plan that was interrupted goes on
                 before = int(problem["average_from"]) - 1
                 if 3 * before <= 2 * last:
@@ -310,7 +310,7 @@ class Pegasos:
             self.earlier = np.zeros((len(self.problems), self.weights.shape[1] + 2))
         earlier = *mean[0], intercept[0], self.problems["n_averaged"][part][0]
         restarted = self._restarted(part, self.problems["n_steps"][part] + 1)
-        _core.change({}, {}, written=((self.earlier, part, earlier), *restarted))
+        _core.update_atomically({}, {}, written=((self.earlier, part, earlier), *restarted))
 
     def progress(self) -> tuple[int, int, str]:
         """Steps taken by all problems, how many are planned, and a note."""
@@ -430,7 +430,7 @@ class Pegasos:
         n, n_at_once = len(self.problems), self._n_at_once(rows)
         groups = np.array_split(np.arange(n), min(n, max(n_threads, -(-n // n_at_once))))
 
-        def run(part: slice, tell: Callable[[], None]) -> None:
+        def run(part: slice, on_poll: Callable[[], None]) -> None:
             problems = self.problems[part]
             first = next_draw(problems)
             if first < 0:
@@ -438,10 +438,10 @@ class Pegasos:
             draws = self._order_from(first) if order is None else order[first:]
             bundled = rows.is_sparse and n_at_once > 1 and len(problems) >= _LEAST_BUNDLE
             targets = self.problem.subset(part).targets
-            self._in_core(part).run(rows, targets, first, draws, _core.Watch(tell), bundled)
+            self._in_core(part).run(rows, targets, first, draws, _core.Watch(on_poll), bundled)
 
         jobs = [functools.partial(run, slice(group[0], group[-1] + 1)) for group in groups]
-        _core.share(jobs, n_threads, on_progress)
+        _core.run_jobs(jobs, n_threads, on_progress)
 
     def _in_core(self, part: slice = slice(None)) -> _core.Pegasos:
         """Some of the problems, as the core goes on with them."""
