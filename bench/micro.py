@@ -28,14 +28,14 @@ class Epochs:
 
     def __init__(self, X, y, n_problems):
         classes, codes = np.unique(y, return_inverse=True)
-        columns = _multiclass.problem_labels(codes, len(classes), "ovr")
+        labels = _multiclass.problem_labels(codes, len(classes), "ovr")
         if n_problems == 1 and len(classes) > 2:
-            columns = columns[:1].copy()
-        columns = np.ascontiguousarray(np.resize(columns, (n_problems, len(y))))
+            labels = labels[:1].copy()
+        labels = np.ascontiguousarray(np.resize(labels, (n_problems, len(y))))
         self.rows, dtype = _validate.rows(X, checked=True)
         settings = Settings(LAM)
         self.session = _pegasos.Pegasos(settings, n_problems, X.shape[1], dtype, seed=0)
-        self.session.set_rows(columns, None)
+        self.session.set_rows(labels, None)
 
     def run(self, n=1):
         """Run `n` epochs and return the seconds of one."""

@@ -413,14 +413,14 @@ def test_epochs_go_on_for_what_may_be_best(rng, monkeypatch, n_classes):
     monkeypatch.setattr(_grid, "_AFFORDED", 0)
     lams = np.geomspace(1e-5, 1, 6)
     swept = []
-    real = _grid.Training._sweep
+    real = _grid.Training._run_ascent
 
     def spy(self, places, epochs):
         real(self, places, epochs)
         grid = self.grid
         swept.append((places, epochs, grid.scores.mean(axis=-1), grid.scores.copy()))
 
-    monkeypatch.setattr(_grid.Training, "_sweep", spy)
+    monkeypatch.setattr(_grid.Training, "_run_ascent", spy)
     options = {"cv": 4, "refit": False, "random_state": 0}
     search = PegasosClassifierCV(lams=lams, **options).fit(X, y)
     assert [epochs for _, epochs, *_ in swept] == [2, 4, 8, 16][: len(swept)]
@@ -437,7 +437,7 @@ def test_epochs_go_on_for_what_may_be_best(rng, monkeypatch, n_classes):
         goes_on = means.max() - before.max() > scores[means.argmax()].std(ddof=1) / 4
         assert goes_on == (epochs != swept[-1][1]) or epochs == 16
     # Single precision serves rows of double precision as well; threads change nothing.
-    monkeypatch.setattr(_grid.Training, "_sweep", real)
+    monkeypatch.setattr(_grid.Training, "_run_ascent", real)
     for others, jobs in ((X, 2), (X.astype(np.float32), 1)):
         again = PegasosClassifierCV(lams=lams, n_jobs=jobs, **options).fit(others, y)
         np.testing.assert_array_equal(again.scores_, search.scores_)

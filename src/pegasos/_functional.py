@@ -161,19 +161,19 @@ def fit(
     if settings.loss.has_targets:
         _validate.before_targets(y)
         y, multi_class = _validate.targets(y, n_samples), "ovr"
-        columns, values, units = _units.problems(y, weights)
+        labels, values, units = _units.problems(y, weights)
         settings = dataclasses.replace(settings, units=units)
     else:
         classes, codes = _validate.labels(y, n_samples)
         _validate.at_least_two(classes, codes, weights)
-        columns = _multiclass.problem_labels(codes, len(classes), multi_class, weights)
+        labels = _multiclass.problem_labels(codes, len(classes), multi_class, weights)
 
-    schedule = Schedule(LinearSolver, settings, len(columns), n_features, dtype, seed)
-    schedule.set_rows(columns, weights, values)
+    schedule = Schedule(LinearSolver, settings, len(labels), n_features, dtype, seed)
+    schedule.set_rows(labels, weights, values)
     draws: Any = {}
     if order is not None:
         draws["order"] = _validate.order(order, n_samples)
-        made = _whole_steps(columns[:, draws["order"]], settings.batch_size)
+        made = _whole_steps(labels[:, draws["order"]], settings.batch_size)
         plan["n_steps"] = made if n_steps is None else np.minimum(made, plan["n_steps"])
     with Progress("training", bool(verbose)) as progress:
         certificate = schedule.train(

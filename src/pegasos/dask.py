@@ -25,7 +25,12 @@ from pegasos._extras import needed_by
 from pegasos.estimators import _parameters
 from pegasos.estimators._base import CommonMixin, one_at_a_time
 from pegasos.estimators._linear import PegasosClassifier
-from pegasos.estimators._parameters import Intercept, Labels, Targets, parameters
+from pegasos.estimators._parameters import (
+    ClassifierParameters,
+    InterceptParameters,
+    RegressorParameters,
+    parameters,
+)
 from pegasos.estimators._regression import PegasosRegressor
 from pegasos.io import _checkpoint
 from pegasos.problems import _partitions as _parts
@@ -300,7 +305,7 @@ def _partitions(X: Any, y: Any, sample_weight: Any) -> list[tuple[Any, Any, Any]
 
 
 @parameters
-class _OnCluster(Intercept):
+class _OnCluster(InterceptParameters):
     """Parameters of both."""
 
     C: float | None = None
@@ -443,7 +448,7 @@ class _DaskMachine(CommonMixin, _OnCluster, BaseEstimator):
             (told,) = run.begin([_task(list)([_task(getattr)(part, "about") for part in checked])])
             about: Any = _parts.Partitions(run.result(told))
             data, targets, masses, n_inside = local._read_blocks(about, continuing=False)
-            data.seen |= {} if names is None else {"feature_names_in_": names}
+            data.feature_attributes |= {} if names is None else {"feature_names_in_": names}
             settings = local._settings_for(local._lam_of(data), data)
             sent = _task(identity)((targets, settings))
             blocks = run.begin([_task(_block)(checked[k], sent) for k in about.which])
@@ -459,16 +464,16 @@ class _DaskMachine(CommonMixin, _OnCluster, BaseEstimator):
                 local._checkpoints = _checkpoint.Checkpoints(
                     path, self.checkpoint_every, about, None
                 )
-            watch = local._watch(X, y)
+            callbacks = local._fit_callbacks(X, y)
             data.rows = _core.Rows(about.row())
             try:
-                trained = local._train(rounds, data, watch, **local._plan())
-                attributes = local._concluded(rounds, data, *trained)
+                trained = local._train(rounds, data, callbacks, **local._plan())
+                attributes = local._final_attributes(rounds, data, *trained)
             except BaseException:
                 _core.defer_interrupt(functools.partial(local._write_checkpoint, rounds, data))
                 raise
-            local._take(attributes)
-            watch.end()
+            local._set_attributes(attributes)
+            callbacks.end()
         local._checkpoints = None
         fitted = {name: value for name, value in vars(local).items() if name.endswith("_")}
         kept = {k: v for k, v in vars(self).items() if not k.endswith("_")}
@@ -505,7 +510,7 @@ class _DaskMachine(CommonMixin, _OnCluster, BaseEstimator):
 
 
 @parameters
-class DaskPegasosClassifier(ClassifierMixin, _DaskMachine, Labels):
+class DaskPegasosClassifier(ClassifierMixin, _DaskMachine, ClassifierParameters):
     """Linear support vector machine on a Dask cluster, with a certificate over all rows.
 
     It minimises what `pegasos.PegasosClassifier` minimises, by Newton's method with one pass over
@@ -630,7 +635,7 @@ class DaskPegasosClassifier(ClassifierMixin, _DaskMachine, Labels):
 
 
 @parameters
-class DaskPegasosRegressor(RegressorMixin, _DaskMachine, Targets):
+class DaskPegasosRegressor(RegressorMixin, _DaskMachine, RegressorParameters):
     """Linear regression on a Dask cluster, with a certificate over all rows.
 
     It minimises what `pegasos.PegasosRegressor` minimises; see `DaskPegasosClassifier`.

@@ -20,7 +20,7 @@ from sklearn.utils.validation import validate_data
 
 from pegasos import _core, _user_warnings, kernels
 from pegasos.estimators import _parameters
-from pegasos.estimators._callbacks import CallbackSupportMixin, StopRequestedError, Watch
+from pegasos.estimators._callbacks import CallbackSupportMixin, FitCallbacks, StopRequestedError
 from pegasos.io._blocks import Blocks
 from pegasos.io._checkpoint import CheckpointDue
 from pegasos.io._model import this_version
@@ -40,8 +40,7 @@ class _Fit:
 # strikes.
 _FITTING: weakref.WeakValueDictionary[int, _Fit] = weakref.WeakValueDictionary()
 
-# What a fitted estimator need not have: if a new model does not bring it, it goes with the last
-# one.
+# Optional fitted attributes. A new fit deletes those that it does not set.
 _OPTIONAL = (
     "feature_names_in_", "alpha_counts_", "objective_", "dual_objective_", "duality_gap_", "_state",
     "_ended", "_is_foreign", "_fingerprint", "_gamma",
@@ -52,16 +51,16 @@ _OPTIONAL = (
 class Data:
     """What a fit is of. The estimator is left alone until there is a model.
 
-    Problems are rows of `columns`: int8 labels of all rows, 0 for those that are not in it; of
-    regression 1. By `mass`, the sum of the weights of a problem's rows, λ is 1/(C m).
+    Problems are rows of `problem_labels`: int8 labels of all rows, 0 for those that are not in it;
+    of regression 1. By `mass`, the sum of the weights of a problem's rows, λ is 1/(C m).
     """
 
     X: Any  # checked: an array or a CSR matrix
     y: np.ndarray
-    seen: dict[str, Any]  # `n_features_in_` and, if X has them, `feature_names_in_`
+    feature_attributes: dict[str, Any]  # `n_features_in_` and, if X has them, `feature_names_in_`
     sample_weight: np.ndarray | None = None
     weights: np.ndarray | None = None  # sample weight times class weight
-    columns: np.ndarray
+    problem_labels: np.ndarray
     mass: float
     # Of classifiers: the distinct labels, and each row's number among them. If y has several
     # columns: their numbers, and y as zeros and ones.
@@ -75,13 +74,13 @@ class Data:
     kernel: Any = None
 
     @property
-    def is_elsewhere(self) -> bool:
+    def is_out_of_core(self) -> bool:
         """Whether X are rows that are not in memory; y and weights are then of some or none."""
         return hasattr(self.X, "fingerprint")
 
     def name_of(self, k: int) -> str:
         """What problem number `k` is about, in words; nothing where there is only one."""
-        return _multiclass.name(k, len(self.columns), self.classes, self.scheme)
+        return _multiclass.name(k, len(self.problem_labels), self.classes, self.scheme)
 
 
 def lam_of(C: float, mass: float) -> float:
@@ -173,7 +172,7 @@ def _is_same(given: Any, kept: Any) -> bool:
     return np.array_equal(given, kept)
 
 
-class _OfCertificate:
+class _CertificateAttribute:
     """Stands for an attribute of the certificate where there is none."""
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -207,9 +206,9 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
     n_iter_: int
     solver_epochs_: dict[str, int]
     n_steps_: np.ndarray
-    objective_: Any = _OfCertificate()
-    dual_objective_: Any = _OfCertificate()
-    duality_gap_: Any = _OfCertificate()
+    objective_: Any = _CertificateAttribute()
+    dual_objective_: Any = _CertificateAttribute()
+    duality_gap_: Any = _CertificateAttribute()
     _fitted: dict[str, Any]
     _state: dict[str, np.ndarray]
     _ended: dict[str, np.ndarray]
@@ -267,26 +266,26 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
                 _parameters.check(self)
                 schedule, data = self._prepare(X, y, sample_weight)
                 so_far = functools.partial(self._so_far, schedule, data)
-                with self._watch(data.X, None if data.is_elsewhere else data.y) as watch:
+                y_for_callbacks = None if data.is_out_of_core else data.y
+                with self._fit_callbacks(data.X, y_for_callbacks) as callbacks:
                     before = kept.copy()  # with what scikit-learn keeps to let callbacks end
                     try:
                         with _core.KeepOnInterrupt(kept, _OPTIONAL, so_far) as commit:
-                            trained = self._train(schedule, data, watch, **self._plan())
-                            commit(self._concluded(schedule, data, *trained))
+                            trained = self._train(schedule, data, callbacks, **self._plan())
+                            commit(self._final_attributes(schedule, data, *trained))
                     except KeyboardInterrupt:
                         _core.defer_interrupt(
                             functools.partial(self._write_checkpoint, schedule, data)
                         )
                         raise
                     try:
-                        watch.end()
+                        callbacks.end()
                     except Exception:
                         _core.update_atomically(kept, before, list(kept))
                         raise
-            # The plan is over once the caller has the model, and not before: else a warm start
-            # would train a second time after a Ctrl-C that came too late to stop the fit. So what
-            # is kept is a state that the next fit completes, with nothing left to do, and beside it
-            # `_ended`, the state of the same model if the fit returns.
+            # If Ctrl-C comes after training but before `fit` returns, a warm start must not train
+            # twice. Until here, `_state` holds the plan as still open, with no work left. `_ended`
+            # holds the same model with the plan closed, and replaces `_state` now.
             ended = kept.pop("_ended", None)
             if ended is not None:
                 # The interpreter runs signal handlers after calls, and below there are none;
@@ -314,7 +313,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         data = self._read(X, y, sample_weight, continuing=continuing)
         self._check_data(data)
         schedule = self._schedule_of(data, continuing=continuing)
-        schedule.set_rows(data.columns, data.weights, data.values)
+        schedule.set_rows(data.problem_labels, data.weights, data.values)
         return schedule, data
 
     def _schedule_of(self, data: Data, *, continuing: bool) -> Schedule:
@@ -331,11 +330,11 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
     def _check_same(self, data: Data) -> None:
         """Raise unless `data` have the problems of the model, which training goes on from."""
 
-    def _about(self, data: Data) -> dict[str, Any]:
-        """Attributes of a fitted estimator beside those that all have."""
+    def _target_attributes(self, data: Data) -> dict[str, Any]:
+        """Attributes that say what y is, beside those that all estimators have."""
         return {}
 
-    def _ended_with(self, schedule: Schedule) -> dict[str, Any]:
+    def _end_only_attributes(self, schedule: Schedule) -> dict[str, Any]:
         """Attributes that there are at the end of a fit only."""
         return {}
 
@@ -347,7 +346,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         """Attributes of the model."""
         raise NotImplementedError
 
-    def _state_of(self, schedule: Schedule, data: Data, is_over: bool = False) -> dict[str, Any]:
+    def _state_of(self, schedule: Schedule, data: Data, is_final: bool = False) -> dict[str, Any]:
         """What it takes to go on."""
         raise NotImplementedError
 
@@ -410,9 +409,9 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         if not continuing:  # a copy notes them; `copy.copy` would take 1 % of a small fit
             twin = object.__new__(type(self))
             vars(twin).update(vars(self))
-        return twin._validate_rows(X, reset=not continuing, **options), twin._seen()
+        return twin._validate_rows(X, reset=not continuing, **options), twin._feature_attributes()
 
-    def _seen(self) -> dict[str, Any]:
+    def _feature_attributes(self) -> dict[str, Any]:
         """What the last check of rows has noted of their columns."""
         names = ("n_features_in_", "feature_names_in_")
         return {name: getattr(self, name) for name in names if hasattr(self, name)}
@@ -450,10 +449,10 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
                 f"the state of this {type(self).__name__} was saved by another version of pegasos, "
                 "from which no fit can go on; clone the estimator to begin anew"
             )
-        choices = self._choices(settings)
+        fixed = self._fixed_parameters(settings)
         if self.lam is not None:
-            del choices["C"]
-        for name, value in choices.items():
+            del fixed["C"]
+        for name, value in fixed.items():
             if not _is_same(value, self._fitted[name]):
                 raise ValueError(
                     f"{name} must stay {self._fitted[name]!r} while training goes on "
@@ -464,7 +463,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
     def _begin(self, settings: Settings, data: Data, dtype: Any, seed: int) -> Schedule:
         """The schedule of a fit that begins now, over rows of this type."""
         return Schedule(
-            self._solver_class, settings, len(data.columns), data.X.shape[1], dtype, seed
+            self._solver_class, settings, len(data.problem_labels), data.X.shape[1], dtype, seed
         )
 
     def _restored(self, settings: Settings, data: Data, dtype: Any) -> Schedule:
@@ -497,7 +496,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
     def _write_checkpoint(self, schedule: Schedule, data: Data) -> None:
         if self._checkpoints is not None and data.rows is not None:
             twin = copy.copy(self)  # this one is left alone until the fit is over
-            twin._take(self._so_far(schedule, data))
+            twin._set_attributes(self._so_far(schedule, data))
             state = {f"state.{name}": array for name, array in twin._state.items()}
             stands = schedule.n_iter, schedule.progress()[0]
             self._checkpoints.write(twin, twin.to_model()._arrays() | state, stands)
@@ -510,7 +509,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         self,
         schedule: Schedule,
         data: Data,
-        watch: Watch | None = None,
+        callbacks: FitCallbacks | None = None,
         **plan: Any,
     ) -> tuple[_certificate.Certificate | None, bool]:
         """Carry out a plan, what `Schedule.train` takes, and tell progress and callbacks of it.
@@ -524,8 +523,8 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
             if self._checkpoints is not None:
                 self._checkpoints.watch()
 
-        if watch is not None and watch.is_needed:
-            plan["on_epoch"] = lambda: watch.epoch(
+        if callbacks is not None and callbacks.is_needed:
+            plan["on_epoch"] = lambda: callbacks.epoch(
                 lambda: self._attributes(schedule, data),
                 lambda: self._epoch_metadata(schedule, data),
             )
@@ -547,8 +546,8 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
                 except CheckpointDue:
                     self._write_checkpoint(schedule, data)
 
-    def _concluded(
-        self, schedule: Any, data: Data, certificate: Any, is_over: bool
+    def _final_attributes(
+        self, schedule: Any, data: Data, certificate: Any, is_complete: bool
     ) -> dict[str, Any]:
         """Attributes of a fit that `_train` has made; warns if it stopped early. See `fit`.
 
@@ -557,12 +556,13 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         if certificate is not None:
             rows = data.rows.sample() if isinstance(data.rows, Blocks) else data.rows
             _warnings.of_gap(
-                schedule, certificate, rows, **self._plan(), is_over=is_over, name=data.name_of,
+                schedule, certificate, rows, **self._plan(), is_complete=is_complete,
+                name=data.name_of,
             )  # fmt: skip
             self._warn(schedule, data, certificate)
         # The schedule stays as it is: what Ctrl-C lets be kept is a fit that was not concluded.
-        after = schedule.ended() if is_over else schedule
-        attributes = self._attributes(after, data) | self._ended_with(after)
+        after = schedule.ended() if is_complete else schedule
+        attributes = self._attributes(after, data) | self._end_only_attributes(after)
         if certificate is not None:
             in_user_units = schedule.settings.objectives_in_user_units
             primal = in_user_units(certificate.objective)
@@ -572,32 +572,32 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
                 "dual_objective_": dual,
                 "duality_gap_": np.maximum(primal - dual, 0),  # below 0 by rounding only
             }
-        attributes |= self._state_of(after, data, is_over=True)
-        if is_over and self.warm_start:
+        attributes |= self._state_of(after, data, is_final=True)
+        if is_complete and self.warm_start:
             attributes |= {"_state": schedule.state(), "_ended": attributes["_state"]}
         return attributes
 
-    def _watch(self, X: Any, y: Any) -> Watch:
+    def _fit_callbacks(self, X: Any, y: Any) -> FitCallbacks:
         """Callbacks' view of a fit that begins now."""
         is_known = self.n_steps is None and self.tol is None and self.solver == "pegasos"
-        return Watch(self, int(self.max_iter) if is_known else None, X=X, y=y)
+        return FitCallbacks(self, int(self.max_iter) if is_known else None, X=X, y=y)
 
     def _attributes(self, schedule: Schedule, data: Data) -> dict[str, Any]:
         """What a fitted estimator has at any time of a fit, as a dictionary."""
         return {
             **self._model_of(*schedule.settings.in_user_units(*schedule.model()), data),
-            **data.seen,
-            **self._about(data),
+            **data.feature_attributes,
+            **self._target_attributes(data),
             "lam_": schedule.settings.lam,
             "n_steps_": schedule.n_steps,
             "n_iter_": schedule.n_iter,
             "solver_epochs_": schedule.solver_epochs,
-            "_fitted": self._choices(schedule.settings),
+            "_fitted": self._fixed_parameters(schedule.settings),
             "_origin": {"version": this_version()},
         }
 
     def _epoch_metadata(self, schedule: Schedule, data: Data) -> dict[str, np.ndarray]:
-        """What callbacks are told after an epoch."""
+        """What callbacks are told after an epoch: objectives and gaps."""
         certificate = schedule.latest_certificate(data.rows)
         in_user_units = schedule.settings.objectives_in_user_units
         return {
@@ -606,11 +606,11 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
             "relative_gap": certificate.relative_gap,
         }
 
-    def _take(self, attributes: dict[str, Any]) -> None:
+    def _set_attributes(self, attributes: dict[str, Any]) -> None:
         """Become what `attributes` say: all was made before, so that what fails changes nothing."""
         _core.update_atomically(vars(self), attributes, _OPTIONAL)
 
-    def _about_model(self) -> dict[str, Any]:
+    def _model_fields(self) -> dict[str, Any]:
         """What a model file holds beside coefficients and what y is."""
         unknown = np.full(len(self.n_steps_), np.nan)
         return {
@@ -628,17 +628,17 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
     @classmethod
     def _from_model(cls, model: Any) -> Self:
         """The fitted estimator with this model, whose `to_model` made it or one like it."""
-        parameters, attributes = cls._parts_of(model)
+        parameters, attributes = cls._unpack_model(model)
         fitted = cls(**parameters)
         n = model._n_problems if model._has_targets else 1
         data: Any = types.SimpleNamespace(units=(1.0,) * n)  # no fit goes on from these
         settings = fitted._settings_for(model.lam, data)
-        fitted._take(attributes | {"_fitted": fitted._choices(settings)})
+        fitted._set_attributes(attributes | {"_fitted": fitted._fixed_parameters(settings)})
         return fitted
 
     @classmethod
-    def _parts_of(cls, model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Parameters and attributes of such an estimator: the other way round of `_about_model`."""
+    def _unpack_model(cls, model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Parameters and attributes of such an estimator: the inverse of `_model_fields`."""
         attributes = {
             "intercept_": model.intercept, "lam_": model.lam, "n_steps_": model.n_steps,
             "n_features_in_": model.n_features,
@@ -651,7 +651,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
                 attributes[f"{name}_"] = getattr(model, name)
         return {}, attributes
 
-    def _choices(self, settings: Settings) -> dict[str, Any]:
-        """What must not change while training goes on, and decides how scores are read."""
+    def _fixed_parameters(self, settings: Settings) -> dict[str, Any]:
+        """Parameters that must not change while training goes on, or decide how scores are read."""
         C = 1.0 if self.lam is None and self.C is None else self.C
         return {**vars(settings), "loss": self.loss, "C": C}

@@ -6,7 +6,7 @@ With an older scikit-learn nothing of this exists, and nothing happens.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
-__all__ = ["CallbackSupportMixin", "StopRequestedError", "Watch"]
+__all__ = ["CallbackSupportMixin", "FitCallbacks", "StopRequestedError"]
 
 try:
     from sklearn import callback as _callback
@@ -34,7 +34,7 @@ class StopRequestedError(Exception):
     """A callback asked for the end of the fit."""
 
 
-class Watch:
+class FitCallbacks:
     """Tells an estimator's callbacks of a fit of `data`, a block, and of each of its epochs."""
 
     def __init__(self, estimator: Any, max_epochs: int | None, **data: Any) -> None:

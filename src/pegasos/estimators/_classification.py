@@ -190,13 +190,13 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
 
     # ---- Inside ----------------------------------------------------------------------------------
 
-    def _about_model(self) -> dict[str, Any]:
+    def _model_fields(self) -> dict[str, Any]:
         y = {"classes": self.classes_, "multi_class": self._scheme}
-        return super()._about_model() | y
+        return super()._model_fields() | y
 
     @classmethod
-    def _parts_of(cls, model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        parameters, attributes = super()._parts_of(model)
+    def _unpack_model(cls, model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        parameters, attributes = super()._unpack_model(model)
         parameters |= {"lam": model.lam, "loss": model.loss}
         if model.multi_class != "multilabel":
             parameters["multi_class"] = model.multi_class
@@ -227,7 +227,9 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
                     "'crammer_singer', which is for one class a row"
                 )
             y = _validate.indicator(y)
-        (X, y), seen = self._rows_to_fit(X, y=y, multi_output=is_multilabel, continuing=continuing)
+        (X, y), feature_attributes = self._rows_to_fit(
+            X, y=y, multi_output=is_multilabel, continuing=continuing
+        )
         if among or is_multilabel:
             classes, codes = _validate.labels_among(y, *among)
         else:
@@ -244,12 +246,12 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
         return Data(
             X=X,
             y=y,
-            seen=seen,
+            feature_attributes=feature_attributes,
             classes=classes,
             codes=codes,
             sample_weight=sample_weight,
             weights=weights,
-            columns=_multiclass.problem_labels(*of_problems),
+            problem_labels=_multiclass.problem_labels(*of_problems),
             mass=_multiclass.mass(*of_problems),
             scheme=scheme,
             is_sparse=is_sparse,
@@ -275,7 +277,7 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
             raise ValueError("sample_weight times class_weight must be finite, and its sum as well")
         inside = np.where(of_classes > 0, counts, 0)
         # What rows have, classes have: labels of each problem.
-        columns = np.abs(_multiclass.problem_labels(np.arange(n_classes), n_classes, multi_class))
+        labels = np.abs(_multiclass.problem_labels(np.arange(n_classes), n_classes, multi_class))
 
         def targets(y: np.ndarray, weights: Any, _: Any) -> tuple[np.ndarray, Any, Any]:
             codes = blocks.codes(y)
@@ -284,14 +286,14 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
 
         data = Data(
             X=blocks, y=np.repeat(classes, inside > 0), classes=classes,
-            codes=np.arange(n_classes), weights=of_classes, columns=columns,
-            seen={"n_features_in_": blocks.shape[1]}, scheme=multi_class,
+            codes=np.arange(n_classes), weights=of_classes, problem_labels=labels,
+            feature_attributes={"n_features_in_": blocks.shape[1]}, scheme=multi_class,
             mass=_multiclass.mass(np.arange(n_classes), n_classes, multi_class, of_classes),
         )  # fmt: skip
         self._check_data(data)
         if continuing:
             self._check_same(data)
-        return data, targets, columns @ of_classes, columns @ inside
+        return data, targets, labels @ of_classes, labels @ inside
 
     def _row_weights(
         self, weights: np.ndarray | None, codes: np.ndarray, classes: np.ndarray
@@ -345,18 +347,18 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
                 f"{self.classes_.tolist()}, got {data.classes.tolist()}"
             )
 
-    def _about(self, data: Data) -> dict[str, Any]:
+    def _target_attributes(self, data: Data) -> dict[str, Any]:
         return {"classes_": data.classes, "_scheme": data.scheme, "_is_sparse": data.is_sparse}
 
-    def _ended_with(self, schedule: Schedule) -> dict[str, Any]:
+    def _end_only_attributes(self, schedule: Schedule) -> dict[str, Any]:
         counts = schedule.alpha_counts()
         return {} if counts is None else {"alpha_counts_": counts}
 
-    def _choices(self, settings: Settings) -> dict[str, Any]:
-        return super()._choices(settings) | {"multi_class": self.multi_class}
+    def _fixed_parameters(self, settings: Settings) -> dict[str, Any]:
+        return super()._fixed_parameters(settings) | {"multi_class": self.multi_class}
 
     def _warn(self, schedule: Schedule, data: Data, certificate: Any) -> None:
-        if data.is_elsewhere:
+        if data.is_out_of_core:
             return  # to ask all rows would be a pass
         if data.scheme == "multilabel":
             self._warn_of_one_value(data)

@@ -126,7 +126,7 @@ def fold_sets(folds: list[Fold], numbers: Sequence[int], data: Data) -> Generato
     for k in numbers:
         groups.setdefault(id(folds[k].weights), []).append(k)
     for some in groups.values():
-        labels = np.stack([data.columns * folds[k].learns for k in some])
+        labels = np.stack([data.problem_labels * folds[k].learns for k in some])
         tests, weights = [folds[k].test for k in some], folds[some[0]].weights
         yield FoldSet(some, tests, labels, weights, data.values, len(groups) == 1)
 

@@ -192,11 +192,12 @@ class Training:
 
     `cv_effort` says which way `run` takes:
 
-    - a gap: `_follow` goes from the largest λ to the smallest, on from one to the next;
-    - epochs, or steps: `_sweep` makes those of dual ascent, in bundles, and `_descend` of Pegasos;
+    - a gap: `_train_lam_path` goes from the largest λ to the smallest, on from one to the next;
+    - epochs, or steps: `_run_ascent` makes those of dual ascent, in bundles, and `_run_pegasos` of
+      Pegasos;
     - "auto": `_train_as_needed` follows to a gap of 0.05 or less, or makes a few epochs.
 
-    Joint problems of all classes are fits of their own (`_join`). Of several classes in few
+    Joint problems of all classes are fits of their own (`_train_joint`). Of several classes in few
     features, `early` scores machines that make few epochs, too.
     """
 
@@ -226,17 +227,18 @@ class Training:
         is_automatic, is_counted = isinstance(effort, str), isinstance(effort, Integral)
         epochs = min(int(effort), self.max_iter) if is_counted else self.max_iter
         if getattr(self.search, "multi_class", None) == "crammer_singer":
-            self._join(epochs, None if is_counted else ROUGH if is_automatic else float(effort))
+            tol = None if is_counted else ROUGH if is_automatic else float(effort)
+            self._train_joint(epochs, tol)
         elif self.steps is not None:
-            self._descend(None)
+            self._run_pegasos(None)
         elif is_automatic:
             self._train_as_needed()
         elif not is_counted:
-            self._follow(self.grid, effort, epochs)
+            self._train_lam_path(self.grid, effort, epochs)
         elif self.machines.is_linear and self.search.solver in ("auto", "sdca"):
-            self._sweep(np.arange(len(self.points)), epochs)
+            self._run_ascent(np.arange(len(self.points)), epochs)
         else:
-            self._descend(epochs)
+            self._run_pegasos(epochs)
 
     def _train_as_needed(self) -> None:
         """Train as well as it takes to find the best λ: the search was asked for no effort.
@@ -264,15 +266,15 @@ class Training:
         if is_linear and makes_epochs and solver == "auto" and self.folds.are_all:
             self._make_epochs()
         elif has_targets and is_newton and solver not in ("pegasos", "sdca"):
-            self._follow(self.grid, _schedule.GAP, self.max_iter)
+            self._train_lam_path(self.grid, _schedule.GAP, self.max_iter)
         elif has_targets and solver != "pegasos":
-            self._follow(self.grid, ROUGH, MOST_EPOCHS, best_go_on=True)
+            self._train_lam_path(self.grid, ROUGH, MOST_EPOCHS, best_go_on=True)
         else:
-            self._follow(self.grid, ROUGH, self.max_iter)
+            self._train_lam_path(self.grid, ROUGH, self.max_iter)
             # Not with class weights: rough machines may score better for not heeding them.
             is_usual = is_linear and not has_targets and solver == "auto"
             if is_usual and self.search.class_weight is None and self.n_problems > 2:
-                self._follow(self.early, None, LEAST_EPOCHS)
+                self._train_lam_path(self.early, None, LEAST_EPOCHS)
 
     def _make_epochs(self) -> None:
         """Make epochs for all λ, then train those that may be best with more effort."""
@@ -282,7 +284,7 @@ class Training:
             self._double_epochs(most)
             self.machines = wide
         else:
-            self._sweep(np.arange(len(self.points)), most)
+            self._run_ascent(np.arange(len(self.points)), most)
             self.machines = wide
             self._finish_best()
 
@@ -298,7 +300,7 @@ class Training:
         epochs = int(np.clip(_AFFORDED / max(each, 1e-9), LEAST_EPOCHS, most))
         places, before = np.arange(len(self.points)), -np.inf
         while True:
-            self._sweep(places, epochs)
+            self._run_ascent(places, epochs)
             means, errors = grid.mean_scores(where, numbers)
             best = int(np.argmax(means))
             if not np.isfinite(means).all() or 2 * epochs > most:
@@ -329,10 +331,10 @@ class Training:
                     return
                 place, before = smaller[0], means[best]
             grid.expect(len(numbers))
-            self._follow(grid, _schedule.GAP, self.max_iter, np.array([place]))
+            self._train_lam_path(grid, _schedule.GAP, self.max_iter, np.array([place]))
             gains[place] = grid.mean_scores(where, numbers)[0][place] - means[place]
 
-    def _descend(self, epochs: int | None) -> None:
+    def _run_pegasos(self, epochs: int | None) -> None:
         """Pegasos for `epochs` or `steps`, as many machines in a set as there is room for."""
         machines, folds, grid, lams = self.machines, self.folds, self.grid, self.lams
         points = self.points
@@ -372,7 +374,7 @@ class Training:
                     for p in place:
                         grid.seconds[(*self.where, p, *of_steps)] += each
 
-    def _sweep(self, places: np.ndarray, epochs: int) -> None:
+    def _run_ascent(self, places: np.ndarray, epochs: int) -> None:
         """Make epochs of dual ascent in bundles, from the largest λ of `places` to the smallest.
 
         A machine begins a λ where its last one ended, and is scored by the mean of w over half an
@@ -426,11 +428,11 @@ class Training:
                     grid.add(where, *of_fold)
 
         order = places[np.argsort(-lams[places], kind="stable")]
-        jobs = [functools.partial(follow, *job) for job in self._jobs_of_sweep(order, size)]
+        jobs = [functools.partial(follow, *job) for job in self._ascent_jobs(order, size)]
         _core.run_jobs(jobs, self.n_threads, add_found)
         add_found()
 
-    def _jobs_of_sweep(
+    def _ascent_jobs(
         self, order: np.ndarray, size: int
     ) -> list[tuple[list[tuple[int, int, int]], np.ndarray]]:
         """The machines of each bundle, of at most `size`, and the places that it goes over.
@@ -451,7 +453,7 @@ class Training:
         paths = np.array_split(order, 2 if is_one and n_turns < len(order) else 1)
         return list(itertools.product(parts, paths))
 
-    def _follow(
+    def _train_lam_path(
         self, grid: Grid, tol: float | None, most: int, places: Any = slice(None),
         *, best_go_on: bool = False,
     ) -> None:  # fmt: skip
@@ -499,7 +501,7 @@ class Training:
             grid.add(where, number, range(self.n_problems), of_fold)
         return certificate
 
-    def _join(self, epochs: int, tol: float | None) -> None:
+    def _train_joint(self, epochs: int, tol: float | None) -> None:
         """Train the joint problem of each fold and λ, a fit of its own, for `epochs` at most."""
         machines, rows, search = self.machines, self.machines.rows, self.search
         cost = _validate.cost(search.cost, np.arange(max(self.n_problems, 2)))

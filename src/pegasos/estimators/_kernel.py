@@ -10,7 +10,12 @@ from sklearn.utils.validation import check_is_fitted
 from pegasos import _threads, kernels
 from pegasos.estimators._base import Data, PegasosEstimator
 from pegasos.estimators._classification import Classifier
-from pegasos.estimators._parameters import Labels, OfKernelMachine, Penalized, parameters
+from pegasos.estimators._parameters import (
+    ClassifierParameters,
+    KernelEstimatorParameters,
+    PenalizedParameters,
+    parameters,
+)
 from pegasos.io._model import KernelModel
 from pegasos.kernels import ColumnCache
 from pegasos.problems import _rows, _validate
@@ -69,13 +74,13 @@ class KernelMachine(PegasosEstimator):
     def to_model(self) -> KernelModel:
         """The fitted model as a `pegasos.KernelModel`, which can be saved without pickle."""
         check_is_fitted(self, "dual_coef_")
-        return KernelModel(support=self._support, dual_coef=self.dual_coef_, **self._about_model())
+        return KernelModel(support=self._support, dual_coef=self.dual_coef_, **self._model_fields())
 
     # ---- Inside ----------------------------------------------------------------------------------
 
     @classmethod
-    def _parts_of(cls, model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        parameters, attributes = super()._parts_of(model)
+    def _unpack_model(cls, model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        parameters, attributes = super()._unpack_model(model)
         support = model.support
         if not support.kernel.is_stored:
             raise ValueError(
@@ -93,7 +98,7 @@ class KernelMachine(PegasosEstimator):
             ColumnCache,
             megabytes=float(self.cache_size),
             n_threads=n_threads,
-            n_problems=len(data.columns),
+            n_problems=len(data.problem_labels),
             are_pairs=data.scheme == "ovo",
         )
         draws = self._few_draws(schedule, X.shape[0])
@@ -155,20 +160,20 @@ class KernelMachine(PegasosEstimator):
         return schedule.pegasos.planned_draws(n // 2 if self.scores == "auto" else 2**40)
 
     def _begin(self, settings: Settings, data: Data, dtype: Any, seed: int) -> Schedule:
-        n_problems, n_rows = data.columns.shape
+        n_problems, n_rows = data.problem_labels.shape
         return Schedule(self._solver_class, settings, n_problems, n_rows, np.float64, seed)
 
     def _schedule_of(self, data: Data, *, continuing: bool) -> Schedule:
-        X, columns = data.X, data.columns
+        X, labels = data.X, data.problem_labels
         data.kernel = self._make_kernel(X, data.sample_weight, continuing)
         settings = self._settings_of(data, continuing=continuing)
         if not continuing:
             return self._begin(settings, data, X.dtype, self._seed())
         n_rows, _ = _state.rows_of(self._state)
-        if n_rows != columns.shape[1]:
+        if n_rows != labels.shape[1]:
             raise ValueError(
                 f"X must be that of the fit that warm_start continues, with {n_rows} rows, "
-                f"got {columns.shape[1]}"
+                f"got {labels.shape[1]}"
             )
         if getattr(self, "_fingerprint", None) not in (None, _rows.fingerprint(X)):
             raise ValueError(
@@ -189,9 +194,9 @@ class KernelMachine(PegasosEstimator):
             "_support": kernel.points(vectors),
         }
 
-    def _state_of(self, schedule: Schedule, data: Data, is_over: bool = False) -> dict[str, Any]:
+    def _state_of(self, schedule: Schedule, data: Data, is_final: bool = False) -> dict[str, Any]:
         """What a warm start needs to go on, where one was asked for or the fit was interrupted."""
-        if is_over and not self.warm_start:
+        if is_final and not self.warm_start:
             return {}
         # gamma="scale" depends on weights, which may change.
         return {
@@ -200,14 +205,16 @@ class KernelMachine(PegasosEstimator):
             "_gamma": data.kernel.gamma,
         }
 
-    def _choices(self, settings: Settings) -> dict[str, Any]:
-        return {**super()._choices(settings), "kernel": self.kernel, "gamma": self.gamma,
+    def _fixed_parameters(self, settings: Settings) -> dict[str, Any]:
+        return {**super()._fixed_parameters(settings), "kernel": self.kernel, "gamma": self.gamma,
                 "degree": self.degree, "coef0": self.coef0,
                 "kernel_params": dict(self.kernel_params or {})}  # fmt: skip
 
 
 @parameters
-class KernelPegasosClassifier(Classifier, KernelMachine, Labels, OfKernelMachine, Penalized):
+class KernelPegasosClassifier(
+    Classifier, KernelMachine, ClassifierParameters, KernelEstimatorParameters, PenalizedParameters
+):
     __doc__ = f"""Kernel support vector machine with a certified objective.
 
     Minimises, for each binary problem,

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from pegasos.estimators import _parameters
 from pegasos.estimators._base import Data, PegasosEstimator, one_at_a_time
 from pegasos.estimators._classification import Classifier
-from pegasos.estimators._parameters import Labels, Penalized, parameters
+from pegasos.estimators._parameters import ClassifierParameters, PenalizedParameters, parameters
 from pegasos.io._blocks import Blocks
 from pegasos.io._model import LinearModel
 from pegasos.problems import _validate
@@ -75,13 +75,13 @@ class LinearMachine(PegasosEstimator):
         coef = np.asarray(self.coef_)
         if getattr(self, "_is_flat", False):  # of one output, as y was
             coef = coef[None]
-        return LinearModel(coef=coef, **self._about_model())
+        return LinearModel(coef=coef, **self._model_fields())
 
     # ---- Inside ----------------------------------------------------------------------------------
 
     @classmethod
-    def _parts_of(cls, model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        parameters, attributes = super()._parts_of(model)
+    def _unpack_model(cls, model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        parameters, attributes = super()._unpack_model(model)
         return parameters, attributes | {"coef_": model.coef[0] if model.is_flat else model.coef}
 
     def _read_blocks(self, blocks: Blocks, *, continuing: bool) -> tuple[Data, Any, Any, Any]:
@@ -100,7 +100,7 @@ class LinearMachine(PegasosEstimator):
             X.without(y if get_tags(self).target_tags.required else None, sample_weight)
             in_memory = _block_schedule.fit_into_memory(X)
             schedule, data = self._prepare_in_memory(X) if in_memory else self._prepare_blocks(X)
-            data.seen = X.seen
+            data.feature_attributes = X.seen
             return schedule, data
         return super()._prepare(X, y, sample_weight)
 
@@ -174,11 +174,11 @@ class LinearMachine(PegasosEstimator):
             rows, _ = _validate.rows(data.X, checked=True, dtype=schedule.dtype)
             schedule.return_to_pegasos(rows)
         data.rows = rows
-        schedule.set_piece(data.columns, data.weights, data.values)
+        schedule.set_piece(data.problem_labels, data.weights, data.values)
         plan: dict[str, Any] = {"solver": "pegasos", "tol": None, "max_iter": 1, "check": "none"}
         self._train(schedule, data, **plan)
         schedule = schedule.ended()
-        self._take(self._attributes(schedule, data) | self._state_of(schedule, data))
+        self._set_attributes(self._attributes(schedule, data) | self._state_of(schedule, data))
         return self
 
     def _resume(self, data: Data, dtype: Any = None) -> Schedule:
@@ -195,9 +195,9 @@ class LinearMachine(PegasosEstimator):
     def _model_of(self, coef: np.ndarray, intercept: np.ndarray, data: Data) -> dict[str, Any]:
         return {"coef_": coef, "intercept_": intercept}
 
-    def _state_of(self, schedule: Schedule, data: Data, is_over: bool = False) -> dict[str, Any]:
+    def _state_of(self, schedule: Schedule, data: Data, is_final: bool = False) -> dict[str, Any]:
         """What a warm start or `partial_fit` needs to go on; of rows, only what was asked for."""
-        is_kept = self.warm_start or not is_over
+        is_kept = self.warm_start or not is_final
         return {"_state": schedule.state() if is_kept else schedule.compact_state()}
 
 
@@ -212,7 +212,7 @@ def _has_pieces(estimator: Any) -> bool:
 
 
 @parameters
-class PegasosClassifier(Classifier, LinearMachine, Labels, Penalized):
+class PegasosClassifier(Classifier, LinearMachine, ClassifierParameters, PenalizedParameters):
     """Linear support vector machine with a certified objective.
 
     Minimises, for each binary problem,
@@ -478,5 +478,5 @@ class PegasosClassifier(Classifier, LinearMachine, Labels, Penalized):
     def _begin(self, settings: Any, data: Data, dtype: Any, seed: int) -> Any:
         if self.multi_class != "crammer_singer":
             return super()._begin(settings, data, dtype, seed)
-        cost = _validate.cost(self.cost, np.arange(max(len(data.columns), 2)))
+        cost = _validate.cost(self.cost, np.arange(max(len(data.problem_labels), 2)))
         return JointSchedule(settings, cost, data.X.shape[1], dtype, seed)

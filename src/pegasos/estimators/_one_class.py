@@ -10,7 +10,11 @@ from pegasos import kernels
 from pegasos.estimators._base import CommonMixin, Data, PegasosEstimator
 from pegasos.estimators._kernel import KernelMachine
 from pegasos.estimators._linear import LinearMachine
-from pegasos.estimators._parameters import Machine, OfKernelMachine, parameters
+from pegasos.estimators._parameters import (
+    EstimatorParameters,
+    KernelEstimatorParameters,
+    parameters,
+)
 from pegasos.io._blocks import Blocks
 from pegasos.problems import _losses, _multiclass, _validate
 from pegasos.problems._settings import Settings, settings_of
@@ -100,13 +104,13 @@ class OneClass(CommonMixin, OutlierMixin, PegasosEstimator):
 
     # ---- Inside ----------------------------------------------------------------------------------
 
-    def _about_model(self) -> dict[str, Any]:
+    def _model_fields(self) -> dict[str, Any]:
         y = {"classes": _multiclass.ONE_CLASS_LABELS, "multi_class": self._scheme}
-        return super()._about_model() | y
+        return super()._model_fields() | y
 
     @classmethod
-    def _parts_of(cls, model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        parameters, attributes = super()._parts_of(model)
+    def _unpack_model(cls, model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        parameters, attributes = super()._unpack_model(model)
         return parameters | {"nu": model.lam}, attributes
 
     def _mean_norm(self, data: Data) -> float:
@@ -114,17 +118,17 @@ class OneClass(CommonMixin, OutlierMixin, PegasosEstimator):
         raise NotImplementedError
 
     def _read(self, X: Any, y: Any, sample_weight: Any, *, continuing: bool) -> Data:
-        X, seen = self._rows_to_fit(X, continuing=continuing)
+        X, feature_attributes = self._rows_to_fit(X, continuing=continuing)
         n = X.shape[0]
         weights = _validate.sample_weight(sample_weight, n)
-        columns = _multiclass.labels_of_targets(1, n, weights)
+        labels = _multiclass.labels_of_targets(1, n, weights)
         return Data(
             X=X,
-            y=columns[0],
-            seen=seen,
+            y=labels[0],
+            feature_attributes=feature_attributes,
             sample_weight=weights,
             weights=weights,
-            columns=columns,
+            problem_labels=labels,
             mass=float(n if weights is None else weights.sum()),
             units=self._fitted["units"] if continuing else None,
         )
@@ -158,8 +162,8 @@ class OneClass(CommonMixin, OutlierMixin, PegasosEstimator):
         loss = _losses.of_one_class(nu)
         return settings_of(self, nu, loss=loss, units=data.units)
 
-    def _choices(self, settings: Settings) -> dict[str, Any]:
-        return {"nu": float(self.nu), **super()._choices(settings)}
+    def _fixed_parameters(self, settings: Settings) -> dict[str, Any]:
+        return {"nu": float(self.nu), **super()._fixed_parameters(settings)}
 
 
 def _mean(norms: np.ndarray, data: Data) -> float:
@@ -172,7 +176,7 @@ def _mean(norms: np.ndarray, data: Data) -> float:
 
 
 @parameters
-class PegasosOneClass(OneClass, LinearMachine, Machine):
+class PegasosOneClass(OneClass, LinearMachine, EstimatorParameters):
     """Linear one-class support vector machine with a certified objective.
 
     Minimises
@@ -267,8 +271,8 @@ class PegasosOneClass(OneClass, LinearMachine, Machine):
     def _read_blocks(self, blocks: Blocks, *, continuing: bool) -> tuple[Data, Any, Any, Any]:
         """See `LinearMachine`."""
         data = Data(
-            X=blocks, y=np.ones(1), seen={"n_features_in_": blocks.shape[1]},
-            columns=np.ones((1, 1), np.int8), mass=blocks.mass,
+            X=blocks, y=np.ones(1), feature_attributes={"n_features_in_": blocks.shape[1]},
+            problem_labels=np.ones((1, 1), np.int8), mass=blocks.mass,
             units=self._fitted["units"] if continuing else None,
         )  # fmt: skip
         self._check_data(data)
@@ -287,7 +291,9 @@ class PegasosOneClass(OneClass, LinearMachine, Machine):
 
 
 @parameters
-class KernelPegasosOneClass(OneClass, KernelMachine, OfKernelMachine, Machine):
+class KernelPegasosOneClass(
+    OneClass, KernelMachine, KernelEstimatorParameters, EstimatorParameters
+):
     __doc__ = f"""Kernel one-class support vector machine with a certified objective.
 
     Minimises

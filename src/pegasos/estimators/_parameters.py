@@ -326,7 +326,7 @@ PARAMETERS: dict[str, Check] = {
 
 
 @parameters
-class Shared:
+class CommonParameters:
     """What all estimators and searches have."""
 
     solver: str = "auto"
@@ -342,7 +342,7 @@ class Shared:
 
 
 @parameters
-class Intercept:
+class InterceptParameters:
     """What all have but those of one class."""
 
     fit_intercept: bool = True
@@ -351,7 +351,7 @@ class Intercept:
 
 
 @parameters
-class Machine(Shared):
+class EstimatorParameters(CommonParameters):
     """What all estimators have."""
 
     n_steps: int | None = None
@@ -359,7 +359,7 @@ class Machine(Shared):
 
 
 @parameters
-class Penalized(Intercept, Machine):
+class PenalizedParameters(InterceptParameters, EstimatorParameters):
     """What classifiers and regressors have."""
 
     C: float | None = None
@@ -367,7 +367,7 @@ class Penalized(Intercept, Machine):
 
 
 @parameters
-class Search(Intercept, Shared):
+class SearchParameters(InterceptParameters, CommonParameters):
     """What searches have."""
 
     Cs: int | Sequence[float] | None = None
@@ -381,7 +381,7 @@ class Search(Intercept, Shared):
 
 
 @parameters
-class Labels:
+class ClassifierParameters:
     """What classifiers and their searches have."""
 
     loss: str = "hinge"
@@ -390,14 +390,14 @@ class Labels:
 
 
 @parameters
-class Targets:
+class RegressorParameters:
     """What regressors and their searches have."""
 
     loss: str = "epsilon_insensitive"
 
 
 @parameters
-class OfKernel:
+class KernelParameters:
     """What kernel machines and their searches have."""
 
     kernel: str | Callable[..., Any] = "rbf"
@@ -409,7 +409,7 @@ class OfKernel:
 
 
 @parameters
-class OfKernelMachine(OfKernel):
+class KernelEstimatorParameters(KernelParameters):
     """What kernel machines have."""
 
     gamma: float | str = "scale"

@@ -9,7 +9,12 @@ from pegasos import kernels
 from pegasos.estimators._base import Data, PegasosEstimator, ScoreMixin
 from pegasos.estimators._kernel import KernelMachine
 from pegasos.estimators._linear import LinearMachine
-from pegasos.estimators._parameters import OfKernelMachine, Penalized, Targets, parameters
+from pegasos.estimators._parameters import (
+    KernelEstimatorParameters,
+    PenalizedParameters,
+    RegressorParameters,
+    parameters,
+)
 from pegasos.io import _readers
 from pegasos.io._blocks import Blocks
 from pegasos.problems import _losses, _units, _validate
@@ -47,13 +52,13 @@ class Regressor(ScoreMixin, RegressorMixin, PegasosEstimator):
 
     # ---- Inside ----------------------------------------------------------------------------------
 
-    def _about_model(self) -> dict[str, Any]:
+    def _model_fields(self) -> dict[str, Any]:
         y = {"epsilon": self._fitted["epsilon"], "is_flat": self._is_flat}
-        return super()._about_model() | y
+        return super()._model_fields() | y
 
     @classmethod
-    def _parts_of(cls, model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        parameters, attributes = super()._parts_of(model)
+    def _unpack_model(cls, model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        parameters, attributes = super()._unpack_model(model)
         parameters |= {"lam": model.lam, "loss": model.loss}
         if model.epsilon is not None:
             parameters["epsilon"] = model.epsilon
@@ -61,18 +66,20 @@ class Regressor(ScoreMixin, RegressorMixin, PegasosEstimator):
 
     def _read(self, X: Any, y: Any, sample_weight: Any, *, continuing: bool) -> Data:
         _validate.before_targets(y)
-        (X, y), seen = self._rows_to_fit(X, y=y, multi_output=True, continuing=continuing)
+        (X, y), feature_attributes = self._rows_to_fit(
+            X, y=y, multi_output=True, continuing=continuing
+        )
         y = _validate.targets(y, X.shape[0])
         weights = _validate.sample_weight(sample_weight, X.shape[0])
         units = self._fitted["units"] if continuing else None
-        columns, values, units = _units.problems(y, weights, units)
+        labels, values, units = _units.problems(y, weights, units)
         return Data(
             X=X,
             y=y,
-            seen=seen,
+            feature_attributes=feature_attributes,
             sample_weight=weights,
             weights=weights,
-            columns=columns,
+            problem_labels=labels,
             mass=float(X.shape[0] if weights is None else weights.sum()),
             values=values,
             units=units,
@@ -85,7 +92,7 @@ class Regressor(ScoreMixin, RegressorMixin, PegasosEstimator):
             raise ValueError(f"y of the blocks must be numbers for regression, but it has {word!r}")
         n_outputs = max(1, blocks.n_outputs)
         y = blocks.some_targets(_ROWS_FOR_UNITS)
-        columns, values, units = _units.problems(
+        labels, values, units = _units.problems(
             y, None, self._fitted["units"] if continuing else None
         )
 
@@ -97,37 +104,37 @@ class Regressor(ScoreMixin, RegressorMixin, PegasosEstimator):
 
         data = Data(
             X=blocks, y=y if blocks.n_outputs else y[:, 0],
-            seen={"n_features_in_": blocks.shape[1]}, columns=columns, mass=blocks.mass,
-            values=values, units=units,
+            feature_attributes={"n_features_in_": blocks.shape[1]}, problem_labels=labels,
+            mass=blocks.mass, values=values, units=units,
         )  # fmt: skip
         return data, targets, np.full(n_outputs, blocks.mass), np.full(n_outputs, blocks.n_inside)
 
     def _check_same(self, data: Data) -> None:
-        n_outputs, is_flat = len(data.columns), data.y.ndim == 1
+        n_outputs, is_flat = len(data.problem_labels), data.y.ndim == 1
         if (n_outputs, is_flat) != (self.n_outputs_, self._is_flat):
             wanted = "(n_samples,)" if self._is_flat else f"(n_samples, {self.n_outputs_})"
             raise ValueError(
                 f"y must have shape {wanted}, as in the fit that goes on, got {data.y.shape}"
             )
 
-    def _about(self, data: Data) -> dict[str, Any]:
-        return {"n_outputs_": len(data.columns), "_is_flat": data.y.ndim == 1}
+    def _target_attributes(self, data: Data) -> dict[str, Any]:
+        return {"n_outputs_": len(data.problem_labels), "_is_flat": data.y.ndim == 1}
 
     def _warn(self, schedule: Schedule, data: Data, certificate: Any) -> None:
-        if not data.is_elsewhere:  # to ask all rows would be a pass
+        if not data.is_out_of_core:  # to ask all rows would be a pass
             _warnings.of_constant(schedule, certificate, data.rows, name=data.name_of)
 
     def _settings_for(self, lam: float, data: Data) -> Settings:
         loss = _losses.of_targets(self.loss, float(self.epsilon))
         return settings_of(self, lam, loss=loss, units=data.units)
 
-    def _choices(self, settings: Settings) -> dict[str, Any]:
+    def _fixed_parameters(self, settings: Settings) -> dict[str, Any]:
         epsilon = float(self.epsilon) if self.loss in _losses.EPSILON_LOSSES else None
-        return super()._choices(settings) | {"epsilon": epsilon}
+        return super()._fixed_parameters(settings) | {"epsilon": epsilon}
 
 
 @parameters
-class PegasosRegressor(Regressor, LinearMachine, Targets, Penalized):
+class PegasosRegressor(Regressor, LinearMachine, RegressorParameters, PenalizedParameters):
     """Linear regression with a certified loss: support vector regression, Huber's, least squares.
 
     Minimises, for each output,
@@ -237,7 +244,9 @@ class PegasosRegressor(Regressor, LinearMachine, Targets, Penalized):
 
 
 @parameters
-class KernelPegasosRegressor(Regressor, KernelMachine, Targets, OfKernelMachine, Penalized):
+class KernelPegasosRegressor(
+    Regressor, KernelMachine, RegressorParameters, KernelEstimatorParameters, PenalizedParameters
+):
     __doc__ = f"""Kernel regression with a certified loss: support vector regression and others.
 
     Minimises, for each output,

@@ -39,7 +39,13 @@ from pegasos.estimators._base import CommonMixin, Data, PegasosEstimator, lam_of
 from pegasos.estimators._block_search import BlockFolds
 from pegasos.estimators._kernel import KernelPegasosClassifier
 from pegasos.estimators._linear import LinearMachine, PegasosClassifier
-from pegasos.estimators._parameters import Labels, OfKernel, Search, Targets, parameters
+from pegasos.estimators._parameters import (
+    ClassifierParameters,
+    KernelParameters,
+    RegressorParameters,
+    SearchParameters,
+    parameters,
+)
 from pegasos.estimators._regression import KernelPegasosRegressor, PegasosRegressor
 from pegasos.io._blocks import Blocks
 from pegasos.io._model import KernelModel, LinearModel
@@ -137,8 +143,10 @@ class _Search(BaseEstimator):
         _parameters.check(self)
         task = self._task(X, y, sample_weight, groups)
         estimator, data = task.estimator, task.data
-        about = estimator._about(data)
-        about["_fitted"] = estimator._choices(estimator._settings_for(task.lams[0], data))
+        attributes = estimator._target_attributes(data)
+        attributes["_fitted"] = estimator._fixed_parameters(
+            estimator._settings_for(task.lams[0], data)
+        )
         few = {"max_iter": min(_grid.LEAST_EPOCHS, self.max_iter), "tol": None}
 
         def score(more: Any, where: tuple[int, ...], fold: int, scores: np.ndarray) -> Any:
@@ -146,9 +154,9 @@ class _Search(BaseEstimator):
             point = {name: axis[k] for (name, axis), k in axes} | more
             if data.units is not None:
                 scores = scores * np.array(data.units)
-            return task.scoring(fold, scores, lambda: _folds.fitted(estimator, about, **point))
+            return task.scoring(fold, scores, lambda: _folds.fitted(estimator, attributes, **point))
 
-        shape = [len(axis) for axis in task.axes.values()]
+        shape, n_problems = [len(axis) for axis in task.axes.values()], len(data.problem_labels)
         with Progress(type(self).__name__, self.verbose) as progress:
 
             def on_scored(done: int, of: int) -> None:
@@ -156,9 +164,7 @@ class _Search(BaseEstimator):
                     progress.update(lambda: (done, of, ""))
 
             grid, early = (
-                _grid.Grid(
-                    shape, len(task.folds), len(data.columns), functools.partial(score, more), of
-                )
+                _grid.Grid(shape, len(task.folds), n_problems, functools.partial(score, more), of)
                 for more, of in (({}, on_scored), (few, lambda *_: None))
             )
             if task.on_disk is None:
@@ -172,12 +178,13 @@ class _Search(BaseEstimator):
                         )
                         state = {}
         more = few if grid.adopt_if_better(early) else {}
-        seen = X.seen if isinstance(X, Blocks) else data.seen
-        fitted = seen | _public(about) | self._results(task.axes, task.lams, data, more, grid)
+        feature_attributes = X.seen if isinstance(X, Blocks) else data.feature_attributes
+        results = self._results(task.axes, task.lams, data, more, grid)
+        fitted = feature_attributes | _public(attributes) | results
         if self.refit:
             estimator._is_for_scores = task.scoring.is_of_scores
             estimator.set_params(**fitted["best_params_"]).fit(*task.of_rows)
-            estimator.__dict__.update(seen)
+            estimator.__dict__.update(feature_attributes)
             fitted |= {"best_estimator_": estimator} | _public(vars(estimator))
         # All at once: of the last search, nothing is left, or everything if this one fails.
         _core.update_atomically(vars(self), fitted, _public(vars(self)))
@@ -262,7 +269,7 @@ class _Search(BaseEstimator):
             folds = _folds.read(self.cv, X, data, groups, functools.partial(self._balance, data))
             y = sparse.csr_array(data.y) if data.is_sparse else data.y
             of_rows = data.X, y, data.sample_weight
-        estimator.__dict__.update(data.seen)
+        estimator.__dict__.update(data.feature_attributes)
         axes = self._other_axes(data)
         name, values, lams = self._lams(data, axes.get("epsilon"))
         axes[name] = values
@@ -278,7 +285,7 @@ class _Search(BaseEstimator):
     def _train(self, task: _Task, grid: _grid.Grid, early: _grid.Grid) -> None:
         """Train machines at all points over rows in memory."""
         n_threads = joblib.effective_n_jobs(self.n_jobs)
-        first, *rest = self._rounds(len(task.folds), *task.data.columns.shape)
+        first, *rest = self._rounds(len(task.folds), *task.data.problem_labels.shape)
         for numbers in (first, *rest):
             if numbers is not first:
                 grid.drop(first, task.scoring.sizes())
@@ -608,7 +615,7 @@ class _Kernel(_Search):
 
 
 @parameters
-class PegasosClassifierCV(_OfClassifiers, _Linear, Labels, Search):
+class PegasosClassifierCV(_OfClassifiers, _Linear, ClassifierParameters, SearchParameters):
     """Linear machine with the C that cross-validation finds best.
 
     The problems of all classes, λ and folds are trained together, over shared rows.
@@ -730,7 +737,9 @@ class PegasosClassifierCV(_OfClassifiers, _Linear, Labels, Search):
 
 
 @parameters
-class KernelPegasosClassifierCV(_OfClassifiers, _Kernel, Labels, OfKernel, Search):
+class KernelPegasosClassifierCV(
+    _OfClassifiers, _Kernel, ClassifierParameters, KernelParameters, SearchParameters
+):
     """Kernel machine with the C and γ that cross-validation finds best.
 
     The problems of all classes, λ and folds are trained over one kernel matrix for each γ.
@@ -781,7 +790,7 @@ class KernelPegasosClassifierCV(_OfClassifiers, _Kernel, Labels, OfKernel, Searc
 
 
 @parameters
-class PegasosRegressorCV(_OfRegressors, _Linear, Targets, Search):
+class PegasosRegressorCV(_OfRegressors, _Linear, RegressorParameters, SearchParameters):
     """Linear regression with the C that cross-validation finds best.
 
     The problems of all outputs, λ and folds are trained together, over shared rows.
@@ -848,7 +857,9 @@ class PegasosRegressorCV(_OfRegressors, _Linear, Targets, Search):
 
 
 @parameters
-class KernelPegasosRegressorCV(_OfRegressors, _Kernel, Targets, OfKernel, Search):
+class KernelPegasosRegressorCV(
+    _OfRegressors, _Kernel, RegressorParameters, KernelParameters, SearchParameters
+):
     """Kernel regression with the C, γ and ε that cross-validation finds best.
 
     The problems of all outputs, λ and folds are trained over one kernel matrix for each γ.

@@ -104,17 +104,17 @@ def resume(estimator: Any, path: _archive.Path, X: Any, y: Any) -> None:
     state = _named("state.", arrays)
     if isinstance(X, Blocks) and "blocks" not in state:  # they fit into memory
         X, y, _ = X.in_memory()
-    is_elsewhere = hasattr(X, "fingerprint")
-    if is_elsewhere:
-        seen = estimator._read_blocks(X, continuing=False)[0]
+    is_out_of_core = hasattr(X, "fingerprint")
+    if is_out_of_core:
+        data = estimator._read_blocks(X, continuing=False)[0]
     else:
-        seen = estimator._read(X, y, None, continuing=False)
+        data = estimator._read(X, y, None, continuing=False)
     lam = model.lam if estimator.lam is None else estimator.lam  # of C and these rows
     dtype = X.dtype if X.dtype == np.float32 else np.dtype(np.float64)
-    settings = estimator._settings_for(lam, seen)
+    settings = estimator._settings_for(lam, data)
     try:
-        if not is_elsewhere:  # where the fit itself checks
-            blank = estimator._begin(settings, seen, dtype, 0)
+        if not is_out_of_core:  # where the fit itself checks
+            blank = estimator._begin(settings, data, dtype, 0)
             _state.check(state, blank)
             _, n_rows, stream, _ = state["numbers"].tolist()
             is_joint = isinstance(blank, JointSchedule)
@@ -124,8 +124,8 @@ def resume(estimator: Any, path: _archive.Path, X: Any, y: Any) -> None:
     except ValueError as error:
         raise ValueError(f"{name} is not a checkpoint of this fit: {error}") from None
     estimator.warm_start = True
-    vars(estimator).update(seen.seen | estimator._about(seen))
-    estimator._fitted = estimator._choices(settings)
+    vars(estimator).update(data.feature_attributes | estimator._target_attributes(data))
+    estimator._fitted = estimator._fixed_parameters(settings)
     estimator._state = state
 
 

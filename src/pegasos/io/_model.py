@@ -190,7 +190,7 @@ class _Model:
 
         scaler: Any = StandardScaler(with_mean=self.center is not None)
         vars(scaler).update(
-            fitted._seen(), mean_=self.center, scale_=self.scale, var_=self.scale**2,
+            fitted._feature_attributes(), mean_=self.center, scale_=self.scale, var_=self.scale**2,
             n_samples_seen_=1,
         )  # fmt: skip
         vars(fitted).pop("feature_names_in_", None)  # what comes from the scaler has none

@@ -60,10 +60,10 @@ def name(k: int, n_problems: int, classes: Any, multi_class: str) -> str:
 
 def labels_of_targets(n_problems: int, n_rows: int, weights: np.ndarray | None) -> np.ndarray:
     """Labels of problems that all rows of weight are in: 1, or 0 for others."""
-    columns = np.ones((n_problems, n_rows), np.int8)
+    labels = np.ones((n_problems, n_rows), np.int8)
     if weights is not None:
-        columns[:, weights == 0] = 0
-    return columns
+        labels[:, weights == 0] = 0
+    return labels
 
 
 def problem_labels(
@@ -74,18 +74,18 @@ def problem_labels(
     `codes` are the numbers of rows' classes. With "multilabel": ones where rows have a label, else
     zeros, of shape (n_samples, n_classes).
     """
-    columns = np.empty((count(n_classes, multi_class), codes.shape[0]), dtype=np.int8)
-    if len(columns) > 1 and multi_class == "ovo":
+    labels = np.empty((count(n_classes, multi_class), codes.shape[0]), dtype=np.int8)
+    if len(labels) > 1 and multi_class == "ovo":
         for k, (i, j) in enumerate(pairs(n_classes)):
-            columns[k] = (codes == j).astype(np.int8) - (codes == i)
+            labels[k] = (codes == j).astype(np.int8) - (codes == i)
     else:
-        own = np.arange(n_classes)[:, None] if codes.ndim == 1 and len(columns) > 1 else 1
-        columns[:] = own == codes.T
-        columns *= 2
-        columns -= 1
+        own = np.arange(n_classes)[:, None] if codes.ndim == 1 and len(labels) > 1 else 1
+        labels[:] = own == codes.T
+        labels *= 2
+        labels -= 1
     if row_weights is not None:
-        columns[:, row_weights == 0] = 0
-    return columns
+        labels[:, row_weights == 0] = 0
+    return labels
 
 
 def mass(

@@ -46,12 +46,12 @@ def of_gap(
     max_iter: int,
     n_steps: Any,
     name: Callable[[int], str],
-    is_over: bool = True,
+    is_complete: bool = True,
 ) -> None:
     """Warn if a relative gap is above `tol`: why the fit stopped, where, and what may help.
 
     `solver`, `tol`, `max_iter` and `n_steps` are as the fit was given them. `name` says what a
-    problem is about, from its number. `is_over` is False if a callback stopped the fit.
+    problem is about, from its number. `is_complete` is False if a callback stopped the fit.
     """
     tol = GAP if tol == "auto" else tol
     if tol is None or n_steps is not None or (certificate.relative_gap <= tol).all():
@@ -66,7 +66,7 @@ def of_gap(
 
     in_user_units = schedule.settings.objectives_in_user_units
     objective = in_user_units(certificate.objective)[k]
-    if not is_over:
+    if not is_complete:
         why = f"a callback stopped the fit after {_epochs(schedule.n_iter)}"
         advice = ""
     elif (
