@@ -184,12 +184,12 @@ def fit(
     is_flat = values is not None and np.ndim(y) == 1
     model = _model(schedule, certificate, classes, multi_class, is_flat=is_flat)
     about = schedule, certificate, rows
-    _warnings.of_gap(*about, **plan, name=model._problem_name)
+    _warnings.warn_of_gap(*about, **plan, name=model._problem_name)
     if values is not None:
-        _warnings.of_constant(*about, name=model._problem_name)
+        _warnings.warn_of_constant(*about, name=model._problem_name)
     else:
         balancing = None if weights is not None else "sample_weight that gives rare classes more"
-        _warnings.of_one_class(
+        _warnings.warn_of_single_class(
             *about, codes=codes, weights=weights, balancing=balancing, classes=classes,
             multi_class=multi_class,
         )  # fmt: skip

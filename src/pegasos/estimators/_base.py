@@ -123,7 +123,7 @@ class CommonMixin:
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
         kernel = getattr(self, "kernel", None)
-        tags.input_tags.pairwise = kernel is not None and kernels.kind(kernel).is_given
+        tags.input_tags.pairwise = kernel is not None and kernels.kind(kernel).is_precomputed
         tags.input_tags.sparse = not tags.input_tags.pairwise
         has_columns = getattr(self, "multi_class", None) != "crammer_singer"
         if tags.classifier_tags is not None:
@@ -555,7 +555,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         """
         if certificate is not None:
             rows = data.rows.sample() if isinstance(data.rows, Blocks) else data.rows
-            _warnings.of_gap(
+            _warnings.warn_of_gap(
                 schedule, certificate, rows, **self._plan(), is_complete=is_complete,
                 name=data.name_of,
             )  # fmt: skip

@@ -238,7 +238,7 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
         # takes a tenth of the time.
         are_many = not is_multilabel and 2 * len(classes) > len(y)
         if y.dtype.kind not in "biu" or are_many:
-            _validate.no_boxes(y)
+            _validate.no_object_dtype(y)
             check_classification_targets(y)
         sample_weight = _validate.sample_weight(sample_weight, len(codes))
         weights = self._row_weights(sample_weight, codes, classes)
@@ -367,7 +367,7 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
         balancing = balanced if self.class_weight is None else None
         if data.scheme == "crammer_singer":
             certificate = None  # of which binary problems would tell something
-        _warnings.of_one_class(
+        _warnings.warn_of_single_class(
             schedule, certificate, data.rows, codes=data.codes, weights=data.weights,
             balancing=balancing, classes=data.classes, multi_class=data.scheme,
             is_for_scores=self._is_for_scores,

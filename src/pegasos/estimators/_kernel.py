@@ -115,7 +115,7 @@ class KernelMachine(PegasosEstimator):
     def _problem_scores(self, X: Any) -> np.ndarray:
         model = self.to_model()
         X = self._validate_rows(X, reset=False)
-        if self._support.kernel.is_given:
+        if self._support.kernel.is_precomputed:
             try:
                 X = X[:, self.support_]
             except IndexError:
@@ -133,7 +133,7 @@ class KernelMachine(PegasosEstimator):
         return _threads.blas.n_threads()
 
     def _validate_rows(self, X: Any, **options: Any) -> Any:
-        if kernels.kind(self.kernel).is_given and _validate.is_sparse(X):
+        if kernels.kind(self.kernel).is_precomputed and _validate.is_sparse(X):
             raise TypeError("Sparse precomputed kernels are not supported; give a dense matrix")
         return super()._validate_rows(X, **options)
 
@@ -184,13 +184,13 @@ class KernelMachine(PegasosEstimator):
 
     def _model_of(self, coef: np.ndarray, intercept: np.ndarray, data: Data) -> dict[str, Any]:
         support, kernel, X = np.flatnonzero(coef.any(axis=0)), data.kernel, data.X
-        vectors = np.empty((0, 0), dtype=X.dtype) if kernel.is_given else X[support]
+        vectors = np.empty((0, 0), dtype=X.dtype) if kernel.is_precomputed else X[support]
         return {
             "support_": support,
             "dual_coef_": np.ascontiguousarray(coef[:, support]),
             "intercept_": intercept,
             "support_vectors_": vectors,
-            "_squared_norms": _squared_norms(X, support, coef) if kernel.is_given else None,
+            "_squared_norms": _squared_norms(X, support, coef) if kernel.is_precomputed else None,
             "_support": kernel.points(vectors),
         }
 

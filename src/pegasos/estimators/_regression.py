@@ -122,7 +122,7 @@ class Regressor(ScoreMixin, RegressorMixin, PegasosEstimator):
 
     def _warn(self, schedule: Schedule, data: Data, certificate: Any) -> None:
         if not data.is_out_of_core:  # to ask all rows would be a pass
-            _warnings.of_constant(schedule, certificate, data.rows, name=data.name_of)
+            _warnings.warn_of_constant(schedule, certificate, data.rows, name=data.name_of)
 
     def _settings_for(self, lam: float, data: Data) -> Settings:
         loss = _losses.of_targets(self.loss, float(self.epsilon))

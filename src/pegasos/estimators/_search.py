@@ -464,7 +464,7 @@ def _short(number: float) -> float:
 
 def _narrowed(X: Any, kernel: kernels.Kernel) -> Any:
     """Return the rows in single precision if their kernel values can be computed there."""
-    if kernel.is_given or not kernel.keeps_type or X.dtype == np.float32:
+    if kernel.is_precomputed or not kernel.keeps_type or X.dtype == np.float32:
         return X
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         if not _rows.survives_rounding(X) or kernel.may_vanish(X, np.finfo(np.float32)):

@@ -397,13 +397,13 @@ def kernel_scores(
     Of a precomputed kernel, `X` has the values with the support vectors.
     """
     n_support, kernel = dual_coef.shape[1], support.kernel
-    if not kernel.is_given and n_support != len(support):
+    if not kernel.is_precomputed and n_support != len(support):
         raise ValueError(f"dual_coef has shape {dual_coef.shape} for {len(support)} vectors")
     if n_support == 0:
         return _numbers(np.tile(intercept, (X.shape[0], 1)))
-    if kernel.is_given or kernel.has_weights:
+    if kernel.is_precomputed or kernel.has_weights:
         # Sums of the core, in a fixed order: no matter which rows are scored together.
-        coef = dual_coef if kernel.is_given else support.weights(dual_coef)
+        coef = dual_coef if kernel.is_precomputed else support.weights(dual_coef)
         rows, _ = _validate.rows(X, checked=True)
         return _numbers(_rows.decision_function(rows, coef, intercept))
     n, scores = X.shape[0], np.tile(intercept, (X.shape[0], 1))
@@ -550,7 +550,7 @@ class KernelModel(_Model):
     @property
     def n_features(self) -> int:
         """Columns that X must have; of a precomputed kernel, one per support vector."""
-        if self.support.kernel.is_given:
+        if self.support.kernel.is_precomputed:
             return self._coefficients()[0].shape[1]
         return self.support.X.shape[1]
 

@@ -47,7 +47,7 @@ class Kernel:
     #: Whether w is a vector of features, so that scores may be computed by way of it.
     has_weights: ClassVar[bool] = False
     #: Whether X is the kernel matrix.
-    is_given: ClassVar[bool] = False
+    is_precomputed: ClassVar[bool] = False
     #: Whether values come from a function of the user, which may not want threads.
     is_function: ClassVar[bool] = False
     #: Whether `rounding` in float32 has room for the rounding of rows to float32 as well.
@@ -176,7 +176,7 @@ class Kernel:
         `rounding`. A gap of other kernels would be claimed for numbers that are not the model's.
         Certificates have values in double beside, which the core makes, of kernels that it knows.
         """
-        return self.is_given or (self.is_positive and self.number != _core.OTHER)
+        return self.is_precomputed or (self.is_positive and self.number != _core.OTHER)
 
     def _typed(self, X: Any) -> Any:
         """`X` in the type in which values are computed."""

@@ -75,8 +75,8 @@ class ColumnCache:
 
     def _hold(self, points: Any) -> None:
         """Have room for columns of these points."""
-        n, is_given = len(points), points.kernel.is_given
-        if is_given:
+        n, is_precomputed = len(points), points.kernel.is_precomputed
+        if is_precomputed:
             columns, place = points.X, np.arange(n)
         else:
             capacity = int(min(n, self.room / (max(n, 1) * points.dtype.itemsize)))
@@ -92,7 +92,7 @@ class ColumnCache:
         self.points, self.columns, self.place = points, columns, place
         self._factor: np.ndarray | None = None
         self.core = _core.Columns(
-            None if is_given else points.core, self.columns, self.place,
+            None if is_precomputed else points.core, self.columns, self.place,
             is_cheap=points.is_cheap, is_all_at_once=self.is_small,
         )  # fmt: skip
 
@@ -138,7 +138,7 @@ class ColumnCache:
     @functools.cached_property
     def skew(self) -> float:
         """The largest asymmetry of a matrix that is given or was factorised; else 0."""
-        if not (self.points.kernel.is_given or self.ridge > 0):
+        if not (self.points.kernel.is_precomputed or self.ridge > 0):
             return 0.0
         return asymmetry(self._whole())[1]
 
@@ -160,7 +160,7 @@ class ColumnCache:
     def _whole(self) -> np.ndarray:
         """The kernel matrix."""
         rows = np.arange(len(self.points))
-        if self.points.kernel.is_given:
+        if self.points.kernel.is_precomputed:
             return self.columns
         if self.holds_all:
             self.keep(rows)

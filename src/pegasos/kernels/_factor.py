@@ -23,10 +23,10 @@ def factor(cache: Any, on_poll: Callable[[], None] | None = None) -> np.ndarray:
     2012).
     """
     points, n = cache.points, len(cache.points)
-    is_given = points.kernel.is_given
-    eps = n * np.finfo(points.dtype if is_given else np.float64).eps
+    is_precomputed = points.kernel.is_precomputed
+    eps = n * np.finfo(points.dtype if is_precomputed else np.float64).eps
     most = int(min(n, _MOST, max(cache.room / (8 * n), _TOGETHER)))
-    if points.dtype != np.float64 and not is_given:
+    if points.dtype != np.float64 and not is_precomputed:
         points = points.in_double()
     left = np.abs(points.diagonal())
     rank, least = 0, eps * left.max()
@@ -37,7 +37,7 @@ def factor(cache: Any, on_poll: Callable[[], None] | None = None) -> np.ndarray:
         which = np.argsort(left)[-_TOGETHER:]
         which = which[left[which] > least]
         some = points[which]
-        columns = (some.X if is_given else some.against(points)).astype(np.float64)
+        columns = (some.X if is_precomputed else some.against(points)).astype(np.float64)
         columns -= rows[:rank, which].T @ rows[:rank]
         first = rank
         while len(which):

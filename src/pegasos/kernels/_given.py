@@ -14,7 +14,7 @@ class Precomputed(Kernel):
 
     name = "precomputed"
     formula = "(X is the kernel matrix, symmetric; at prediction, rows against all training rows)"
-    is_given = True
+    is_precomputed = True
     is_stored = False
 
     @classmethod

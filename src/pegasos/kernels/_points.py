@@ -70,7 +70,7 @@ class Points:
     @property
     def rank(self) -> float:
         """The largest rank that the kernel matrix can have."""
-        return np.inf if self.kernel.is_given else self.kernel.rank(self.X.shape[1])
+        return np.inf if self.kernel.is_precomputed else self.kernel.rank(self.X.shape[1])
 
     @property
     def is_thin(self) -> bool:
@@ -166,7 +166,7 @@ class Points:
 
     def diagonal(self) -> np.ndarray:
         """K(x, x) of every row."""
-        if self.kernel.is_given:
+        if self.kernel.is_precomputed:
             return self.X.diagonal().astype(np.float64)
         if self.kernel.has_unit_diagonal:
             return np.ones(len(self))

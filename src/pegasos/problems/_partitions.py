@@ -47,7 +47,7 @@ def checked(
     try:
         if is_classifier(local):
             X, y = noting._validate_rows(X, y=y)
-            _validate.no_boxes(y)
+            _validate.no_object_dtype(y)
             check_classification_targets(y)
             about.classes, values = _validate.labels(y, n_rows)
         else:

@@ -459,7 +459,7 @@ def no_missing(y: Any) -> None:
             )
 
 
-def no_boxes(y: np.ndarray) -> None:
+def no_object_dtype(y: np.ndarray) -> None:
     """Raise for booleans or numbers that are stored as objects, and say what they are to become.
 
     scikit-learn, its metrics too, knows them for no labels; its checks ask for these three words.

@@ -36,7 +36,7 @@ _EQUAL = 1e-12
 _UNEQUAL = 2
 
 
-def of_gap(
+def warn_of_gap(
     schedule: Schedule,
     certificate: Certificate,
     rows: Any,
@@ -60,7 +60,7 @@ def of_gap(
     proved = certificate.proved_gap
     gaps = np.where(np.isnan(proved), stopping, proved)
     k = int(np.argmax(gaps))  # NaN is the largest
-    if gaps[k] <= tol or _has_no_direction(schedule, certificate):
+    if gaps[k] <= tol or _has_zero_weights(schedule, certificate):
         return
     from sklearn.exceptions import ConvergenceWarning
 
@@ -194,7 +194,7 @@ def _advice_on_rounding(schedule: Schedule, rows: Any) -> str:
     return f" {give} a larger {parameter('tol')}"
 
 
-def of_one_class(
+def warn_of_single_class(
     schedule: Schedule,
     certificate: Certificate | None,
     rows: Any,
@@ -224,7 +224,7 @@ def of_one_class(
     if differs and is_for_scores:
         return
     if not differs and _has_one_mean(rows, codes, weights, of_classes):
-        _of_one_mean(rows, classes[winner])
+        _warn_of_equal_means(rows, classes[winner])
         return
     helps, size, lam = [], _size(rows), schedule.settings.lam
     is_off_centre = (
@@ -288,7 +288,7 @@ def _has_one_mean(
     return True
 
 
-def _of_one_mean(rows: Any, winner: Any) -> None:
+def _warn_of_equal_means(rows: Any, winner: Any) -> None:
     """Warn that the features do not tell classes apart, whatever λ, loss and weights are."""
     why, helps = "all classes have the same mean, and no linear model", []
     if not isinstance(rows, _core.Rows):
@@ -304,7 +304,7 @@ def _of_one_mean(rows: Any, winner: Any) -> None:
     )
 
 
-def of_constant(
+def warn_of_constant(
     schedule: Schedule,
     certificate: Certificate,
     rows: Any,
@@ -322,7 +322,9 @@ def of_constant(
     for k in np.flatnonzero((least <= 0) | np.isnan(certificate.gap)).tolist():
         targets = values[k][problem.weights[k] > 0] * settings.units[k]
         if np.ptp(targets) > 0 and (least[k] <= 0 or not schedule.model()[0][k].any()):
-            _of_equal_constant(settings.loss.epsilon if least[k] <= 0 else None, targets, name(k))
+            _warn_of_equal_constant(
+                settings.loss.epsilon if least[k] <= 0 else None, targets, name(k)
+            )
             return
     # No mean loss is above the objective, unless |w|^2 may be below 0, which bounds nothing.
     if not ((objective > least) | np.isnan(certificate.gap)).any():
@@ -357,7 +359,7 @@ def of_constant(
     )
 
 
-def _of_equal_constant(epsilon: float | None, targets: np.ndarray, about: str) -> None:
+def _warn_of_equal_constant(epsilon: float | None, targets: np.ndarray, about: str) -> None:
     """Warn of targets that lie within `epsilon` of a constant; None: of w = 0 without a dual."""
     if epsilon is not None:
         middle = (targets.min() + targets.max()) / 2
@@ -372,9 +374,9 @@ def _of_equal_constant(epsilon: float | None, targets: np.ndarray, about: str) -
     )
 
 
-def of_no_direction(schedule: Schedule, certificate: Certificate) -> None:
+def warn_of_zero_weights(schedule: Schedule, certificate: Certificate) -> None:
     """Warn if w = 0 is the model of one class, which finds no outlier."""
-    if not _has_no_direction(schedule, certificate):
+    if not _has_zero_weights(schedule, certificate):
         return
     if np.isnan(certificate.gap).any():
         why = "the fit found none with a lower objective"
@@ -388,7 +390,7 @@ def of_no_direction(schedule: Schedule, certificate: Certificate) -> None:
     _user_warnings.warn(f"w = 0, so this model finds no outlier: {why}. What may help: {helps}")
 
 
-def _has_no_direction(schedule: Schedule, certificate: Certificate) -> bool:
+def _has_zero_weights(schedule: Schedule, certificate: Certificate) -> bool:
     """Whether w = 0 is the best model of one class, or the best that was found without a dual.
 
     P = 0 then, and the smallest gap that rounding allows is all of nu - D: no `tol` is reached.
