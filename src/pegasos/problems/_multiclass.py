@@ -20,7 +20,7 @@ _LARGEST = 1e300
 #: How scores of problems may be read. Estimators choose "multilabel" if y has columns.
 SCHEMES = ("ovr", "ovo", "crammer_singer", "multilabel", "one_class")
 
-#: What rows of "one_class" are told to be.
+#: Labels that a one-class model predicts: -1 for outliers, 1 for the others.
 ONE_CLASS_LABELS = np.array([-1, 1])
 #: Scores so near to 0, as a part of the offset, are 0. So rounding does not tell on which side
 #: support vectors are, also of kernel values in single precision, which most fits have.

@@ -50,7 +50,11 @@ class KernelSolver(LinearSolver):
         return int(self.solutions()["value_bytes"].max())
 
     def last_check(self) -> np.ndarray | None:
-        """A fit stops by these; without a dual, they are of its last point, not of its best."""
+        """Relative gaps of the last check, by which a fit stops.
+
+        If the kernel matrix is not known to be positive semi-definite, they belong to the last
+        point, not to the best one.
+        """
         return np.array(self.relative_gap)
 
     def progress(self) -> tuple[int, int, str]:

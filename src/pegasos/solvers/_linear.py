@@ -113,7 +113,10 @@ class LinearSolver:
     # ---- What the memory says --------------------------------------------------------------------
 
     def solutions(self) -> np.ndarray:
-        """What fits have found so far, one entry of `standing_t` each; of this moment of a run."""
+        """The best model and the work done so far for each problem, of dtype `_core.SOLUTION`.
+
+        During a run, it is current.
+        """
         if self._found is not None:
             return self._found
         table: Any = np.zeros(len(self.base), _core.SOLUTION)

@@ -54,7 +54,8 @@ class Pegasos:
 
     #: What is minimised; without rows until `set_rows` tells them.
     problem: Problem
-    # Of a suffix that goes on: the mean of its earlier steps, its intercept, and their number.
+    # For suffix averages over several plans, one row per problem: mean weights of the earlier
+    # steps, their mean intercept, and the number of steps.
     earlier: np.ndarray | None = None
     counts: np.ndarray | None = None
 

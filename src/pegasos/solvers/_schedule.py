@@ -132,8 +132,8 @@ class Schedule:
     ) -> _certificate.Certificate:
         """Run solvers until every relative duality gap is at most `tol`, or to the plan's end.
 
-        Can be stopped at any time by an exception; calling it again completes the plan. So it does
-        until the plan is `ended`, which belongs where the result is kept.
+        An exception can stop it at any time. The next call then completes the plan. To allow a new
+        plan, replace the schedule by what `ended` returns where the result is stored.
 
         `tol` of "auto" is `GAP`, or as little as rounding leaves where that costs little; of None,
         `max_iter` epochs. `n_steps` and `order` are for "pegasos", in place of both. With
