@@ -18,6 +18,8 @@ static const double NARROW = 0.003, OWN_PART = 0.01;
 static const double LEAST_FEATURE = 1e-3, PART_OF_ROWS = 0.1, PART_OF_LOG_LOSS = 0.4;
 /* Vectors of unchanged data are what they were up to rounding. */
 static const double SAME = 1e-9;
+/* Sums of squares.c in single precision are what they were up to this. */
+static const double SINGLE = 1e-5;
 
 /* ---- What is known of the rows --------------------------------------------------------------- */
 
@@ -390,15 +392,31 @@ static bool are_vectors(fit *f, bool *same)
     return true;
 }
 
+/* Writes dual variables that are feasible as those are by which squares.c has proved a gap: less
+ * their mean, which is returned. */
+static double take_mean_away(const fit *f, double *a)
+{
+    double total = 0;
+    for (int64_t i = 0; i < f->rows->n_rows; i++)
+        total += f->a[i];
+    const double mean = f->problem->free_intercept ? total / f->s->mass : 0;
+    for (int64_t i = 0; i < f->rows->n_rows; i++)
+        a[i] = f->a[i] - weight_of(f, i) * mean;
+    return mean;
+}
+
 /* Finds the dual value that the dual variables of Newton's method have on these rows; false:
  * stopped. It is what a certificate claims, and rows may be others though scores are not. One that
  * rounding alone makes another is not taken, so that a fit ends where an undisturbed one does. */
 static bool find_dual(fit *f)
 {
     state *const s = f->s;
-    const bool is_free = f->problem->free_intercept;
-    double total = 0, *const a = f->room + f->rows->n_rows;
-    pegasos_make_feasible(&f->targets, is_free, f->a, a); /* rounding has made them less so */
+    const bool is_free = f->problem->free_intercept, is_proof = s->pending == PEGASOS_CHECK_PROVED;
+    double total = 0, mean = 0, *const a = f->room + f->rows->n_rows;
+    if (is_proof)
+        mean = take_mean_away(f, a);
+    else
+        pegasos_make_feasible(&f->targets, is_free, f->a, a); /* rounding has made them less so */
     if (!fit_combine(f, a, f->sum))
         return false;
     for (int64_t i = 0; i < f->rows->n_rows; i++)
@@ -406,8 +424,10 @@ static bool find_dual(fit *f)
     const double feature = is_free ? 0 : s->newton.feature;
     const double constant = feature * total / (f->problem->lam * s->mass);
     const double squared = squared_norm_of(f->sum, f->rows->n_features) + constant * constant;
-    const double dual = pegasos_best_dual(&f->targets, a, squared, s->mass, f->problem->lam, false);
-    if (isfinite(s->primal) && fabs(dual - s->newton.dual_objective) <= SAME * fabs(s->primal))
+    const double dual =
+        pegasos_best_dual(&f->targets, a, squared, s->mass, f->problem->lam, is_proof);
+    const double rounding = SAME * fabs(s->primal) + SINGLE * fabs(mean);
+    if (isfinite(s->primal) && fabs(dual - s->newton.dual_objective) <= rounding)
         return true;
     forget_progress(s);
     s->newton.dual_objective = dual;
@@ -419,7 +439,7 @@ static bool find_dual(fit *f)
 bool pegasos_fit_check_data(fit *f)
 {
     state *s = f->s;
-    const double intercept = s->intercept, before = s->primal;
+    const double intercept = s->intercept, before = s->primal, dual = s->newton.dual_objective;
     bool same = true;
     if (s->solver != PEGASOS_AUTO) {
         if (!are_vectors(f, &same) || !fit_score(f, f->coef, intercept, f->room))
@@ -433,7 +453,9 @@ bool pegasos_fit_check_data(fit *f)
         if (s->solver == PEGASOS_NEWTON && isfinite(s->newton.dual_objective) && !find_dual(f))
             return false;
     }
-    s->pending = same ? PEGASOS_GO_ON : PEGASOS_BEGIN_AT_POINT;
+    const bool is_proved = s->pending == PEGASOS_CHECK_PROVED && isfinite(s->primal)
+                           && s->newton.dual_objective == dual;
+    s->pending = !same ? PEGASOS_BEGIN_AT_POINT : is_proved ? PEGASOS_PROVED : PEGASOS_GO_ON;
     return true;
 }
 

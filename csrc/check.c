@@ -214,11 +214,11 @@ static bool is_safe(const fit *f, int64_t value_bytes)
     const state *const s = f->s;
     const int64_t n = f->rows->n_rows, d = f->rows->n_features;
     const int64_t n_epochs = s->n_epochs;
-    if (!(PEGASOS_BEGIN <= s->pending && s->pending <= PEGASOS_PROVED && PEGASOS_AUTO <= s->solver
-          && s->solver <= PEGASOS_NEWTON && PEGASOS_AUTO <= s->first && s->first <= PEGASOS_NEWTON
-          && is_count(s->epochs[0]) && is_count(s->epochs[1]) && is_count(s->epochs[2])
-          && is_count(n_epochs) && is_count(s->n_steps) && s->epochs[0] <= n_epochs
-          && s->epochs[1] <= n_epochs && s->epochs[2] <= n_epochs
+    if (!(PEGASOS_BEGIN <= s->pending && s->pending <= PEGASOS_CHECK_PROVED
+          && PEGASOS_AUTO <= s->solver && s->solver <= PEGASOS_NEWTON && PEGASOS_AUTO <= s->first
+          && s->first <= PEGASOS_NEWTON && is_count(s->epochs[0]) && is_count(s->epochs[1])
+          && is_count(s->epochs[2]) && is_count(n_epochs) && is_count(s->n_steps)
+          && s->epochs[0] <= n_epochs && s->epochs[1] <= n_epochs && s->epochs[2] <= n_epochs
           && s->epochs[0] + s->epochs[1] + s->epochs[2] <= n_epochs && is_count(s->ascent.n_steps)
           && is_count(s->pegasos.n_steps)))
         return false;

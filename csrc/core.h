@@ -729,8 +729,9 @@ enum {
     PEGASOS_CHECK_DATA = 2,
     PEGASOS_BEGIN_AT_POINT = 3,
     PEGASOS_BEGIN_AGAIN = 4, /* at a point that is feasible */
-    PEGASOS_PROVED = 5       /* goes on; a pass over the rows has found the gap, from the model and
+    PEGASOS_PROVED = 5,      /* goes on; a pass over the rows has found the gap, from the model and
                                 the dual variables in memory, and without running sums */
+    PEGASOS_CHECK_PROVED = 6 /* as PEGASOS_CHECK_DATA, where the gap of those data was proved */
 };
 
 /* How many bytes a fit keeps, and how many of scratch it needs, which may serve one fit after the

@@ -148,8 +148,10 @@ void pegasos_set_pending(int64_t n_features, void *memory, int64_t pending)
 {
     pegasos_beginning *const s = memory;
     const bool may_check = n_features > 0 && goes_on(s->pending);
-    if (s->pending != PEGASOS_BEGIN && (pending != PEGASOS_CHECK_DATA || may_check))
-        s->pending = pending;
+    if (s->pending == PEGASOS_BEGIN || (is_to_check(pending) && !may_check))
+        return;
+    s->pending =
+        is_to_check(pending) && s->pending == PEGASOS_PROVED ? PEGASOS_CHECK_PROVED : pending;
 }
 
 void pegasos_set_point(int64_t n_rows, int64_t n_features, void *memory, const double *a,

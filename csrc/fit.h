@@ -202,6 +202,12 @@ static INLINE bool goes_on(int64_t pending)
     return pending == PEGASOS_GO_ON || pending == PEGASOS_PROVED;
 }
 
+/* Whether data are to be compared with those that the fit was made on. */
+static INLINE bool is_to_check(int64_t pending)
+{
+    return pending == PEGASOS_CHECK_DATA || pending == PEGASOS_CHECK_PROVED;
+}
+
 /* Whether the gap is as small as it is asked to be. Newton's method has running sums. */
 static INLINE bool is_close(const fit *f)
 {

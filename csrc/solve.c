@@ -174,7 +174,7 @@ static bool prepare(fit *f)
 {
     state *const s = f->s;
     const int64_t asked = f->options->solver;
-    if (s->pending == PEGASOS_CHECK_DATA && !pegasos_fit_check_data(f))
+    if (is_to_check(s->pending) && !pegasos_fit_check_data(f))
         return false;
     if (s->pending == PEGASOS_BEGIN || s->solver == PEGASOS_AUTO)
         return begin_at_zero(f);

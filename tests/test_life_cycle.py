@@ -10,14 +10,22 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from losses import LOSSES
+from interruption import interrupted
+from losses import LOSSES, TARGET_LOSSES
 from rows import convert, make_rows
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
-from pegasos import KernelPegasosClassifier, PegasosClassifier, fit
+from pegasos import (
+    KernelPegasosClassifier,
+    KernelPegasosRegressor,
+    PegasosClassifier,
+    PegasosRegressor,
+    fit,
+)
+from pegasos.estimators import _callbacks
 
 MACHINES = {"linear": PegasosClassifier, "kernel": KernelPegasosClassifier}
 
@@ -463,6 +471,103 @@ def test_a_warm_start_after_a_fit_without_one_goes_on_from_the_model(rng, solver
     before = clf.objective_[0]
     clf.set_params(warm_start=True, solver="pegasos", max_iter=1).fit(X, y)
     assert clf.objective_[0] < 1.1 * before
+
+
+# ---- Fits that have ended ------------------------------------------------------------------------
+
+INTERCEPTS = {
+    "penalised": {}, "free": {"penalize_intercept": False}, "none": {"fit_intercept": False},
+}  # fmt: skip
+
+
+def going_on(kind, loss, rng, n=150, d=6):
+    """An estimator whose fits go on from the last one, rows, and three classes or targets."""
+    X = rng.normal(size=(n, d))
+    scores = X @ rng.normal(size=(d, 3)) + 0.5 * rng.normal(size=(n, 3))
+    options = {"loss": loss, "lam": 1e-2, "warm_start": True, "random_state": 0}
+    if loss in LOSSES:
+        return MACHINES[kind](**options), X, scores.argmax(axis=1)
+    regressor = PegasosRegressor if kind == "linear" else KernelPegasosRegressor
+    return regressor(**options), X, scores + 3
+
+
+def copied(clf):
+    return pickle.loads(pickle.dumps(clf))
+
+
+@pytest.mark.parametrize("tol", [1e-2, 1e-7])
+@pytest.mark.parametrize("solver", ["auto", "sdca", "newton"])
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+@pytest.mark.parametrize("loss", [*LOSSES, *TARGET_LOSSES])
+@pytest.mark.parametrize("kind", MACHINES)
+def test_a_fit_that_has_ended_is_not_made_again(kind, loss, intercept, solver, tol, rng):
+    """Its certificate stands. An intercept of the squared error was found anew, 1e-6 apart."""
+    clf, X, y = going_on(kind, loss, rng)
+    clf.set_params(solver=solver, tol=tol, max_iter=10**5, **INTERCEPTS[intercept]).fit(X, y)
+    before, again = public(clf), copied(clf).set_params(tol=2 * tol, max_iter=10**6)
+    for _ in range(2):
+        same(before, public(clf.fit(X, y)))
+        same(before, public(again.fit(X, y)))
+
+
+@pytest.mark.parametrize("plan", [{"tol": 1e-2}, {"tol": "auto"}, {"tol": None, "max_iter": 2}])
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+@pytest.mark.parametrize("loss", [*LOSSES, *TARGET_LOSSES])
+@pytest.mark.parametrize("kind", MACHINES)
+def test_a_fit_that_is_interrupted_at_its_end_is_over(
+    kind, loss, intercept, plan, rng, monkeypatch
+):
+    """Completing it makes no epoch, and changes no bit."""
+
+    def strike(callbacks):
+        raise KeyboardInterrupt
+
+    clf, X, y = going_on(kind, loss, rng)
+    whole = clone(clf.set_params(**plan, **INTERCEPTS[intercept])).fit(X, y)
+    with monkeypatch.context() as patch:
+        patch.setattr(_callbacks.FitCallbacks, "end", strike)
+        with pytest.raises(KeyboardInterrupt):
+            clf.fit(X, y)
+    same(public(whole), public(copied(clf).fit(X, y)))
+    same(public(whole), public(clf.fit(X, y)))
+
+
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+@pytest.mark.parametrize("change", ["none", "a row", "rows beside w", "weights"])
+def test_what_was_proved_of_other_rows_is_forgotten(change, intercept, rng):
+    """Wherever Ctrl-C stops the comparison, which scores alone cannot make."""
+    reg, X, y = going_on("linear", "squared_error", rng)
+    y, weights = y[:, 0], np.ones(len(X))
+    reg.set_params(tol=1e-2, **INTERCEPTS[intercept]).fit(X, y, weights)
+    if change == "a row":
+        X = np.r_[X[:-1], 9 * X[-1:]]
+    elif change == "rows beside w":  # all scores stay
+        w = reg.coef_ / np.linalg.norm(reg.coef_)
+        beside = rng.normal(size=X.shape)
+        X = X + beside - np.outer(beside @ w, w)
+    elif change == "weights":
+        weights[::3] = 2
+    whole = copied(reg).fit(X, y, weights)
+    assert (whole.n_iter_ == reg.n_iter_) == (change == "none")
+    best = clone(reg).set_params(tol=1e-9).fit(X, y, weights)
+    assert whole.dual_objective_ <= best.objective_ * (1 + 1e-12)
+    assert whole.objective_ >= best.dual_objective_ * (1 - 1e-12)
+    for after in range(3):
+        cut = copied(reg)
+        with interrupted(after, every=1):
+            cut.fit(X, y, weights)
+        same(public(whole), public(copied(cut).fit(X, y, weights)))
+
+
+def test_what_was_proved_by_sums_in_single_precision_stands(rng):
+    """A free intercept is off by its rounding, and so is a little of the gap."""
+    for _ in range(20):
+        n, d = rng.integers(100, 2000), 60
+        X = rng.normal(size=(n, d)) + 3
+        y = X @ rng.normal(size=d) + 10 ** rng.uniform(-4, 0) * rng.normal(size=n) + 30
+        reg = PegasosRegressor(loss="squared_error", penalize_intercept=False, warm_start=True)
+        reg.set_params(lam=10 ** rng.uniform(-3, 0), tol=1e-2, solver="newton").fit(X, y)
+        same(public(reg), public(copied(reg).fit(X, y)))
 
 
 # ---- Fits within fits ----------------------------------------------------------------------------
