@@ -125,7 +125,7 @@ static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, p
         const double inner = f->dot(rows, i, w, next) + p->intercept_scaling * p->constant_weight;
         double longer = 1;
         if (p->pegasos_mass > 0)
-            longer = growth(p, p->weight_seen += c);
+            longer = growth(p->pegasos_mass, p->weight_seen += c);
         const double u = value_at(targets, i) - y * (longer * inner + p->intercept);
         if (last_u)
             last_u[i] = u;

@@ -2,8 +2,8 @@
  * bundle.c - epochs of dual coordinate ascent of several problems over the same rows.
  *
  * Such problems go through the rows in one order, since what most of the time goes into, reaching
- * the numbers of w, then serves all of them (`sweep_bundle`). A bundle costs as
- * much as three problems.
+ * the numbers of w, then serves all of them (`sweep_bundle`). A bundle costs as much as three
+ * problems.
  */
 #include "loss.h"
 #include "passes.h"
@@ -76,7 +76,7 @@ static INLINE void lengthen(lanes *x, int64_t n_problems, pegasos_dual *problems
 {
     for (int64_t l = 0; l < n_problems; l++)
         if (problems[l].pegasos_mass > 0 && labels[l] != 0) {
-            x->longer[l] = growth(&problems[l], problems[l].weight_seen += c);
+            x->longer[l] = growth(problems[l].pegasos_mass, problems[l].weight_seen += c);
             x->step[l] = 1 / (problems[l].scale * x->longer[l]);
         }
 }
@@ -177,7 +177,8 @@ static void begin_epoch(const pegasos_rows *rows, const pegasos_bundle *b, bool 
     }
 }
 
-/* Makes the sums of pegasos_dual_sweep the mean of w over `visits`. */
+/* Makes the sums of pegasos_dual_sweep means over `visits`: of v, where w = factor v, and of the
+ * weight of the constant feature in w. */
 static void find_means(const pegasos_rows *rows, const pegasos_bundle *b, int64_t visits)
 {
     const int64_t bytes = rows->value_bytes, B = BUNDLE_BYTES / bytes, size = rows->n_features * B;

@@ -396,7 +396,8 @@ typedef struct pegasos_bundle {
 } pegasos_bundle;
 
 /* Goes on until the last epoch is over or it is stopped; returns a status. At the end, `sums` are
- * the means of w and of the constant's weight over the last half of the last epoch. */
+ * means over the last half of the last epoch: of v, where w = factor v, and of the weight of the
+ * constant feature in w. */
 int64_t pegasos_bundle_run(const pegasos_rows *rows, const pegasos_bundle *bundle,
                            pegasos_watch *watch);
 

@@ -29,6 +29,7 @@
 #include "loss.h"
 #include "rows.h"
 #include "select.h"
+#include "step.h"
 #include "watch.h"
 
 #include <math.h>
@@ -225,14 +226,15 @@ static double constant_of(const run *r, double sum)
 }
 
 /* g_i, given the row's score without the intercept. */
-static INLINE double slope_of(const run *r, int64_t i, double score, double intercept)
+static INLINE double dual_slope(const run *r, int64_t i, double score, double intercept)
 {
     const double y = r->targets->labels[i], a = r->x->a[i];
     return y * value_at(r->targets, i) - (score + intercept)
            - y * loss_diagonal(r->loss, weight(r, i)) * a;
 }
 
-/* How far a_i wants to move; below 0: it is stopped by a bound, and this far from leaving it. */
+/* How steep m D is along a_i, which is 0 at the optimum: in units of scores. Below 0: a bound or the
+ * corner of l* stops a_i, and the slope is this far from releasing it. */
 static INLINE double violation(const run *r, int64_t i, double slope)
 {
     const double u = r->targets->labels[i] * slope, c = weight(r, i), a = r->x->a[i];
@@ -430,7 +432,8 @@ static double step_on_rows(run *r, bool is_pegasos)
         if (y == 0)
             continue;
         seen += c;
-        const double longer = is_pegasos ? s->sample_mass / fmax(seen, s->sample_mass / 2) : 1;
+        const double longer = is_pegasos ? growth(s->sample_mass, seen) : 1;
+        /* `dual_slope`, solved for the score */
         const double score = y * z - slopes[k] - y * diagonal * a[i] - s->reference;
         const double u = z - y * (longer * score + s->reference);
         const double q = longer * r->scale * (r->x->norms[i] + r->constant);
@@ -507,7 +510,8 @@ static bool begin_with_sample(run *r)
         return false;
     }
     for (int64_t k = 0; k < r->m; k++)
-        r->x->slopes[k] = slope_of(r, r->rows[k], 0, s->reference + s->feature * constant_of(r, 0));
+        r->x->slopes[k] =
+            dual_slope(r, r->rows[k], 0, s->reference + s->feature * constant_of(r, 0));
     double gap = step_on_rows(r, true), last = INFINITY;
     for (int64_t j = 0; j < SWEEPS_OF_SAMPLE && gap <= FAST * last; j++) {
         last = gap;
@@ -534,7 +538,7 @@ static void choose_rows(const run *r)
     double *const key = r->w.pushed, largest = 0;
     int64_t *const list = r->w.list, count = 0;
     for (int64_t i = 0; i < n; i++) {
-        key[i] = violation(r, i, slope_of(r, i, r->x->scores[i], intercept));
+        key[i] = violation(r, i, dual_slope(r, i, r->x->scores[i], intercept));
         largest = r->targets->labels[i] != 0 ? fmax(largest, key[i]) : largest;
     }
     const double reach = fmin(largest, s->moved);
@@ -551,7 +555,7 @@ static void choose_rows(const run *r)
         sort_into_active(r, list, count);
     for (int64_t k = 0; k < s->n_active; k++) {
         const int64_t i = r->x->active[k];
-        r->x->slopes[k] = slope_of(r, i, r->x->scores[i], intercept);
+        r->x->slopes[k] = dual_slope(r, i, r->x->scores[i], intercept);
     }
     take_corners(r);
     const int64_t left = s->last_epoch - s->n_epochs;

@@ -197,7 +197,8 @@ static void NAME(pair_steps)(const NAME(lists) * l, int64_t i, int64_t j, double
 {
     const int64_t rows[2] = {i, j};
     const double hi = (double)l->curvature[i], hj = (double)l->curvature[j];
-    const double alone[2] = {step[0], (double)l->slope[j] - q * step[0]}; /* their signs count */
+    /* Their signs choose the side of the corner. */
+    const double alone[2] = {step[0], (double)l->slope[j] - q * step[0]};
     double g[2], least[2], most[2];
     for (int t = 0; t < 2; t++) {
         const double dead = (double)l->dead[rows[t]];

@@ -151,10 +151,9 @@ static INLINE const int64_t *take_draws(const pegasos_draws *draws, int64_t firs
  * and its dual tells the length of the step. After the epoch N = m, and w_t is w(a): dual ascent
  * goes on from there. This returns m/N.
  */
-static INLINE double growth(const pegasos_dual *p, double weight_seen)
+static INLINE double growth(double mass, double weight_seen)
 {
-    const double half = p->pegasos_mass / 2;
-    return p->pegasos_mass / (weight_seen > half ? weight_seen : half);
+    return mass / (weight_seen > mass / 2 ? weight_seen : mass / 2);
 }
 
 #endif
