@@ -3,7 +3,7 @@
  * a C program uses. Where what happens:
  *
  *                         linear machines               kernel machines
- *     a whole fit         fit.c: pegasos_solve_one      kernel_fit.c: pegasos_kernel_solve_one
+ *     a whole fit         solve.c: pegasos_solve_one    kernel_fit.c: pegasos_kernel_solve_one
  *     the schedule        solve.c: pegasos_fit_run      kernel_fit.c: run_fit
  *     its beginnings      begin.c                       kernel.c
  *     Pegasos             pegasos.c: take_step          kernel_pegasos.c: take_step
@@ -719,7 +719,7 @@ enum { PEGASOS_NEWTON_MOST = 2000 };
 /* How many bytes of scratch it needs. */
 int64_t pegasos_newton_work(int64_t n_rows, int64_t n_features);
 
-/* ---- Fits of several problems over the same rows (fit.c, solve.c) -------------------------- */
+/* ---- Fits of several problems over the same rows (fit.c, solve.c) ---------------------------- */
 
 /* What a fit does before it goes on. Memory of zeros begins. A point is dual variables, coef and
  * intercept. PEGASOS_CHECK_DATA compares data that may have changed with what the fit has found out

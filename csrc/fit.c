@@ -1,6 +1,6 @@
 /*
- * fit.c - the memory of a linear fit, and what C programs call: they give rows, targets and memory,
- * and get a solution. Where n_features is 0, memory is that of a kernel machine.
+ * fit.c - the memory of a linear fit: where its parts lie, and what callers read from it and write
+ * to it. Where n_features is 0, memory is that of a kernel machine.
  */
 #include "fit.h"
 #include "memory.h"
@@ -78,41 +78,7 @@ fit pegasos_fit_of(const pegasos_problem *problem, const pegasos_options *option
     return f;
 }
 
-int pegasos_solve_one(const pegasos_problem *problem, const pegasos_options *options,
-                      const int8_t *labels, const double *norms, void *memory, void *room)
-{
-    fit f = pegasos_fit_of(problem, options, labels, norms, memory, room);
-    return pegasos_fit_run(&f);
-}
-
-/* ---- For C programs -------------------------------------------------------------------------- */
-
-/* In the memory of a fit from C, norms and labels follow what is kept, and then comes the room. */
-int64_t pegasos_memory(const pegasos_problem *problem)
-{
-    if (problem->kernel)
-        return pegasos_kernel_memory(problem->kernel);
-    const int64_t n = problem->rows->n_rows, d = problem->rows->n_features;
-    return pegasos_kept(n, d) + 8 * n + pegasos_room(problem->rows) + n;
-}
-
-/* Writes labels and |x_i|^2; false: stopped. */
-static bool measure(const fit *f, int8_t *labels, double *norms)
-{
-    pegasos_watch watch = f->watch; /* a copy, since it is written to */
-    const int64_t n = f->rows->n_rows;
-    const double cost = cost_of_row(f->rows);
-    memset(f->sum, 0, (size_t)f->rows->n_features * sizeof(double));
-    for (int64_t first = 0, count; first < n; first += count) {
-        count = rows_of_piece(f->rows, first);
-        pegasos_linear_norms(f->rows, first, count, f->sum, norms + first);
-        for (int64_t i = first; i < first + count; i++)
-            labels[i] = label_of(f->problem, i);
-        if (is_to_stop(&watch, (double)count * cost))
-            return false;
-    }
-    return true;
-}
+/* ---- What callers read and write ------------------------------------------------------------- */
 
 void pegasos_found(int64_t n_rows, int64_t n_features, void *memory, pegasos_solution *solution)
 {
@@ -170,23 +136,4 @@ void pegasos_set_point(int64_t n_rows, int64_t n_features, void *memory, const d
     memcpy(f.coef, coef, (size_t)n_features * sizeof(double));
     f.s->intercept = intercept;
     f.s->solver = PEGASOS_ASCENT;
-}
-
-int pegasos_solve(const pegasos_problem *problem, const pegasos_options *options, void *memory,
-                  pegasos_solution *solution)
-{
-    if (problem->kernel)
-        return pegasos_kernel_solve(problem, options, memory, solution);
-    const int64_t n = problem->rows->n_rows, d = problem->rows->n_features;
-    double *const norms = (double *)((char *)memory + pegasos_kept(n, d)), *const room = norms + n;
-    int8_t *const labels = (int8_t *)room + pegasos_room(problem->rows);
-    state *const s = memory;
-    fit f = pegasos_fit_of(problem, options, labels, norms, memory, room);
-    int status = PEGASOS_STOPPED;
-    if (!options->resume)
-        memset(s, 0, sizeof *s);
-    if (s->pending != PEGASOS_BEGIN || measure(&f, labels, norms))
-        status = pegasos_fit_run(&f);
-    pegasos_found(n, d, memory, solution);
-    return status;
 }

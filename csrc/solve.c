@@ -1,6 +1,7 @@
 /*
- * solve.c - the schedule of a linear fit: which solver runs, and when it stops. That of a kernel
- * machine is in kernel_fit.c.
+ * solve.c - a whole linear fit: its schedule, which says which solver runs and when it stops, and
+ * the functions that start it. C programs call pegasos_solve: they give rows, targets and memory,
+ * and get a solution. A kernel machine's fit is in kernel_fit.c.
  *
  * The schedule. A solver brings the problem to the gap that is asked for: dual coordinate ascent
  * (ascent.c) or Newton's method (newton.c). A fit at w = 0 begins with an epoch of Pegasos. It is
@@ -30,6 +31,8 @@
  */
 #include "fit.h"
 #include "symmetric.h"
+
+#include <string.h>
 
 /* PEGASOS_AUTO's first budget of a solver, in passes over the rows. Epochs of Newton's method
  * are passes. A visit of a row by dual ascent takes as long as PASSES_OF_VISITS of a pass for
@@ -315,4 +318,59 @@ int pegasos_fit_run(fit *f)
     if (f->options->tol >= 0)
         prefer_zero(f);
     return PEGASOS_DONE;
+}
+
+int pegasos_solve_one(const pegasos_problem *problem, const pegasos_options *options,
+                      const int8_t *labels, const double *norms, void *memory, void *room)
+{
+    fit f = pegasos_fit_of(problem, options, labels, norms, memory, room);
+    return pegasos_fit_run(&f);
+}
+
+/* ---- For C programs -------------------------------------------------------------------------- */
+
+/* In the memory of a fit from C, norms and labels follow what is kept, and then comes the room. */
+int64_t pegasos_memory(const pegasos_problem *problem)
+{
+    if (problem->kernel)
+        return pegasos_kernel_memory(problem->kernel);
+    const int64_t n = problem->rows->n_rows, d = problem->rows->n_features;
+    return pegasos_kept(n, d) + 8 * n + pegasos_room(problem->rows) + n;
+}
+
+/* Writes labels and |x_i|^2; false: stopped. */
+static bool measure(const fit *f, int8_t *labels, double *norms)
+{
+    pegasos_watch watch = f->watch; /* a copy, since it is written to */
+    const int64_t n = f->rows->n_rows;
+    const double cost = cost_of_row(f->rows);
+    memset(f->sum, 0, (size_t)f->rows->n_features * sizeof(double));
+    for (int64_t first = 0, count; first < n; first += count) {
+        count = rows_of_piece(f->rows, first);
+        pegasos_linear_norms(f->rows, first, count, f->sum, norms + first);
+        for (int64_t i = first; i < first + count; i++)
+            labels[i] = label_of(f->problem, i);
+        if (is_to_stop(&watch, (double)count * cost))
+            return false;
+    }
+    return true;
+}
+
+int pegasos_solve(const pegasos_problem *problem, const pegasos_options *options, void *memory,
+                  pegasos_solution *solution)
+{
+    if (problem->kernel)
+        return pegasos_kernel_solve(problem, options, memory, solution);
+    const int64_t n = problem->rows->n_rows, d = problem->rows->n_features;
+    double *const norms = (double *)((char *)memory + pegasos_kept(n, d)), *const room = norms + n;
+    int8_t *const labels = (int8_t *)room + pegasos_room(problem->rows);
+    state *const s = memory;
+    fit f = pegasos_fit_of(problem, options, labels, norms, memory, room);
+    int status = PEGASOS_STOPPED;
+    if (!options->resume)
+        memset(s, 0, sizeof *s);
+    if (s->pending != PEGASOS_BEGIN || measure(&f, labels, norms))
+        status = pegasos_fit_run(&f);
+    pegasos_found(n, d, memory, solution);
+    return status;
 }
