@@ -125,7 +125,7 @@ static void step_kernel(void)
                              .place = places,
                              .workers = &workers};
     const pegasos_draws list = {.count = STEPS, .list = draws};
-    void *work = malloc((size_t)pegasos_kernel_train_work(&whole, &set));
+    void *work = malloc((size_t)pegasos_kernel_train_scratch_bytes(&whole, &set));
     set.weights = kernel_beta;
     pegasos_kernel_train(&whole, &set, kernel_scores, kernel_unpushed, &list, work);
     free(work);
@@ -264,15 +264,16 @@ static void fit_kernel(void)
                               .primal = INFINITY,
                               .relative_gap = INFINITY};
     static double slopes[N];
-    const pegasos_kernel_arrays arrays = {.targets = &one_column,
-                                          .norms = norms,
-                                          .a = a,
-                                          .scored = a + N,
-                                          .scores = scores,
-                                          .slopes = slopes,
-                                          .coef = a + 2 * N,
-                                          .active = active,
-                                          .work = malloc((size_t)pegasos_kernel_work(N, 4, N))};
+    const pegasos_kernel_arrays arrays = {
+        .targets = &one_column,
+        .norms = norms,
+        .a = a,
+        .scored = a + N,
+        .scores = scores,
+        .slopes = slopes,
+        .coef = a + 2 * N,
+        .active = active,
+        .scratch = malloc((size_t)pegasos_kernel_scratch_bytes(N, 4, N))};
     pegasos_watch nobody = {.every = 1e18};
     const pegasos_workers workers = {.watch = &nobody};
     int64_t n_kept = N;
@@ -287,7 +288,7 @@ static void fit_kernel(void)
     for (int64_t i = 0; i < N; i++)
         norms[i] = 1; /* of the matrix; that of the constant feature comes on top */
     pegasos_kernel_run(&matrix, &problem, &arrays);
-    free(arrays.work);
+    free(arrays.scratch);
 }
 
 #define PATH(name) {#name, name}

@@ -424,8 +424,8 @@ static int find_dual_value(fit *f, double *dual)
     const double *a = f->a, constant = weight_of_feature(f);
     double norm = 0;
     if (f->problem->free_intercept) {
-        a = f->room;
-        pegasos_make_feasible(&f->targets, 1, f->a, f->room);
+        a = f->scratch;
+        pegasos_make_feasible(&f->targets, 1, f->a, f->scratch);
         if (!fit_combine(f, a, f->sum))
             return PEGASOS_STOPPED;
         norm = squared_norm_of(f->sum, d);
@@ -450,12 +450,12 @@ static int find_primal_value(fit *f, candidate *x)
     const pegasos_dual *const p = &f->s->dual;
     const int64_t n = f->rows->n_rows;
     const bool is_free = f->problem->free_intercept;
-    double *const scores = f->room;
+    double *const scores = f->scratch;
     x->intercept = is_free ? 0 : p->intercept + p->intercept_scaling * x->constant;
     if (!fit_score(f, x->w, x->intercept, scores))
         return PEGASOS_STOPPED;
     if (is_free) { /* whose best value needs all scores */
-        x->intercept = pegasos_best_intercept(&f->targets, scores, f->room + n);
+        x->intercept = pegasos_best_intercept(&f->targets, scores, f->scratch + n);
         for (int64_t i = 0; i < n; i++)
             scores[i] += x->intercept;
     }

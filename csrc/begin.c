@@ -99,7 +99,7 @@ static void forget(state *s)
 void pegasos_fit_begin(fit *f)
 {
     state *s = f->s;
-    memset(s, 0, (size_t)pegasos_kept(f->rows->n_rows, f->rows->n_features));
+    memset(s, 0, (size_t)pegasos_state_bytes(f->rows->n_rows, f->rows->n_features));
     count_rows(f);
     const double factor = (double)s->n_inside / s->mass;
     s->pegasos = (pegasos_linear){
@@ -124,7 +124,7 @@ static bool run_pegasos(fit *f)
     pegasos_order order;
     double slope = 1;
     int64_t pending = 0;
-    const pegasos_draws draws = {.order = &order, .permutation = (int64_t *)f->room};
+    const pegasos_draws draws = {.order = &order, .permutation = (int64_t *)f->scratch};
     const pegasos_linear_set set = {
         .n_problems = 1,
         .batch_size = 1,
@@ -223,9 +223,9 @@ bool pegasos_fit_begin_ascent(fit *f, bool is_zero)
     } else if (!fit_combine(f, f->a, f->w))
         return false;
     if (!is_zero && f->problem->free_intercept) {
-        if (!fit_score(f, f->w, 0, f->room))
+        if (!fit_score(f, f->w, 0, f->scratch))
             return false;
-        intercept = pegasos_best_intercept(&f->targets, f->room, f->room + n);
+        intercept = pegasos_best_intercept(&f->targets, f->scratch, f->scratch + n);
     }
     const double scale = 1 / (f->problem->lam * s->mass);
     if (whole > 0)
@@ -327,7 +327,7 @@ bool pegasos_fit_begin_newton(fit *f)
     if (!fit_score(f, f->coef, intercept, f->scores))
         return false;
     if (nu != 0) { /* Pegasos's first steps move it by nu/lam, however small the rows */
-        intercept = pegasos_best_intercept(&f->targets, f->scores, f->room);
+        intercept = pegasos_best_intercept(&f->targets, f->scores, f->scratch);
         for (int64_t i = 0; i < n; i++)
             f->scores[i] += intercept;
     }
@@ -372,11 +372,11 @@ static bool are_vectors(fit *f, bool *same)
     double apart = 0, size = 0;
     if (s->solver == PEGASOS_NEWTON) {
         const double constant = s->newton.feature * f->point[d];
-        if (!fit_score(f, f->point, constant, f->room))
+        if (!fit_score(f, f->point, constant, f->scratch))
             return false;
         for (int64_t i = 0; i < n; i++) {
-            apart = fmax(apart, fabs(f->room[i] - f->scores[i]));
-            size = fmax(size, fabs(f->room[i]));
+            apart = fmax(apart, fabs(f->scratch[i] - f->scores[i]));
+            size = fmax(size, fabs(f->scratch[i]));
         }
         size = fmax(size, 1);
     } else {
@@ -412,7 +412,7 @@ static bool find_dual(fit *f)
 {
     state *const s = f->s;
     const bool is_free = f->problem->free_intercept, is_proof = s->pending == PEGASOS_CHECK_PROVED;
-    double total = 0, mean = 0, *const a = f->room + f->rows->n_rows;
+    double total = 0, mean = 0, *const a = f->scratch + f->rows->n_rows;
     if (is_proof)
         mean = take_mean_away(f, a);
     else
@@ -442,9 +442,9 @@ bool pegasos_fit_check_data(fit *f)
     const double intercept = s->intercept, before = s->primal, dual = s->newton.dual_objective;
     bool same = true;
     if (s->solver != PEGASOS_AUTO) {
-        if (!are_vectors(f, &same) || !fit_score(f, f->coef, intercept, f->room))
+        if (!are_vectors(f, &same) || !fit_score(f, f->coef, intercept, f->scratch))
             return false;
-        const double primal = fit_objective(f, f->coef, intercept, f->room);
+        const double primal = fit_objective(f, f->coef, intercept, f->scratch);
         if (fabs(primal - before) > SAME * before)
             forget(s);
         else if (s->solver == PEGASOS_ASCENT && isfinite(before))

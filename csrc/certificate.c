@@ -179,9 +179,9 @@ static double best_by_slopes(const pegasos_targets *t, const double *scores, dou
     return b;
 }
 
-double pegasos_best_intercept(const pegasos_targets *t, const double *scores, double *room)
+double pegasos_best_intercept(const pegasos_targets *t, const double *scores, double *scratch)
 {
-    place *const unsorted = (place *)room;
+    place *const unsorted = (place *)scratch;
     double total = 0, positive = 0;
     int64_t count = 0;
     if (t->loss.kind != PEGASOS_HINGE)

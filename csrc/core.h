@@ -269,8 +269,9 @@ double pegasos_loss_sum(const pegasos_targets *targets, int64_t first, int64_t c
 /* The b that minimises sum_i c_i (l(z_i - y_i (scores[i] + b)) + nu b). Where all b of an interval
  * do, it is one of them: for the hinge the middle, as in LIBSVM, or the only end, if all rows are
  * of one class. The log loss of rows of one class has no least value; b is then so large that the
- * loss is below rounding. `room` is scratch for 4 n numbers, in which places are sorted. */
-double pegasos_best_intercept(const pegasos_targets *targets, const double *scores, double *room);
+ * loss is below rounding. `scratch` has 4 n numbers, in which places are sorted. */
+double pegasos_best_intercept(const pegasos_targets *targets, const double *scores,
+                              double *scratch);
 
 /* The b that minimises sum_i c_i (l(z_i - y_i b) + nu b)/mass + penalty/2 b^2, and this value. An
  * infinite penalty makes b 0. */
@@ -453,7 +454,7 @@ typedef struct pegasos_workers {
     const pegasos_blas *blas;       /* NULL: plain loops, with the same bits on every machine */
     const pegasos_threads *threads; /* NULL: the calling one alone; same bits */
     int64_t n_threads;              /* how many they are */
-    void *scratch;                  /* pegasos_kernel_scratch bytes, for the points at hand */
+    void *scratch; /* pegasos_kernel_values_scratch_bytes, for the points at hand */
     pegasos_watch *watch;
 } pegasos_workers;
 
@@ -463,7 +464,8 @@ typedef struct pegasos_workers {
 int64_t pegasos_transpose_bytes(const pegasos_rows *rows);
 int64_t pegasos_transpose(const pegasos_some *some, void *room, pegasos_rows *out);
 
-int64_t pegasos_kernel_scratch(const pegasos_points *x, const pegasos_points *z, int64_t n_threads);
+int64_t pegasos_kernel_values_scratch_bytes(const pegasos_points *x, const pegasos_points *z,
+                                            int64_t n_threads);
 
 /* The points between which there are values, x for rows of `out` and z for its columns. */
 typedef struct pegasos_source {
@@ -547,9 +549,9 @@ int pegasos_columns_score(pegasos_columns *columns, int64_t count, const int64_t
 
 /* K = L L^T but for rounding, and memory for a fit with the rows of L in place of features. */
 typedef struct pegasos_factor {
-    pegasos_rows rows;   /* L, of double; n_features is 0 where the rank is too large for it */
-    const double *norms; /* n: squared norms of its rows */
-    void *memory, *room; /* pegasos_kept bytes, and pegasos_room bytes */
+    pegasos_rows rows;      /* L, of double; n_features is 0 where the rank is too large for it */
+    const double *norms;    /* n: squared norms of its rows */
+    void *memory, *scratch; /* pegasos_state_bytes and pegasos_scratch_bytes */
 } pegasos_factor;
 
 /* The kernel matrix of a problem. */
@@ -622,11 +624,10 @@ typedef struct pegasos_kernel_arrays {
     double *slopes;  /* of the rows of the round; in steps on pairs, as kernel_body.h has them */
     double *coef;    /* s a_i y_i of the best point so far */
     int64_t *active; /* rows of the round, ascending */
-    void *work;      /* scratch */
+    void *scratch;   /* pegasos_kernel_scratch_bytes */
 } pegasos_kernel_arrays;
 
-/* How many bytes `work` has. */
-int64_t pegasos_kernel_work(int64_t n_rows, int64_t value_bytes, int64_t n_columns);
+int64_t pegasos_kernel_scratch_bytes(int64_t n_rows, int64_t value_bytes, int64_t n_columns);
 
 /* Goes on with a run until it is done or stopped; returns a status. */
 int pegasos_kernel_run(const pegasos_matrix *matrix, pegasos_kernel *problem,
@@ -653,10 +654,11 @@ void pegasos_kernel_leave_round(pegasos_kernel *problem);
  * and is begun again.
  */
 int pegasos_kernel_train(pegasos_columns *columns, const pegasos_linear_set *set, double *scores,
-                         double *unpushed, const pegasos_draws *draws, void *work);
+                         double *unpushed, const pegasos_draws *draws, void *scratch);
 
-/* How many bytes `work` has. */
-int64_t pegasos_kernel_train_work(const pegasos_columns *columns, const pegasos_linear_set *set);
+/* How many bytes `scratch` has. */
+int64_t pegasos_kernel_train_scratch_bytes(const pegasos_columns *columns,
+                                           const pegasos_linear_set *set);
 
 /* ---- Certificates of kernel machines (kernel_certificate.c) ---------------------------------- */
 
@@ -701,13 +703,13 @@ typedef struct pegasos_kernel_proof {
                               objective: the matrix is not positive */
 } pegasos_kernel_proof;
 
-/* How many bytes `work` has. */
-int64_t pegasos_kernel_certificate_work(const pegasos_kernel_models *models,
-                                        const pegasos_kernel_evidence *evidence);
+/* How many bytes `scratch` has. */
+int64_t pegasos_kernel_certificate_scratch_bytes(const pegasos_kernel_models *models,
+                                                 const pegasos_kernel_evidence *evidence);
 
 /* Writes the proofs of all problems, from scores that are computed afresh; not 0: stopped. */
 int pegasos_kernel_certify(const pegasos_kernel_models *models,
-                           const pegasos_kernel_evidence *evidence, void *work,
+                           const pegasos_kernel_evidence *evidence, void *scratch,
                            pegasos_kernel_proof *proofs);
 
 /* ---- Newton's method (newton.c) -------------------------------------------------------------- */
@@ -717,7 +719,7 @@ int pegasos_kernel_certify(const pegasos_kernel_models *models,
 enum { PEGASOS_NEWTON_MOST = 2000 };
 
 /* How many bytes of scratch it needs. */
-int64_t pegasos_newton_work(int64_t n_rows, int64_t n_features);
+int64_t pegasos_newton_scratch_bytes(int64_t n_rows, int64_t n_features);
 
 /* ---- Fits of several problems over the same rows (fit.c, solve.c) ---------------------------- */
 
@@ -735,10 +737,11 @@ enum {
     PEGASOS_CHECK_PROVED = 6 /* as PEGASOS_CHECK_DATA, where the gap of those data was proved */
 };
 
-/* How many bytes a fit keeps, and how many of scratch it needs, which may serve one fit after the
- * other. Here and below, n_features is 0 for a kernel machine, which has n_rows coefficients. */
-int64_t pegasos_kept(int64_t n_rows, int64_t n_features);
-int64_t pegasos_room(const pegasos_rows *rows);
+/* How many bytes the state of a fit has, and how many of scratch it needs, which may serve one fit
+ * after the other. Here and below, n_features is 0 for a kernel machine, which has n_rows
+ * coefficients. */
+int64_t pegasos_state_bytes(int64_t n_rows, int64_t n_features);
+int64_t pegasos_scratch_bytes(const pegasos_rows *rows);
 
 /* Seconds that a solver is likely to take to a gap of about 1e-3, from sizes alone. */
 double pegasos_seconds(const pegasos_rows *rows, pegasos_loss loss, int64_t solver);
@@ -747,36 +750,37 @@ double pegasos_seconds(const pegasos_rows *rows, pegasos_loss loss, int64_t solv
 int pegasos_gains_by_blas(int64_t n_features);
 
 /* As pegasos_solve, of one of several problems over the same rows: `labels` are its targets, 0 for
- * rows without weight, and `norms` has |x_i|^2 of all rows. `memory` has pegasos_kept bytes, zeros
+ * rows without weight, and `norms` has |x_i|^2 of all rows. `memory` has pegasos_state_bytes, zeros
  * at first, and says what is pending; if its lambda was another one, the fit goes on from there,
  * and counts epochs anew. */
 int pegasos_solve_one(const pegasos_problem *problem, const pegasos_options *options,
-                      const int8_t *labels, const double *norms, void *memory, void *room);
+                      const int8_t *labels, const double *norms, void *memory, void *scratch);
 
-/* As pegasos_solve_one, of a kernel machine (kernel_fit.c). `norms` has all K(x_i, x_i), and `work`
- * has pegasos_kernel_work bytes. If kernel values had another type, the fit goes on from there.
- * Another max_epochs begins another plan, with budgets of its own. */
+/* As pegasos_solve_one, of a kernel machine (kernel_fit.c). `norms` has all K(x_i, x_i), and
+ * `scratch` has pegasos_kernel_scratch_bytes. If kernel values had another type, the fit goes on
+ * from there. Another max_epochs begins another plan, with budgets of its own. */
 int pegasos_kernel_solve_one(const pegasos_matrix *matrix, const pegasos_problem *problem,
                              const pegasos_options *options, const int8_t *labels,
-                             const double *norms, void *memory, void *work);
+                             const double *norms, void *memory, void *scratch);
 
 /* The beginnings of fits of the squared error, which make them together: to be called before
  * pegasos_solve_one. Fits that have begun are left as they are. `labels`, `memory` and the targets
  * of the problems lie one after the other. */
-int64_t pegasos_squares_room(const pegasos_rows *rows, int64_t n_problems);
+int64_t pegasos_squares_scratch_bytes(const pegasos_rows *rows, int64_t n_problems);
 int pegasos_solve_squares(int64_t n_problems, const pegasos_problem *problem,
                           const pegasos_options *options, const int8_t *labels, const double *norms,
-                          void *memory, void *room);
+                          void *memory, void *scratch);
 
 /* What the memory of a fit holds. */
-void pegasos_found(int64_t n_rows, int64_t n_features, void *memory, pegasos_solution *solution);
+void pegasos_fit_solution(int64_t n_rows, int64_t n_features, void *memory,
+                          pegasos_solution *solution);
 
 /* With what the memory of a fit begins. */
-typedef struct pegasos_beginning {
+typedef struct pegasos_fit_header {
     int64_t n_rows, n_features; /* 0: it has not begun */
     int64_t value_bytes;        /* of the values that it was made on, 4 or 8; 0: none yet */
     int64_t pending;            /* what comes before it goes on: PEGASOS_BEGIN, ... */
-} pegasos_beginning;
+} pegasos_fit_header;
 
 /* The arrays of a kernel machine's fit. */
 pegasos_kernel_arrays pegasos_kernel_arrays_in(int64_t n_rows, void *memory);

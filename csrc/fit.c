@@ -9,49 +9,50 @@
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-/* Lays out what a fit keeps; returns how many bytes it takes. */
-static int64_t lay_out_kept(fit *f, int64_t n, int64_t d, void *memory)
+/* Lays out the state of a fit; returns how many bytes it takes. */
+static int64_t lay_out_state(fit *f, int64_t n, int64_t d, void *memory)
 {
-    layout kept = {memory, 8, 0};
-    f->s = take(&kept, (int64_t)sizeof(state));
-    f->a = take(&kept, 8 * n);
-    f->coef = take(&kept, 8 * d);
-    f->scores = take(&kept, 8 * n);
-    f->centre = take(&kept, 8 * n);
-    f->active = take(&kept, 8 * n);
-    f->w = take(&kept, 8 * d);
-    f->sums = take(&kept, 8 * (d + 1));
-    f->point = take(&kept, 8 * (d + 1));
-    return kept.bytes;
+    layout all = {memory, 8, 0};
+    f->s = take(&all, (int64_t)sizeof(state));
+    f->a = take(&all, 8 * n);
+    f->coef = take(&all, 8 * d);
+    f->scores = take(&all, 8 * n);
+    f->centre = take(&all, 8 * n);
+    f->active = take(&all, 8 * n);
+    f->w = take(&all, 8 * d);
+    f->sums = take(&all, 8 * (d + 1));
+    f->point = take(&all, 8 * (d + 1));
+    return all.bytes;
 }
 
 /* Lays out its scratch, but for the sample. */
-static int64_t lay_out_room(fit *f, int64_t n, int64_t d, void *room)
+static int64_t lay_out_scratch(fit *f, int64_t n, int64_t d, void *scratch)
 {
-    layout all = {room, 8, 0};
-    f->room = take(&all, 8 * 5 * n);
+    layout all = {scratch, 8, 0};
+    f->scratch = take(&all, 8 * 5 * n);
     f->sum = take(&all, 8 * d);
-    f->work = take(&all, pegasos_newton_work(n, d));
+    f->newton_scratch = take(&all, pegasos_newton_scratch_bytes(n, d));
     f->sample = take(&all, 0);
     return all.bytes;
 }
 
-int64_t pegasos_kept(int64_t n_rows, int64_t n_features)
+int64_t pegasos_state_bytes(int64_t n_rows, int64_t n_features)
 {
     fit f;
-    return n_features == 0 ? pegasos_kernel_kept(n_rows)
-                           : lay_out_kept(&f, n_rows, n_features, NULL);
+    return n_features == 0 ? pegasos_kernel_state_bytes(n_rows)
+                           : lay_out_state(&f, n_rows, n_features, NULL);
 }
 
-int64_t pegasos_fit_room(int64_t n_rows, int64_t n_features)
+int64_t pegasos_fit_scratch_bytes(int64_t n_rows, int64_t n_features)
 {
     fit f;
-    return lay_out_room(&f, n_rows, n_features, NULL);
+    return lay_out_scratch(&f, n_rows, n_features, NULL);
 }
 
-int64_t pegasos_room(const pegasos_rows *rows)
+int64_t pegasos_scratch_bytes(const pegasos_rows *rows)
 {
-    return pegasos_fit_room(rows->n_rows, rows->n_features) + pegasos_sample_room(rows);
+    return pegasos_fit_scratch_bytes(rows->n_rows, rows->n_features)
+           + pegasos_sample_scratch_bytes(rows);
 }
 
 pegasos_watch pegasos_watch_of(const pegasos_options *options)
@@ -66,28 +67,29 @@ pegasos_watch pegasos_watch_of(const pegasos_options *options)
 }
 
 fit pegasos_fit_of(const pegasos_problem *problem, const pegasos_options *options,
-                   const int8_t *labels, const double *norms, void *memory, void *room)
+                   const int8_t *labels, const double *norms, void *memory, void *scratch)
 {
     fit f = {.problem = problem, .options = options, .rows = problem->rows};
     f.targets = targets_of(problem, problem->rows->n_rows, labels);
     f.norms = norms;
     f.watch = pegasos_watch_of(options);
     f.blas = pegasos_gains_by_blas(problem->rows->n_features) ? options->blas : NULL;
-    lay_out_kept(&f, f.targets.n, problem->rows->n_features, memory);
-    lay_out_room(&f, f.targets.n, problem->rows->n_features, room);
+    lay_out_state(&f, f.targets.n, problem->rows->n_features, memory);
+    lay_out_scratch(&f, f.targets.n, problem->rows->n_features, scratch);
     return f;
 }
 
 /* ---- What callers read and write ------------------------------------------------------------- */
 
-void pegasos_found(int64_t n_rows, int64_t n_features, void *memory, pegasos_solution *solution)
+void pegasos_fit_solution(int64_t n_rows, int64_t n_features, void *memory,
+                          pegasos_solution *solution)
 {
     if (n_features == 0) {
-        pegasos_kernel_found(n_rows, memory, solution);
+        pegasos_kernel_fit_solution(n_rows, memory, solution);
         return;
     }
     fit f;
-    lay_out_kept(&f, n_rows, n_features, memory);
+    lay_out_state(&f, n_rows, n_features, memory);
     const state *const s = f.s;
     const bool has_begun = s->n_rows > 0;
     const double primal = has_begun ? s->primal : INFINITY;
@@ -112,7 +114,7 @@ void pegasos_found(int64_t n_rows, int64_t n_features, void *memory, pegasos_sol
 
 void pegasos_set_pending(int64_t n_features, void *memory, int64_t pending)
 {
-    pegasos_beginning *const s = memory;
+    pegasos_fit_header *const s = memory;
     const bool may_check = n_features > 0 && goes_on(s->pending);
     if (s->pending == PEGASOS_BEGIN || (is_to_check(pending) && !may_check))
         return;
@@ -123,7 +125,7 @@ void pegasos_set_pending(int64_t n_features, void *memory, int64_t pending)
 void pegasos_set_point(int64_t n_rows, int64_t n_features, void *memory, const double *a,
                        const double *coef, double intercept)
 {
-    pegasos_beginning *const s = memory;
+    pegasos_fit_header *const s = memory;
     fit f;
     s->pending = PEGASOS_BEGIN_AT_POINT;
     if (n_features == 0) {
@@ -131,7 +133,7 @@ void pegasos_set_point(int64_t n_rows, int64_t n_features, void *memory, const d
         memcpy(pegasos_kernel_arrays_in(n_rows, memory).a, a, (size_t)n_rows * sizeof(double));
         return;
     }
-    lay_out_kept(&f, n_rows, n_features, memory);
+    lay_out_state(&f, n_rows, n_features, memory);
     memcpy(f.a, a, (size_t)n_rows * sizeof(double));
     memcpy(f.coef, coef, (size_t)n_features * sizeof(double));
     f.s->intercept = intercept;

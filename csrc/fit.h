@@ -56,7 +56,7 @@ enum { MOST_IDLE = 3 };
 /* Where a fit stands. The arrays that belong to it follow in memory. There are no pointers among
  * them: copying the memory is saving the fit. */
 typedef struct state {
-    int64_t n_rows, n_features, value_bytes, pending; /* as pegasos_beginning has them */
+    int64_t n_rows, n_features, value_bytes, pending; /* as pegasos_fit_header has them */
     int64_t solver;     /* at work: PEGASOS_ASCENT, PEGASOS_NEWTON; or PEGASOS_AUTO: the epoch of
                            Pegasos, or nothing yet */
     int64_t first;      /* the solver that came first */
@@ -110,15 +110,15 @@ typedef struct fit {
     const pegasos_blas *blas; /* of Newton's method; NULL: plain loops */
     pegasos_watch watch;
     state *s;
-    /* Kept: dual variables and the best model; arrays of dual ascent, in whose place those of
+    /* State: dual variables and the best model; arrays of dual ascent, in whose place those of
      * Pegasos are; of Newton's method. */
     double *a, *coef;
     double *w, *sums; /* Pegasos: v and its sums, of the rows' type */
     int64_t *active;  /* Pegasos: counts */
     double *point, *scores, *centre;
-    /* Scratch: 5 n (Pegasos: a permutation), d, the work of Newton's method, and a sample. */
-    double *room, *sum;
-    void *work;
+    /* Scratch: 5 n (Pegasos: a permutation), d, that of Newton's method, and a sample. */
+    double *scratch, *sum;
+    void *newton_scratch;
     char *sample; /* NULL: none is to be drawn */
 } fit;
 
@@ -250,18 +250,18 @@ double pegasos_constant_model(const pegasos_problem *problem, const pegasos_targ
 double pegasos_constant_feature(const pegasos_problem *problem, const pegasos_targets *targets,
                                 const double *norms, int64_t n_inside);
 
-/* pegasos_kept and pegasos_found of a kernel machine (kernel_fit.c). */
-int64_t pegasos_kernel_kept(int64_t n_rows);
-void pegasos_kernel_found(int64_t n_rows, void *memory, pegasos_solution *solution);
+/* pegasos_state_bytes and pegasos_fit_solution of a kernel machine (kernel_fit.c). */
+int64_t pegasos_kernel_state_bytes(int64_t n_rows);
+void pegasos_kernel_fit_solution(int64_t n_rows, void *memory, pegasos_solution *solution);
 
 /* pegasos_memory and pegasos_solve of a kernel machine (kernel_values.c). */
 int64_t pegasos_kernel_memory(const pegasos_kernel_matrix *kernel);
 int pegasos_kernel_solve(const pegasos_problem *problem, const pegasos_options *options,
                          void *memory, pegasos_solution *solution);
 
-/* A fit of some memory; `room` as of pegasos_solve_one, NULL where it is not needed. */
+/* A fit of some memory; `scratch` as of pegasos_solve_one, NULL where it is not needed. */
 fit pegasos_fit_of(const pegasos_problem *problem, const pegasos_options *options,
-                   const int8_t *labels, const double *norms, void *memory, void *room);
+                   const int8_t *labels, const double *norms, void *memory, void *scratch);
 
 /* The solver that brings a fit from its beginning to the gap. */
 int64_t pegasos_fit_first_solver(const fit *f);
@@ -269,9 +269,9 @@ int64_t pegasos_fit_first_solver(const fit *f);
 /* A whole fit; returns a status. */
 int pegasos_fit_run(fit *f);
 
-/* The parts of pegasos_room: that of a fit, and that of a sample. */
-int64_t pegasos_fit_room(int64_t n_rows, int64_t n_features);
-int64_t pegasos_sample_room(const pegasos_rows *rows);
+/* The parts of pegasos_scratch_bytes: that of a fit, and that of a sample. */
+int64_t pegasos_fit_scratch_bytes(int64_t n_rows, int64_t n_features);
+int64_t pegasos_sample_scratch_bytes(const pegasos_rows *rows);
 
 /* Finds a model on a sample of the rows, for Newton's method to begin at (sample.c); none where
  * that would not save time. */

@@ -114,14 +114,15 @@ static int64_t numbers_before(int64_t n_rows, int64_t n_features, int64_t n_clas
     return (numbers + LANES - 1) / LANES * LANES;
 }
 
-int64_t pegasos_joint_kept(int64_t n_rows, int64_t n_features, int64_t n_classes, int64_t averages)
+int64_t pegasos_joint_state_bytes(int64_t n_rows, int64_t n_features, int64_t n_classes,
+                                  int64_t averages)
 {
     const int64_t panels = width_of(n_classes) * (n_features + 2); /* with offsets */
     return 8 * (numbers_before(n_rows, n_features, n_classes) + (averages ? 2 : 1) * panels);
 }
 
-int64_t pegasos_joint_room(const pegasos_joint_problem *problem,
-                           const pegasos_joint_options *options)
+int64_t pegasos_joint_scratch_bytes(const pegasos_joint_problem *problem,
+                                    const pegasos_joint_options *options)
 {
     const int64_t K = problem->n_classes;
     const int64_t numbers = width_of(K) * (problem->rows->n_features + 4) + 2 * K * K;
@@ -130,7 +131,7 @@ int64_t pegasos_joint_room(const pegasos_joint_problem *problem,
               + (options->newton_after > 0 ? joint_newton_numbers(problem) : 0));
 }
 
-static void lay_out(joint *j, void *memory, void *room)
+static void lay_out(joint *j, void *memory, void *scratch)
 {
     const int64_t width = j->width, K = j->n_classes;
     j->s = memory;
@@ -142,7 +143,7 @@ static void lay_out(joint *j, void *memory, void *room)
     j->offset = j->v + j->size;
     j->sums = j->offset + width;
     j->offset_sums = j->sums + j->size;
-    j->fresh = room;
+    j->fresh = scratch;
     j->scores = j->fresh + j->size;
     j->row = j->scores + width;
     j->change = j->row + width;
@@ -724,7 +725,7 @@ static void begin(const joint *j)
 {
     pegasos_joint *s = j->s;
     double mass = 0;
-    memset(s, 0, (size_t)pegasos_joint_kept(j->n, j->d, j->n_classes, j->o->averages));
+    memset(s, 0, (size_t)pegasos_joint_state_bytes(j->n, j->d, j->n_classes, j->o->averages));
     for (int64_t i = 0; i < j->n; i++)
         if (j->p->codes[i] >= 0) {
             mass += joint_weight(j, i);
@@ -743,7 +744,7 @@ static void begin(const joint *j)
 }
 
 int pegasos_joint_run(const pegasos_joint_problem *problem, const pegasos_joint_options *options,
-                      void *memory, void *room, pegasos_watch *watch)
+                      void *memory, void *scratch, pegasos_watch *watch)
 {
     joint j = {.p = problem, .o = options, .watch = watch};
     j.n = problem->rows->n_rows;
@@ -755,7 +756,7 @@ int pegasos_joint_run(const pegasos_joint_problem *problem, const pegasos_joint_
     j.feature = options->last_step > 0 && problem->is_free ? 0 : problem->feature;
     assert(are_there(problem->rows, 0, j.n) && problem->lam > 0 && j.n_classes >= 2);
     assert(!problem->is_free || problem->feature == 1);
-    lay_out(&j, memory, room);
+    lay_out(&j, memory, scratch);
     memset(j.scores, 0, 3 * (size_t)j.width * sizeof(double)); /* row and change, too */
     if (j.s->n_rows == 0)
         begin(&j);

@@ -69,11 +69,12 @@ typedef struct pegasos_joint {
     double primal, dual; /* P of the best model, a lower bound on P */
 } pegasos_joint;
 
-/* How many bytes a fit keeps, and how many of scratch it needs; memory is aligned as a line of
- * cache. `coef` (K x n_features) and K intercepts follow the struct. */
-int64_t pegasos_joint_kept(int64_t n_rows, int64_t n_features, int64_t n_classes, int64_t averages);
-int64_t pegasos_joint_room(const pegasos_joint_problem *problem,
-                           const pegasos_joint_options *options);
+/* How many bytes the state of a fit has, and how many of scratch it needs; memory is aligned as a
+ * line of cache. `coef` (K x n_features) and K intercepts follow the struct. */
+int64_t pegasos_joint_state_bytes(int64_t n_rows, int64_t n_features, int64_t n_classes,
+                                  int64_t averages);
+int64_t pegasos_joint_scratch_bytes(const pegasos_joint_problem *problem,
+                                    const pegasos_joint_options *options);
 
 /* How many unknowns Newton's method has, which takes up to PEGASOS_NEWTON_MOST. */
 int64_t pegasos_joint_unknowns(const pegasos_joint_problem *problem);
@@ -88,7 +89,7 @@ const int64_t *pegasos_joint_active(int64_t n_rows, int64_t n_features, int64_t 
 
 /* Begins a fit, or goes on with it, until it is done or stopped; returns a status. */
 int pegasos_joint_run(const pegasos_joint_problem *problem, const pegasos_joint_options *options,
-                      void *memory, void *room, pegasos_watch *watch);
+                      void *memory, void *scratch, pegasos_watch *watch);
 
 #ifdef __cplusplus
 }

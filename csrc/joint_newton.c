@@ -51,7 +51,7 @@ typedef struct newton {
     const joint *j;
     int64_t depth, padded, size; /* of a class: features and the constant one; all */
     double full;                 /* W = full v */
-    double *next, *trial, *gradient, *step, *room;
+    double *next, *trial, *gradient, *step, *scratch;
     double *scores, *before; /* Delta + s, row after row, of a point and where its line begins */
     /* Of rows: c/(m delta M); whether a_k is below its bound, class after class; those of a class.
      * Rows of a pair, times the root of the first. */
@@ -105,8 +105,8 @@ static newton lay_out(const joint *j)
     x.trial = x.before + j->n * j->n_classes;
     x.gradient = x.trial + j->size;
     x.step = x.gradient + size;
-    x.room = x.step + size;
-    x.bends = x.room + size;
+    x.scratch = x.step + size;
+    x.bends = x.scratch + size;
     x.of_class = (int64_t *)(x.bends + j->n);
     x.is_inside = (int8_t *)(x.of_class + j->n);
     x.scaled = x.bends + 2 * j->n + (j->n * j->n_classes + 7) / 8;
@@ -287,7 +287,7 @@ static bool solve_equations(newton *x)
     symmetric_add_diagonal(&x->matrix, ridge, ridge);
     const int status = symmetric_factorise(&x->matrix, j->watch);
     if (status == SYMMETRIC_FACTORED)
-        symmetric_solve(&x->matrix, x->step, x->room);
+        symmetric_solve(&x->matrix, x->step, x->scratch);
     for (int64_t r = 0; r < x->size && status == SYMMETRIC_NOT_POSITIVE; r++)
         x->step[r] /= trace; /* downhill, at least */
     return status != SYMMETRIC_STOPPED;

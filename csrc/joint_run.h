@@ -27,7 +27,7 @@ typedef struct joint {
     pegasos_joint *s;
     int64_t n, d, n_classes, width, size; /* numbers of the panels: for one feature; in all */
     double feature;                       /* of the constant feature in this run */
-    /* Kept: the best model; dual variables, v, and what intercepts have beside it; sums for the
+    /* State: the best model; dual variables, v, and what intercepts have beside it; sums for the
      * average, if there is one; the order. */
     double *coef, *intercept, *a, *v, *offset, *sums, *offset_sums;
     int64_t *active;

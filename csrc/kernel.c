@@ -141,16 +141,16 @@ static int64_t rows_of_round(int64_t n_rows, int64_t n_columns)
     return n_rows / 2 > FEW ? n_rows / 2 : n_rows < FEW ? n_rows : FEW;
 }
 
-int64_t pegasos_kernel_work(int64_t n_rows, int64_t value_bytes, int64_t n_columns)
+int64_t pegasos_kernel_scratch_bytes(int64_t n_rows, int64_t value_bytes, int64_t n_columns)
 {
     const int64_t most = rows_of_round(n_rows, n_columns);
     return ALIGNED + (ARRAYS * 8 + 1) * padded(n_rows) + most * padded(most) * value_bytes;
 }
 
-static scratch scratch_in(void *work, int64_t n)
+static scratch scratch_in(void *memory, int64_t n)
 {
     const int64_t size = padded(n);
-    char *first = (char *)work;
+    char *first = (char *)memory;
     first += (ALIGNED - (int64_t)((uintptr_t)first % ALIGNED)) % ALIGNED;
     double *const arrays = (double *)first;
     memset(arrays + 6 * size, 0, (size_t)size * sizeof(double));
@@ -233,8 +233,8 @@ static INLINE double dual_slope(const run *r, int64_t i, double score, double in
            - y * loss_diagonal(r->loss, weight(r, i)) * a;
 }
 
-/* How steep m D is along a_i, which is 0 at the optimum: in units of scores. Below 0: a bound or the
- * corner of l* stops a_i, and the slope is this far from releasing it. */
+/* How steep m D is along a_i, in units of scores; 0 at the optimum. Below 0: a bound or the corner
+ * of l* stops a_i, and the slope is this far from releasing it. */
 static INLINE double violation(const run *r, int64_t i, double slope)
 {
     const double u = r->targets->labels[i] * slope, c = weight(r, i), a = r->x->a[i];
@@ -778,7 +778,7 @@ static run run_of(const pegasos_matrix *matrix, pegasos_kernel *problem,
                  .watch = matrix->columns->workers->watch,
                  .targets = arrays->targets,
                  .loss = loss_of(arrays->targets->loss),
-                 .w = scratch_in(arrays->work, n),
+                 .w = scratch_in(arrays->scratch, n),
                  .scale = 1 / (s->lam * s->mass),
                  .constant = s->feature * s->feature};
 }

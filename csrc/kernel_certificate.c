@@ -53,12 +53,12 @@ typedef struct making {
     void *values;
 } making;
 
-/* Lays its parts out in `work`, and returns how many bytes they take. */
+/* Lays its parts out in `scratch`, and returns how many bytes they take. */
 static int64_t lay_out(making *c, const pegasos_kernel_models *m, const pegasos_kernel_evidence *e,
-                       void *work)
+                       void *scratch)
 {
     const int64_t n = m->targets.n, k = m->n_problems, d = e->rows ? e->rows->n_features : 0;
-    layout all = {work, 8, 0};
+    layout all = {scratch, 8, 0};
     *c = (making){.m = m, .e = e, .n = n, .n_problems = k, .n_sets = 1};
     c->a = take(&all, 8 * k * n);
     c->none = take(&all, 16 * k);
@@ -78,8 +78,8 @@ static int64_t lay_out(making *c, const pegasos_kernel_models *m, const pegasos_
     return all.bytes;
 }
 
-int64_t pegasos_kernel_certificate_work(const pegasos_kernel_models *models,
-                                        const pegasos_kernel_evidence *evidence)
+int64_t pegasos_kernel_certificate_scratch_bytes(const pegasos_kernel_models *models,
+                                                 const pegasos_kernel_evidence *evidence)
 {
     making c;
     return lay_out(&c, models, evidence, NULL);
@@ -389,11 +389,11 @@ static pegasos_kernel_proof prove(const making *c, int64_t k)
 }
 
 int pegasos_kernel_certify(const pegasos_kernel_models *models,
-                           const pegasos_kernel_evidence *evidence, void *work,
+                           const pegasos_kernel_evidence *evidence, void *scratch,
                            pegasos_kernel_proof *proofs)
 {
     making c;
-    lay_out(&c, models, evidence, work);
+    lay_out(&c, models, evidence, scratch);
     assert(c.n_problems >= 1 && (evidence->most_in_double >= 1 || !evidence->float_errors));
     set_points(&c);
     if ((evidence->rows ? score_by_weights(&c) : score_by_columns(&c)) != 0)

@@ -9,7 +9,7 @@
  * (kernel_values.c).
  */
 #include "rows.h"
-#include "share.h"
+#include "tasks.h"
 
 #include <math.h>
 #include <string.h>
@@ -91,7 +91,7 @@ static int fill_all(pegasos_columns *c)
         /* As if whole rows were read, and cleared: where memory comes in large pages, it is all of
          * them that the system clears when they are first written to. */
         if (c->is_symmetric && n_tasks > 0
-            && !share(c->workers, n_tasks, CLEARED * GATHERED * (double)n, do_mirror, &m))
+            && !run_tasks(c->workers, n_tasks, CLEARED * GATHERED * (double)n, do_mirror, &m))
             return 1;
     }
     for (int64_t i = 0; i < n; i++)
@@ -192,8 +192,8 @@ int pegasos_columns_among(pegasos_columns *c, int64_t count, const int64_t *rows
     for (int64_t j = 0; j < count; j++)
         n_missing += is_far || c->place[rows[j]] < 0;
     if (n_missing < count
-        && !share(c->workers, (count + GATHERED - 1) / GATHERED, GATHERED * (double)m, do_gather,
-                  &g))
+        && !run_tasks(c->workers, (count + GATHERED - 1) / GATHERED, GATHERED * (double)m,
+                      do_gather, &g))
         return 1;
     for (int64_t j = 0, some; j < count && n_missing > 0;) {
         for (some = 0; j < count && some < most; j++)
@@ -313,7 +313,7 @@ static bool push_all(const pegasos_columns *c, pushing *p)
 {
     const double each = PART_OF_NUMBER * (double)(p->count * p->n_problems * SCORES);
     const int64_t n_tasks = (p->n + SCORES - 1) / SCORES;
-    return p->count == 0 || share(c->workers, n_tasks, each, do_push, p);
+    return p->count == 0 || run_tasks(c->workers, n_tasks, each, do_push, p);
 }
 
 /* sum_j u_j column_j */
@@ -371,7 +371,7 @@ static int push_computed(pegasos_columns *c, int64_t count, const int64_t *rows,
             const int64_t m = least_of(p.n_mirrored, first + p.n) - begin;
             pulling g = {&p, p.coef + begin, (double *)c->block + begin - first, m,
                          scores + rows[j]};
-            if (m > 0 && !share(c->workers, p.count, (double)m, do_pull, &g))
+            if (m > 0 && !run_tasks(c->workers, p.count, (double)m, do_pull, &g))
                 return 1;
         }
     return 0;

@@ -49,7 +49,7 @@ typedef struct kernel_fit {
 
 enum { KEPT_ARRAYS = 6 };
 
-int64_t pegasos_kernel_kept(int64_t n_rows)
+int64_t pegasos_kernel_state_bytes(int64_t n_rows)
 {
     return (int64_t)sizeof(kernel_state) + 8 * KEPT_ARRAYS * n_rows;
 }
@@ -65,7 +65,7 @@ pegasos_kernel_arrays pegasos_kernel_arrays_in(int64_t n_rows, void *memory)
                                    .active = (int64_t *)(first + 5 * n_rows)};
 }
 
-void pegasos_kernel_found(int64_t n_rows, void *memory, pegasos_solution *solution)
+void pegasos_kernel_fit_solution(int64_t n_rows, void *memory, pegasos_solution *solution)
 {
     const kernel_state *const s = memory;
     const pegasos_kernel_arrays arrays = pegasos_kernel_arrays_in(n_rows, memory);
@@ -180,7 +180,7 @@ static bool prepare(kernel_fit *f, const double *norms)
 {
     kernel_state *const s = f->s;
     if (s->pending == PEGASOS_BEGIN)
-        memset(s, 0, (size_t)pegasos_kernel_kept(f->targets.n));
+        memset(s, 0, (size_t)pegasos_kernel_state_bytes(f->targets.n));
     if (s->run.part == PEGASOS_KERNEL_BEGIN && s->run.n_epochs == 0)
         s->run.generator = f->options->seed;
     s->n_rows = f->targets.n;
@@ -201,9 +201,9 @@ static fit fit_of_factor(const kernel_fit *f, const pegasos_factor *factor,
     const int64_t n = f->targets.n, d = factor->rows.n_features;
     const pegasos_kernel *const r = &f->s->run;
     const fit own = pegasos_fit_of(problem, options, f->targets.labels, factor->norms,
-                                   factor->memory, factor->room);
-    double *const beta = own.room, *const coef = own.sum;
-    memset(factor->memory, 0, (size_t)pegasos_kept(n, d));
+                                   factor->memory, factor->scratch);
+    double *const beta = own.scratch, *const coef = own.sum;
+    memset(factor->memory, 0, (size_t)pegasos_state_bytes(n, d));
     memset(coef, 0, (size_t)d * sizeof(double));
     for (int64_t i = 0; i < n; i++)
         beta[i] = f->arrays.a[i] * f->targets.labels[i] / (r->lam * r->mass);
@@ -236,10 +236,10 @@ static int run_newton(kernel_fit *f)
         options.tol *= PART_OF_TOL;
     const fit own = fit_of_factor(f, &factor, &problem, &options);
     const int status = pegasos_solve_one(&problem, &options, f->targets.labels, factor.norms,
-                                         factor.memory, factor.room);
+                                         factor.memory, factor.scratch);
     if (status != PEGASOS_DONE)
         return status;
-    pegasos_found(factor.rows.n_rows, factor.rows.n_features, factor.memory, &found);
+    pegasos_fit_solution(factor.rows.n_rows, factor.rows.n_features, factor.memory, &found);
     pegasos_make_feasible(&f->targets, problem.free_intercept, own.a, f->arrays.a);
     s->before = s->newton == 0 ? r->n_epochs : s->before;
     s->n_runs++;
@@ -338,7 +338,7 @@ static int run_fit(kernel_fit *f)
 
 int pegasos_kernel_solve_one(const pegasos_matrix *matrix, const pegasos_problem *problem,
                              const pegasos_options *options, const int8_t *labels,
-                             const double *norms, void *memory, void *work)
+                             const double *norms, void *memory, void *scratch)
 {
     const int64_t n = matrix->columns->n_rows;
     kernel_fit f = {.matrix = matrix, .problem = problem, .options = options, .s = memory};
@@ -346,7 +346,7 @@ int pegasos_kernel_solve_one(const pegasos_matrix *matrix, const pegasos_problem
     f.arrays = pegasos_kernel_arrays_in(n, memory);
     f.arrays.targets = &f.targets;
     f.arrays.norms = norms;
-    f.arrays.work = work;
+    f.arrays.scratch = scratch;
     assert(problem->lam > 0 && options->max_epochs >= 0);
     if (!prepare(&f, norms))
         return PEGASOS_STOPPED;

@@ -86,13 +86,13 @@ static int64_t longest_block(int64_t n)
     return n <= FEW || part > LONGEST ? LONGEST : part < FEW ? FEW : part;
 }
 
-/* Lays out all arrays in `work`; returns how many bytes they take. */
-static int64_t lay_out(run *r, void *work)
+/* Lays out all arrays in `scratch`; returns how many bytes they take. */
+static int64_t lay_out(run *r, void *scratch)
 {
     const int64_t n = r->n, K = r->set->n_problems, batch = r->set->batch_size;
     const int64_t draws = longest_block(n), pending = K * (batch - 1);
     const int64_t most = r->is_whole || draws + pending > n ? n : draws + pending;
-    layout all = {work, ALIGNED, 0};
+    layout all = {scratch, ALIGNED, 0};
     r->marks = take(&all, n);
     r->local = take(&all, n * 8);
     r->rows = take(&all, most * 8);
@@ -130,7 +130,8 @@ static run run_of(const pegasos_columns *columns, const pegasos_linear_set *set)
         .set = set, .n = n, .bytes = columns->value_bytes, .is_whole = columns->n_columns >= n};
 }
 
-int64_t pegasos_kernel_train_work(const pegasos_columns *columns, const pegasos_linear_set *set)
+int64_t pegasos_kernel_train_scratch_bytes(const pegasos_columns *columns,
+                                           const pegasos_linear_set *set)
 {
     run r = run_of(columns, set);
     return lay_out(&r, NULL);
@@ -508,7 +509,7 @@ static void put_back(run *r)
 /* ---- The run --------------------------------------------------------------------------------- */
 
 int pegasos_kernel_train(pegasos_columns *columns, const pegasos_linear_set *set, double *scores,
-                         double *unpushed, const pegasos_draws *draws, void *work)
+                         double *unpushed, const pegasos_draws *draws, void *scratch)
 {
     run r = run_of(columns, set);
     r.columns = columns;
@@ -516,7 +517,7 @@ int pegasos_kernel_train(pegasos_columns *columns, const pegasos_linear_set *set
     r.unpushed = unpushed;
     r.watch = columns->workers->watch;
     assert(set->n_problems >= 1 && set->batch_size >= 1 && !set->bundled);
-    lay_out(&r, work);
+    lay_out(&r, scratch);
     if (r.is_whole) {
         use_state(&r);
         if (!push(&r))

@@ -36,7 +36,7 @@ typedef struct values {
     int64_t *place, *all;  /* n; all: 0, 1, 2, ... */
     double *columns;       /* n x n, if they are kept */
     double *piece, *block; /* scratch */
-    void *work;
+    void *scratch;
     int8_t *labels; /* n */
 } values;
 
@@ -59,7 +59,7 @@ static int64_t lay_out(values *v, const pegasos_kernel_matrix *kernel, void *mem
     const int64_t n = kernel->n_rows;
     layout all = {memory, 8, 0};
     v->n_columns = room_for_columns(kernel);
-    take(&all, pegasos_kernel_kept(n));
+    take(&all, pegasos_kernel_state_bytes(n));
     v->s = take(&all, (int64_t)sizeof(matrix_state));
     v->norms = take(&all, 8 * n);
     v->dual = take(&all, 8 * n);
@@ -68,7 +68,7 @@ static int64_t lay_out(values *v, const pegasos_kernel_matrix *kernel, void *mem
     v->columns = take(&all, v->n_columns < n ? 0 : 8 * n * n);
     v->piece = take(&all, 8 * PIECE);
     v->block = take(&all, 8 * pegasos_columns_block(n));
-    v->work = take(&all, pegasos_kernel_work(n, 8, v->n_columns));
+    v->scratch = take(&all, pegasos_kernel_scratch_bytes(n, 8, v->n_columns));
     v->labels = take(&all, n);
     return all.bytes;
 }
@@ -148,7 +148,7 @@ static int solve(values *v, const pegasos_options *options, void *memory)
                                .workers = &workers};
     const pegasos_matrix matrix = {.columns = &columns, .is_positive = 1, .rank = n};
     const int status = pegasos_kernel_solve_one(&matrix, v->problem, options, v->labels, v->norms,
-                                                memory, v->work);
+                                                memory, v->scratch);
     return status == PEGASOS_STOPPED ? v->ended : status;
 }
 
@@ -162,14 +162,14 @@ int pegasos_kernel_solve(const pegasos_problem *problem, const pegasos_options *
     const int64_t n = problem->kernel->n_rows;
     lay_out(&v, problem->kernel, memory);
     if (!options->resume) {
-        memset(memory, 0, (size_t)pegasos_kernel_kept(n));
+        memset(memory, 0, (size_t)pegasos_kernel_state_bytes(n));
         memset(v.s, 0, sizeof *v.s);
     }
-    pegasos_kernel_found(n, memory, solution);
+    pegasos_kernel_fit_solution(n, memory, solution);
     v.watch.progress =
         (pegasos_progress){solution->n_epochs, solution->objective, solution->relative_gap};
     const int status = v.s->has_begun || begin(&v) ? solve(&v, options, memory) : v.ended;
-    pegasos_kernel_found(n, memory, solution);
+    pegasos_kernel_fit_solution(n, memory, solution);
     const pegasos_targets targets = targets_of(problem, n, v.labels);
     memset(v.dual, 0, (size_t)n * sizeof(double));
     if (v.s->has_begun)

@@ -14,7 +14,7 @@
 #include "exponential.h"
 #include "lanes.h"
 #include "rows.h"
-#include "share.h"
+#include "tasks.h"
 
 #include <limits.h>
 #include <math.h>
@@ -305,7 +305,8 @@ int64_t pegasos_transpose_bytes(const pegasos_rows *rows)
     return 8 * (rows->n_rows + rows->n_features + 1 + numbers) + numbers * rows->value_bytes;
 }
 
-int64_t pegasos_kernel_scratch(const pegasos_points *x, const pegasos_points *z, int64_t n_threads)
+int64_t pegasos_kernel_values_scratch_bytes(const pegasos_points *x, const pegasos_points *z,
+                                            int64_t n_threads)
 {
     if (way_of(x, z) == BY_TRANSPOSE)
         return pegasos_transpose_bytes(&z->rows);
@@ -381,7 +382,7 @@ static int write_tiles(block *b)
     const int64_t n_tiles = b->n_across * ((b->x->count + b->size.x - 1) / b->size.x);
     const double values = (double)(b->x->count * b->z->count) / (double)n_tiles;
     const double cost = b->size.cost + WRITTEN + (z->kernel.kind == PEGASOS_SIGMOID ? OF_TANH : 0);
-    return share(&workers, n_tiles, cost * values, do_tile, b) ? b->ended : 1;
+    return run_tasks(&workers, n_tiles, cost * values, do_tile, b) ? b->ended : 1;
 }
 
 int pegasos_kernel_values(void *source, int64_t count, const int64_t *rows, int64_t first,

@@ -157,7 +157,7 @@ static int64_t blocks_of(int64_t n, int64_t d)
 /* Arrays, each of which begins with a cache line. */
 enum { OF_ROWS = 7, OF_FEATURES = 5, LINE = LANES * sizeof(double) };
 
-int64_t pegasos_newton_work(int64_t n_rows, int64_t n_features)
+int64_t pegasos_newton_scratch_bytes(int64_t n_rows, int64_t n_features)
 {
     const int64_t stride = round_up(n_features + 1), n_blocks = blocks_of(n_rows, n_features);
     int64_t rows = OF_FEATURES + n_blocks;
@@ -184,7 +184,7 @@ static run lay_out(fit *f)
     r.piece = r.piece < LANES ? LANES : r.piece;
     r.n_blocks = blocks_of(n, d);
     r.n_matrices = d < PEGASOS_NEWTON_MOST ? symmetric_blocks(n, ROWS_PER_MATRIX, stride) : 0;
-    double *next = (double *)(((uintptr_t)f->work + LINE - 1) / LINE * LINE);
+    double *next = (double *)(((uintptr_t)f->newton_scratch + LINE - 1) / LINE * LINE);
     for (int k = 0; k < OF_ROWS - 1; k++, next += round_up(n))
         *of_rows[k] = next;
     r.band = (int64_t *)next;
@@ -972,11 +972,11 @@ bool pegasos_newton_scale(fit *f, double *primal)
 static bool see_best(const run *r)
 {
     state *const best = r->f->s;
-    double *const scores = r->ratios, *const room = r->u; /* the four arrays from u to weights */
+    double *const scores = r->ratios, *const scratch = r->u; /* the four arrays from u to weights */
     if (!fit_score(r->f, r->f->coef, r->is_free ? 0 : best->intercept, scores))
         return false;
     if (r->is_free) {
-        best->intercept = pegasos_best_intercept(r->targets, scores, room);
+        best->intercept = pegasos_best_intercept(r->targets, scores, scratch);
         for (int64_t i = 0; i < r->n; i++)
             scores[i] += best->intercept;
     }

@@ -36,7 +36,7 @@ typedef struct parts {
     int64_t *offsets;
     double *targets, *weights, *norms;
     int8_t *labels;
-    void *memory, *room;
+    void *memory, *scratch;
 } parts;
 
 /* Lays them out, and returns how many bytes they take; 0: there is no sample. */
@@ -56,12 +56,12 @@ static int64_t lay_out(parts *p, const pegasos_rows *rows, void *memory)
     p->weights = take(&all, 8 * m);
     p->norms = take(&all, 8 * m);
     p->labels = take(&all, m);
-    p->memory = take(&all, pegasos_kept(m, d));
-    p->room = take(&all, pegasos_fit_room(m, d));
+    p->memory = take(&all, pegasos_state_bytes(m, d));
+    p->scratch = take(&all, pegasos_fit_scratch_bytes(m, d));
     return all.bytes;
 }
 
-int64_t pegasos_sample_room(const pegasos_rows *rows)
+int64_t pegasos_sample_scratch_bytes(const pegasos_rows *rows)
 {
     parts p;
     return lay_out(&p, rows, NULL);
@@ -87,7 +87,7 @@ static int64_t draw(const fit *f, int64_t m, int64_t *which)
 sampled pegasos_fit_sample(fit *f)
 {
     parts p;
-    int64_t *const which = (int64_t *)f->room;
+    int64_t *const which = (int64_t *)f->scratch;
     lay_out(&p, f->rows, f->sample);
     if (!f->sample || p.m == 0 || f->s->n_inside < f->rows->n_rows / 2
         || draw(f, p.m, which) > p.numbers)
@@ -114,7 +114,7 @@ sampled pegasos_fit_sample(fit *f)
     options.tol = SAMPLE_GAP;
     options.max_epochs = EPOCHS_OF_SAMPLE;
     options.poll_epochs = 0;
-    fit own = pegasos_fit_of(&problem, &options, p.labels, p.norms, p.memory, p.room);
+    fit own = pegasos_fit_of(&problem, &options, p.labels, p.norms, p.memory, p.scratch);
     own.sample = NULL;
     own.s->pending = PEGASOS_BEGIN;
     const int status = pegasos_fit_run(&own);

@@ -321,21 +321,21 @@ int pegasos_fit_run(fit *f)
 }
 
 int pegasos_solve_one(const pegasos_problem *problem, const pegasos_options *options,
-                      const int8_t *labels, const double *norms, void *memory, void *room)
+                      const int8_t *labels, const double *norms, void *memory, void *scratch)
 {
-    fit f = pegasos_fit_of(problem, options, labels, norms, memory, room);
+    fit f = pegasos_fit_of(problem, options, labels, norms, memory, scratch);
     return pegasos_fit_run(&f);
 }
 
 /* ---- For C programs -------------------------------------------------------------------------- */
 
-/* In the memory of a fit from C, norms and labels follow what is kept, and then comes the room. */
+/* The memory of a fit from C has its state, norms, scratch and labels, in this order. */
 int64_t pegasos_memory(const pegasos_problem *problem)
 {
     if (problem->kernel)
         return pegasos_kernel_memory(problem->kernel);
     const int64_t n = problem->rows->n_rows, d = problem->rows->n_features;
-    return pegasos_kept(n, d) + 8 * n + pegasos_room(problem->rows) + n;
+    return pegasos_state_bytes(n, d) + 8 * n + pegasos_scratch_bytes(problem->rows) + n;
 }
 
 /* Writes labels and |x_i|^2; false: stopped. */
@@ -362,15 +362,16 @@ int pegasos_solve(const pegasos_problem *problem, const pegasos_options *options
     if (problem->kernel)
         return pegasos_kernel_solve(problem, options, memory, solution);
     const int64_t n = problem->rows->n_rows, d = problem->rows->n_features;
-    double *const norms = (double *)((char *)memory + pegasos_kept(n, d)), *const room = norms + n;
-    int8_t *const labels = (int8_t *)room + pegasos_room(problem->rows);
+    double *const norms = (double *)((char *)memory + pegasos_state_bytes(n, d));
+    double *const scratch = norms + n;
+    int8_t *const labels = (int8_t *)scratch + pegasos_scratch_bytes(problem->rows);
     state *const s = memory;
-    fit f = pegasos_fit_of(problem, options, labels, norms, memory, room);
+    fit f = pegasos_fit_of(problem, options, labels, norms, memory, scratch);
     int status = PEGASOS_STOPPED;
     if (!options->resume)
         memset(s, 0, sizeof *s);
     if (s->pending != PEGASOS_BEGIN || measure(&f, labels, norms))
         status = pegasos_fit_run(&f);
-    pegasos_found(n, d, memory, solution);
+    pegasos_fit_solution(n, d, memory, solution);
     return status;
 }

@@ -65,20 +65,21 @@ static int64_t numbers_of_block(int64_t stride)
     return ROWS * (stride + NUMBERS);
 }
 
-/* What comes after the room of a fit. */
-static int64_t own_room(int64_t n_rows, int64_t d, int64_t n_problems)
+/* How many bytes of scratch come after those of a fit. */
+static int64_t own_scratch_bytes(int64_t n_rows, int64_t d, int64_t n_problems)
 {
     const int64_t stride = stride_of(d, n_problems);
     return PEGASOS_BUNDLE_BYTES + n_problems * (int64_t)sizeof(fit)
            + 8 * (3 * stride + blocks_of(n_rows, d) * (stride * stride + numbers_of_block(stride)));
 }
 
-int64_t pegasos_squares_room(const pegasos_rows *rows, int64_t n_problems)
+int64_t pegasos_squares_scratch_bytes(const pegasos_rows *rows, int64_t n_problems)
 {
     const int64_t d = rows->n_features, most = together(d);
     if (d >= PEGASOS_NEWTON_MOST)
         return 0; /* it does not begin */
-    return pegasos_room(rows) + own_room(rows->n_rows, d, n_problems < most ? n_problems : most);
+    return pegasos_scratch_bytes(rows)
+           + own_scratch_bytes(rows->n_rows, d, n_problems < most ? n_problems : most);
 }
 
 /* Problems, and the matrices of blocks, one after the other. */
@@ -256,12 +257,12 @@ static bool is_single(const fit *f, int64_t n_problems, double feature)
 }
 
 /* Lets fits begin at the optimum, up to rounding; where numbers overflow, as they do otherwise. */
-static int solve_some(fit *f, int64_t n_problems, double *room)
+static int solve_some(fit *f, int64_t n_problems, double *scratch)
 {
     const int64_t d = f->rows->n_features, stride = stride_of(d, n_problems);
     const bool is_free = f->problem->free_intercept;
     const double lam = f->problem->lam;
-    double *const x = room, *const other = x + stride, *const means = other + stride;
+    double *const x = scratch, *const other = x + stride, *const means = other + stride;
     squares all = {.f = f, .n_problems = n_problems, .n_blocks = blocks_of(f->rows->n_rows, d)};
     all.m = (symmetric){means + stride, d + 1 + n_problems, stride, 8, f->options->blas};
     all.of_blocks = (double *)all.m.numbers + all.n_blocks * stride * stride;
@@ -300,13 +301,13 @@ static int solve_some(fit *f, int64_t n_problems, double *room)
 
 int pegasos_solve_squares(int64_t n_problems, const pegasos_problem *problem,
                           const pegasos_options *options, const int8_t *labels, const double *norms,
-                          void *memory, void *room)
+                          void *memory, void *scratch)
 {
     const int64_t n = problem->rows->n_rows, d = problem->rows->n_features;
-    const int64_t kept = pegasos_kept(n, d), most = together(d);
-    const uintptr_t own = (uintptr_t)room + (uintptr_t)pegasos_room(problem->rows);
+    const int64_t bytes = pegasos_state_bytes(n, d), most = together(d);
+    const uintptr_t own = (uintptr_t)scratch + (uintptr_t)pegasos_scratch_bytes(problem->rows);
     char *const begin =
-        (char *)room + pegasos_room(problem->rows) + (0 - own) % PEGASOS_BUNDLE_BYTES;
+        (char *)scratch + pegasos_scratch_bytes(problem->rows) + (0 - own) % PEGASOS_BUNDLE_BYTES;
     fit *const fits = (fit *)(void *)begin;
     int status = PEGASOS_DONE;
     assert(problem->loss.kind == PEGASOS_SQUARED_ERROR);
@@ -318,7 +319,7 @@ int pegasos_solve_squares(int64_t n_problems, const pegasos_problem *problem,
             pegasos_problem of_output = *problem;
             of_output.targets += (first + l) * n;
             fits[l] = pegasos_fit_of(&of_output, options, labels + (first + l) * n, norms,
-                                     (char *)memory + (first + l) * kept, room);
+                                     (char *)memory + (first + l) * bytes, scratch);
             fits[l].problem = problem;
         }
         if (are_alike(fits, count))

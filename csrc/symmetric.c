@@ -236,7 +236,7 @@ int symmetric_factorise(const symmetric *m, pegasos_watch *watch)
     return SYMMETRIC_FACTORED;
 }
 
-static void solve_by_blas(const symmetric *m, double *x, void *room)
+static void solve_by_blas(const symmetric *m, double *x, void *scratch)
 {
     int size = (int)m->size, stride = (int)m->stride, one = 1, failed = 0;
     if (m->bytes == 8) {
@@ -244,18 +244,18 @@ static void solve_by_blas(const symmetric *m, double *x, void *room)
         return;
     }
     for (int64_t i = 0; i < m->size; i++)
-        ((float *)room)[i] = (float)x[i];
-    m->blas->spotrs("U", &size, &one, m->numbers, &stride, room, &size, &failed);
+        ((float *)scratch)[i] = (float)x[i];
+    m->blas->spotrs("U", &size, &one, m->numbers, &stride, scratch, &size, &failed);
     for (int64_t i = 0; i < m->size; i++)
-        x[i] = (double)((float *)room)[i];
+        x[i] = (double)((float *)scratch)[i];
 }
 
-void symmetric_solve(const symmetric *m, double *x, void *room)
+void symmetric_solve(const symmetric *m, double *x, void *scratch)
 {
     const double *const lower = m->numbers;
     const int64_t n = m->size, stride = m->stride;
     if (m->blas) {
-        solve_by_blas(m, x, room);
+        solve_by_blas(m, x, scratch);
         return;
     }
     for (int64_t i = 0; i < n; i++)

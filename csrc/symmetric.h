@@ -73,7 +73,7 @@ enum { SYMMETRIC_FACTORED, SYMMETRIC_NOT_POSITIVE, SYMMETRIC_STOPPED };
 int symmetric_factorise(const symmetric *matrix, pegasos_watch *watch);
 
 /* Solves equations with the matrix that has this factor: x is the right side, then the solution.
- * `room` has as many numbers. */
-void symmetric_solve(const symmetric *factor, double *x, void *room);
+ * `scratch` has as many numbers. */
+void symmetric_solve(const symmetric *factor, double *x, void *scratch);
 
 #endif

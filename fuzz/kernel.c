@@ -83,7 +83,7 @@ static trained train(input *in, const task *t, bool is_whole, bool is_cut)
         .counts = end.counts,
         .pending = room(in, K * t->batch, 8),
         .slopes = t->targets.loss.kind == PEGASOS_HINGE ? NULL : room(in, K * t->batch, 8)};
-    void *work = room(in, pegasos_kernel_train_work(&columns, &set), 1);
+    void *work = room(in, pegasos_kernel_train_scratch_bytes(&columns, &set), 1);
     while (pegasos_kernel_train(&columns, &set, scores, unpushed, &t->draws, work)
            == PEGASOS_STOPPED)
         ;
@@ -191,10 +191,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const pegasos_points of_x = points_of(&in, x, &like, layout);
     const pegasos_points of_z = points_of(&in, z, &like, layout);
     pegasos_watch watch = {.every = 1e18};
-    const pegasos_workers workers = {.scratch =
-                                         room(&in, 1 + pegasos_kernel_scratch(&of_x, &of_z, 1), 1),
-                                     .n_threads = 1,
-                                     .watch = &watch};
+    const pegasos_workers workers = {
+        .scratch = room(&in, 1 + pegasos_kernel_values_scratch_bytes(&of_x, &of_z, 1), 1),
+        .n_threads = 1,
+        .watch = &watch};
     int64_t *some = room(&in, n, 8);
     for (int64_t i = 0; i < n; i++)
         some[i] = i;

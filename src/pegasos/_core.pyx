@@ -86,19 +86,19 @@ cdef extern from "core.h" nogil:
 
     int PEGASOS_CHECK_DATA, PEGASOS_BEGIN_AT_POINT, PEGASOS_PROVED
 
-    ctypedef struct pegasos_beginning:
+    ctypedef struct pegasos_fit_header:
         int64_t value_bytes, pending
 
-    int64_t pegasos_kept(int64_t, int64_t)
-    int64_t pegasos_room(const pegasos_rows *)
+    int64_t pegasos_state_bytes(int64_t, int64_t)
+    int64_t pegasos_scratch_bytes(const pegasos_rows *)
     double pegasos_seconds(const pegasos_rows *, pegasos_loss, int64_t)
     int pegasos_gains_by_blas(int64_t)
     int pegasos_solve_one(const pegasos_problem *, const pegasos_options *, const int8_t *,
                           const double *, void *, void *)
-    int64_t pegasos_squares_room(const pegasos_rows *, int64_t)
+    int64_t pegasos_squares_scratch_bytes(const pegasos_rows *, int64_t)
     int pegasos_solve_squares(int64_t, const pegasos_problem *, const pegasos_options *,
                               const int8_t *, const double *, void *, void *)
-    void pegasos_found(int64_t, int64_t, void *, pegasos_solution *)
+    void pegasos_fit_solution(int64_t, int64_t, void *, pegasos_solution *)
     void pegasos_set_pending(int64_t, void *, int64_t)
     void pegasos_set_point(int64_t, int64_t, void *, const double *, const double *, double)
     int pegasos_memory_is_valid(const pegasos_problem *, int64_t, int64_t, int64_t, void *, int64_t)
@@ -236,7 +236,8 @@ cdef extern from "core.h" nogil:
 
     int64_t pegasos_transpose_bytes(const pegasos_rows *)
     int64_t pegasos_transpose(const pegasos_some *, void *, pegasos_rows *)
-    int64_t pegasos_kernel_scratch(const pegasos_points *, const pegasos_points *, int64_t)
+    int64_t pegasos_kernel_values_scratch_bytes(const pegasos_points *, const pegasos_points *,
+                                                int64_t)
 
     ctypedef struct pegasos_source:
         const pegasos_points *x, *z
@@ -265,7 +266,7 @@ cdef extern from "core.h" nogil:
     ctypedef struct pegasos_factor:
         pegasos_rows rows
         const double *norms
-        void *memory, *room
+        void *memory, *scratch
 
     ctypedef struct pegasos_matrix:
         pegasos_columns *columns
@@ -273,7 +274,7 @@ cdef extern from "core.h" nogil:
         int (*factor)(void *context, pegasos_factor *factor) noexcept nogil
         void *factor_context
 
-    int64_t pegasos_kernel_work(int64_t, int64_t, int64_t)
+    int64_t pegasos_kernel_scratch_bytes(int64_t, int64_t, int64_t)
     ctypedef struct pegasos_kernel_arrays:
         const double *scores
 
@@ -281,7 +282,7 @@ cdef extern from "core.h" nogil:
     int pegasos_kernel_solve_one(const pegasos_matrix *, const pegasos_problem *,
                                  const pegasos_options *, const int8_t *, const double *, void *,
                                  void *)
-    int64_t pegasos_kernel_train_work(const pegasos_columns *, const pegasos_linear_set *)
+    int64_t pegasos_kernel_train_scratch_bytes(const pegasos_columns *, const pegasos_linear_set *)
     int pegasos_kernel_train(pegasos_columns *, const pegasos_linear_set *, double *, double *,
                              const pegasos_draws *, void *)
 
@@ -308,8 +309,8 @@ cdef extern from "core.h" nogil:
         double objective, dual_value, dual_objective
         int64_t is_refuted
 
-    int64_t pegasos_kernel_certificate_work(const pegasos_kernel_models *,
-                                            const pegasos_kernel_evidence *)
+    int64_t pegasos_kernel_certificate_scratch_bytes(const pegasos_kernel_models *,
+                                                     const pegasos_kernel_evidence *)
     int pegasos_kernel_certify(const pegasos_kernel_models *, const pegasos_kernel_evidence *,
                                void *, pegasos_kernel_proof *)
 
@@ -1011,7 +1012,7 @@ cdef class Pegasos:
                 and scores.shape[1] == unpushed.shape[1] == n,
                 "scores and unpushed must have shape (n_problems, n_rows)")
         work = Work.of(columns.x, columns.z, watch, 1, columns)
-        room = Room(pegasos_kernel_train_work(&work.columns, &set))
+        room = Room(pegasos_kernel_train_scratch_bytes(&work.columns, &set))
         with nogil:
             status = pegasos_kernel_train(&work.columns, &set, &scores[0, 0], &unpushed[0, 0],
                                           &drawn, room.at)
@@ -1505,7 +1506,8 @@ cdef class Points:
         try:
             if d > MOST_DENSE and self.c.write == NULL:
                 raise MemoryError
-            return np.empty(1 + pegasos_kernel_scratch(&x.c, &self.c, n_threads), np.uint8)
+            return np.empty(1 + pegasos_kernel_values_scratch_bytes(&x.c, &self.c, n_threads),
+                            np.uint8)
         except MemoryError:
             raise MemoryError(f"X has {d} features, more than memory has room for when a row is "
                               "made dense") from None
@@ -1601,11 +1603,11 @@ cdef class Work:
                 return 0
             of_core = Rows(rows)
             norms = of_core.squared_norms()
-            memory = np.empty(pegasos_kept(n, rows.shape[1]), np.uint8)
-            room = np.empty(pegasos_room(&of_core.c), np.uint8)
+            memory = np.empty(pegasos_state_bytes(n, rows.shape[1]), np.uint8)
+            room = np.empty(pegasos_scratch_bytes(&of_core.c), np.uint8)
             self.factor = of_core, norms, memory, room
             factor.rows, factor.norms = of_core.c, &norms[0]
-            factor.memory, factor.room = &memory[0], &room[0]
+            factor.memory, factor.scratch = &memory[0], &room[0]
             return 0
         except BaseException as error:
             self.watch.error = error
@@ -1806,7 +1808,7 @@ cdef class Columns:
             work.exact, evidence.context = exact, <void *> work
             evidence.float_errors, evidence.in_double = &float_errors[0], supply_in_double
             evidence.most_in_double = max(1, MOST_IN_DOUBLE // exact.c.rows.n_features)
-        room = Room(pegasos_kernel_certificate_work(&models, &evidence))
+        room = Room(pegasos_kernel_certificate_scratch_bytes(&models, &evidence))
         with nogil:
             status = pegasos_kernel_certify(&models, &evidence, room.at, &proofs[0])
         work.end(PEGASOS_STOPPED if status else PEGASOS_DONE)
@@ -1926,19 +1928,19 @@ cdef class Fits:
     def n_bytes(int64_t n_rows, int64_t n_features):
         """How many bytes of memory a fit has."""
         require_size(n_rows, n_features)
-        return pegasos_kept(n_rows, n_features)
+        return pegasos_state_bytes(n_rows, n_features)
 
     # ---- What they have found so far ----
 
     def solutions(self):
         """A table of the best models so far, and of the work that was done."""
         cdef pegasos_solution found
-        cdef const pegasos_beginning *memory
+        cdef const pegasos_fit_header *memory
         cdef int64_t k
         cdef list rows = []
         for k in range(self.c.shape[0]):
-            pegasos_found(self.n_rows, self.n_features, &self.c[k, 0], &found)
-            memory = <const pegasos_beginning *> &self.c[k, 0]
+            pegasos_fit_solution(self.n_rows, self.n_features, &self.c[k, 0], &found)
+            memory = <const pegasos_fit_header *> &self.c[k, 0]
             rows.append((found.objective, found.relative_gap, found.intercept, found.n_epochs,
                          found.n_steps, found.epochs[0], found.epochs[1], found.epochs[2],
                          found.first_solver, found.solver, memory.value_bytes,
@@ -1954,14 +1956,14 @@ cdef class Fits:
     def a(self):
         """Dual variables, of shape (n_problems, n_rows), where they lie in memory."""
         cdef pegasos_solution found
-        pegasos_found(self.n_rows, self.n_features, &self.c[0, 0], &found)
+        pegasos_fit_solution(self.n_rows, self.n_features, &self.c[0, 0], &found)
         return self.numbers(found.dual_variables, self.n_rows)
 
     @property
     def coef(self):
         """Coefficients of the best models, of shape (n_problems, n_features), where they lie."""
         cdef pegasos_solution found
-        pegasos_found(self.n_rows, self.n_features, &self.c[0, 0], &found)
+        pegasos_fit_solution(self.n_rows, self.n_features, &self.c[0, 0], &found)
         return self.numbers(found.coef, self.n_features or self.n_rows)
 
     @property
@@ -2110,11 +2112,13 @@ def solve(over not None, Targets targets not None, const double[::1] norms not N
             work = Work.of(columns.x, columns.z, own, n_shares, columns)
             work.matrix, of_columns, of_columns.columns = matrix, matrix.c, &work.columns
             of_columns.factor, of_columns.factor_context = supply_factor, <void *> work
-            room = Room(pegasos_kernel_work(n, columns.c.value_bytes, work.columns.n_columns))
+            room = Room(pegasos_kernel_scratch_bytes(n, columns.c.value_bytes,
+                                                     work.columns.n_columns))
         else:
             work = Work.of(None, None, own, n_shares)
-            room = Room(max(pegasos_room(&rows.c) if begin < end else 0,
-                            pegasos_squares_room(&rows.c, n_problems) if is_beginning else 0))
+            room = Room(max(pegasos_scratch_bytes(&rows.c) if begin < end else 0,
+                            pegasos_squares_scratch_bytes(&rows.c, n_problems)
+                            if is_beginning else 0))
         options.threads, options.seed = work.c.threads, seed
         if is_by_blas:
             options.blas = blas()
@@ -2179,8 +2183,9 @@ cdef extern from "joint.h" nogil:
         uint64_t generator
         double mass, visited, gap, loss, whole, ratio, q, squared_norm, rate_sum
         double width, primal, dual
-    int64_t pegasos_joint_kept(int64_t, int64_t, int64_t, int64_t)
-    int64_t pegasos_joint_room(const pegasos_joint_problem *, const pegasos_joint_options *)
+    int64_t pegasos_joint_state_bytes(int64_t, int64_t, int64_t, int64_t)
+    int64_t pegasos_joint_scratch_bytes(const pegasos_joint_problem *,
+                                        const pegasos_joint_options *)
     int64_t pegasos_joint_unknowns(const pegasos_joint_problem *)
     int64_t pegasos_joint_newton_after(const pegasos_joint_problem *)
     const int64_t *pegasos_joint_active(int64_t, int64_t, int64_t, const void *)
@@ -2251,7 +2256,7 @@ cdef class Joint:
         require(2 <= n_classes < LARGEST // 1024 and
                 (<double> n_rows + n_features + 9) * (<double> n_classes + 8) < 1e17,
                 "n_classes must be >= 2, and sizes such as memory may have")
-        return pegasos_joint_kept(n_rows, n_features, n_classes, averages)
+        return pegasos_joint_state_bytes(n_rows, n_features, n_classes, averages)
 
     @property
     def newton_after(self):
@@ -2296,7 +2301,7 @@ cdef class Joint:
         options.tol, options.last_epoch, options.last_step = tol, last_epoch, last_step
         options.batch_size, options.sampling, options.project = batch_size, sampling, project
         options.seed = seed
-        room = Room(pegasos_joint_room(&self.c, &options))
+        room = Room(pegasos_joint_scratch_bytes(&self.c, &options))
         with nogil:
             status = pegasos_joint_run(&self.c, &options, &memory[0], room.at, &watch.c)
         if blas_limit is not None:

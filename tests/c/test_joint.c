@@ -46,7 +46,7 @@ static pegasos_joint_problem problem = {
 
 static void *make_memory(void)
 {
-    void *const memory = calloc(1, (size_t)pegasos_joint_kept(N, D, K, 1));
+    void *const memory = calloc(1, (size_t)pegasos_joint_state_bytes(N, D, K, 1));
     CHECK(memory != NULL);
     if (!memory)
         exit(1);
@@ -67,7 +67,7 @@ static int stop_now_and_then(void *context, const pegasos_progress *progress)
 /* Fits into `memory`; returns how often it was stopped. */
 static int fit(const pegasos_joint_options *options, void *memory, int64_t *left)
 {
-    void *const room = malloc((size_t)pegasos_joint_room(&problem, options));
+    void *const room = malloc((size_t)pegasos_joint_scratch_bytes(&problem, options));
     pegasos_watch watch = {.every = left ? 1 : 1e18};
     int stops = 0, status = PEGASOS_STOPPED;
     if (left) {
@@ -140,7 +140,7 @@ static void objectives_are_those_of_plain_sums(void)
 
 static void a_fit_may_be_stopped_anywhere(void)
 {
-    const size_t size = (size_t)pegasos_joint_kept(N, D, K, 1);
+    const size_t size = (size_t)pegasos_joint_state_bytes(N, D, K, 1);
     for (int t = 0; t < ALL; t++) {
         void *const whole = make_memory(), *const stopped = make_memory();
         int64_t left = OFTEN;
@@ -158,7 +158,7 @@ static int write_digest(const char *path)
     void *const memory = make_memory();
     for (int t = 0; t < 2; t++) { /* of dual ascent, Newton's method goes on */
         fit(all[t], memory, NULL);
-        digest = fnv1a(digest, memory, (size_t)pegasos_joint_kept(N, D, K, 1));
+        digest = fnv1a(digest, memory, (size_t)pegasos_joint_state_bytes(N, D, K, 1));
     }
     free(memory);
     return write_hex(path, digest);

@@ -194,7 +194,7 @@ static problem make(int64_t n, int64_t d, double *x, int type, pegasos_loss loss
     p.fit.point = numbers(d + 1);
     p.fit.scores = numbers(n);
     p.fit.centre = numbers(n);
-    p.fit.work = take(pegasos_newton_work(n, d), 1);
+    p.fit.newton_scratch = take(pegasos_newton_scratch_bytes(n, d), 1);
     return p;
 }
 

@@ -552,9 +552,9 @@ static double kernel_objective(const void *gram, int64_t bytes, int mode, int is
             .slopes = slopes,
             .coef = coef,
             .active = active,
-            .work = malloc((size_t)pegasos_kernel_work(N, bytes, columns.n_columns))};
+            .scratch = malloc((size_t)pegasos_kernel_scratch_bytes(N, bytes, columns.n_columns))};
         status = pegasos_kernel_run(&matrix, &problem, &arrays);
-        free(arrays.work);
+        free(arrays.scratch);
         for (int64_t i = 0; i < N; i++)
             CHECK(is_within_bounds(loss, a[i], weight_of(&targets, i)));
     } while (status == PEGASOS_STOPPED);
@@ -638,7 +638,7 @@ static void train_kernel(kernel_bench *b, const void *gram, int64_t bytes, int m
         b->own.problems[k].last_step = 300 + 40 * k; /* blocks of 64, 128, ... draws */
     int status;
     do {
-        void *work = malloc((size_t)pegasos_kernel_train_work(&columns, set));
+        void *work = malloc((size_t)pegasos_kernel_train_scratch_bytes(&columns, set));
         status = pegasos_kernel_train(&columns, set, b->scores, b->unpushed, &stream, work);
         free(work);
     } while (status == PEGASOS_STOPPED);
@@ -1010,21 +1010,21 @@ static void a_fit_goes_on_where_the_last_one_ended(void)
                 }
                 solve_after(&problem, &options, y, norms, whole_memory, room, false, &n_polls);
                 solve_after(&problem, &options, y, norms, cut_memory, room, true, &n_polls);
-                pegasos_found(N, D, whole_memory, &whole);
-                pegasos_found(N, D, cut_memory, &cut);
+                pegasos_fit_solution(N, D, whole_memory, &whole);
+                pegasos_fit_solution(N, D, cut_memory, &cut);
                 CHECK(memcmp(whole.coef, cut.coef, D * sizeof *whole.coef) == 0);
                 CHECK(memcmp(whole.dual_variables, cut.dual_variables, N * sizeof(double)) == 0);
                 CHECK(whole.n_epochs == cut.n_epochs && whole.objective == cut.objective);
                 CHECK(whole.relative_gap <= 1e-6);
                 memset(alone_memory, 0, sizeof alone_memory);
                 solve_after(&problem, &options, y, norms, alone_memory, room, false, &n_polls);
-                pegasos_found(N, D, alone_memory, &alone);
+                pegasos_fit_solution(N, D, alone_memory, &alone);
                 CHECK(fabs(whole.objective - alone.objective) <= 1.1e-6 * alone.objective);
                 /* Data that are still the same are recognised. */
                 pegasos_set_pending(D, alone_memory, PEGASOS_CHECK_DATA);
                 solve_after(&problem, &options, y, norms, alone_memory, room, false, &n_polls);
                 const int64_t n_epochs = alone.n_epochs;
-                pegasos_found(N, D, alone_memory, &alone);
+                pegasos_fit_solution(N, D, alone_memory, &alone);
                 CHECK(alone.n_epochs == n_epochs);
             }
             CHECK(n_polls > 100);
@@ -1625,7 +1625,8 @@ static int write_digest(const char *path)
             };
             pegasos_watch watch = {.every = 1e18};
             const pegasos_workers workers = {
-                .scratch = malloc((size_t)pegasos_kernel_scratch(&points, &points, 1) + 1),
+                .scratch =
+                    malloc((size_t)pegasos_kernel_values_scratch_bytes(&points, &points, 1) + 1),
                 .watch = &watch};
             pegasos_source source = {.x = &points, .z = &points, .workers = &workers};
             CHECK(pegasos_kernel_values(&source, N, NULL, 0, N, NULL, N, K) == 0);
