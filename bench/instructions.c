@@ -258,7 +258,7 @@ static void fit_kernel(void)
     pegasos_kernel problem = {.lam = 1e-3,
                               .mass = N,
                               .tol = 1e-6,
-                              .feature = 1,
+                              .constant_feature = 1,
                               .n_inside = N,
                               .last_epoch = 1000,
                               .primal = INFINITY,

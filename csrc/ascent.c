@@ -65,11 +65,11 @@ static INLINE double dual_part(const loss_form l, const pegasos_targets *t, int6
  */
 static INLINE bool is_stuck(const loss_form loss, double a, double c, double u, double margin)
 {
-    const bool is_least = a <= loss_least(loss, c), is_most = a >= loss_most(loss, c);
+    const bool is_at_lower = a <= loss_lower(loss, c), is_at_upper = a >= loss_upper(loss, c);
     const double slope = u - loss_diagonal(loss, c) * a;
     const double up = loss.dead == 0 ? slope : slope - (a < 0 ? -1 : 1) * loss.dead;
     const double down = loss.dead == 0 ? slope : slope - (a > 0 ? 1 : -1) * loss.dead;
-    return (is_most || up < -margin) && (is_least || down > margin);
+    return (is_at_upper || up < -margin) && (is_at_lower || down > margin);
 }
 
 /*
@@ -391,7 +391,7 @@ static double note_estimate(const fit *f, pegasos_ascent *s)
     s->estimate_since_check = fmax(s->estimate_since_check, s->estimate);
     if (s->patience > 0 && s->n_visits >= s->patience) {
         s->patience = 0;
-        s->has_stopped = is_hopeless(f, s->estimate);
+        s->has_given_up = is_hopeless(f, s->estimate);
     }
     const double fall = isfinite(two_epochs_ago) ? fmin(s->estimate / two_epochs_ago, 1) : 1;
     return s->estimate * sqrt(fall);
@@ -412,7 +412,7 @@ static bool is_check_due(const fit *f, const pegasos_ascent *s, double expected_
     const bool may_wake = f->s->dual.n_active < n_inside / 2 && s->estimate > tol / FALL_BEFORE_WAKE
                           && s->estimate <= FALL_BEFORE_WAKE * last
                           && s->n_visits >= s->n_visits_at_check + n_inside;
-    return s->has_stopped || may_end || has_grown || may_wake;
+    return s->has_given_up || may_end || has_grown || may_wake;
 }
 
 /* The best dual value among multiples of a. With a free intercept, dual variables are balanced
@@ -553,7 +553,7 @@ int pegasos_ascent_run(fit *f, int64_t last_visit, int64_t last_epoch)
     const pegasos_dual *const p = &s->dual;
     for (;;) {
         /* No other epoch may begin; one that has begun goes on to its end. */
-        const bool is_over = s->ascent.has_stopped || s->n_epochs >= last_epoch
+        const bool is_over = s->ascent.has_given_up || s->n_epochs >= last_epoch
                              || (p->position == 0 && are_visits_over(f, last_visit));
         if (is_small_gap(f->problem->loss, s->relative_gap, s->primal, f->options->tol)
             || (is_over && isfinite(s->primal)))
@@ -581,9 +581,10 @@ int pegasos_ascent_run(fit *f, int64_t last_visit, int64_t last_epoch)
  * sums over all rows, loaded or not. Epochs visit the loaded rows, and shrinking and the sums of an
  * epoch are about these alone.
  */
-int pegasos_load_run(const pegasos_rows *rows, pegasos_dual *problem,
-                     const pegasos_targets *targets, const double *norms, int64_t *active,
-                     double *a, double *w, double *last_u, int64_t n_epochs, pegasos_watch *watch)
+int pegasos_dual_run_epochs(const pegasos_rows *rows, pegasos_dual *problem,
+                            const pegasos_targets *targets, const double *norms, int64_t *active,
+                            double *a, double *w, double *last_u, int64_t n_epochs,
+                            pegasos_watch *watch)
 {
     pegasos_dual *const p = problem;
     const double each = VISIT * cost_of_row(rows);

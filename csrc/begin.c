@@ -8,8 +8,8 @@
 #include "fit.h"
 
 /* Newton's method: the errors over which a loss with corners is smoothed at first, of about 1, and
- * the least and the greatest width: see narrowest_width and widest_width. A smooth loss that bends
- * within NARROW is smoothed, too, down to OWN_PART of its own width. */
+ * the least and the greatest width: see narrowest_width and widest_width. A smooth loss that is
+ * curved within NARROW only is smoothed, too, down to OWN_PART of its own width. */
 static const double FIRST_WIDTH = 0.25, NARROWEST = 1e-4, FLATTEST = 1e-12, WIDEST = 1e-3;
 static const double NARROW = 0.003, OWN_PART = 0.01;
 /* A free intercept is found by a constant feature of this size at least (see pegasos_ascent); in
@@ -29,11 +29,12 @@ static void count_rows(fit *f)
     state *s = f->s;
     const double feature = f->problem->free_intercept ? 1 : f->problem->intercept_scaling;
     s->n_inside = 0;
-    s->mass = s->longest = 0;
+    s->mass = s->largest_norm = 0;
     for (int64_t i = 0; i < f->rows->n_rows; i++) {
         s->n_inside += f->targets.labels[i] != 0;
         s->mass += weight_of(f, i);
-        s->longest = fmax(s->longest, weight_of(f, i) * (f->norms[i] + feature * feature));
+        s->largest_norm =
+            fmax(s->largest_norm, weight_of(f, i) * (f->norms[i] + feature * feature));
     }
     s->mass = s->mass > 0 ? s->mass : 1; /* without rows */
     s->lam = f->problem->lam;
@@ -71,13 +72,14 @@ double pegasos_constant_feature(const pegasos_problem *problem, const pegasos_ta
 static double feature_of_ascent(const fit *f)
 {
     const pegasos_problem *const p = f->problem;
-    const double whole = pegasos_constant_feature(p, &f->targets, f->norms, f->s->n_inside);
-    if (p->loss.nu != 0 || whole == 0)
-        return whole;
+    const double problem_feature =
+        pegasos_constant_feature(p, &f->targets, f->norms, f->s->n_inside);
+    if (p->loss.nu != 0 || problem_feature == 0)
+        return problem_feature;
     const double part = loss_is_quadratic(loss_of(p->loss)) ? PART_OF_ROWS : PART_OF_LOG_LOSS;
     const double norm = part * mean_norm(&f->targets, f->norms, f->s->n_inside);
     return p->free_intercept ? pegasos_free_feature(norm, 0)
-                             : fmin(sqrt(fmax(norm, p->lam)), whole);
+                             : fmin(sqrt(fmax(norm, p->lam)), problem_feature);
 }
 
 /* Forgets what the gap was, and that nothing but rounding was left of it. */
@@ -110,7 +112,7 @@ void pegasos_fit_begin(fit *f)
         .average_from = s->n_inside / 2 + 1,
         .last_step = s->n_inside,
     };
-    const double curvature = loss_curvature(loss_of(f->problem->loss)) * factor * s->longest;
+    const double curvature = loss_curvature(loss_of(f->problem->loss)) * factor * s->largest_norm;
     s->pegasos.delay = (int64_t)fmin(ceil(curvature / f->problem->lam), 1e15);
     pegasos_linear_start(&s->pegasos);
     forget(s);
@@ -148,7 +150,7 @@ static void begin_in_the_middle(fit *f)
     const loss_form loss = loss_of(f->problem->loss);
     for (int64_t i = 0; i < f->rows->n_rows; i++) {
         const double c = weight_of(f, i);
-        f->a[i] = loss_is_smooth(loss) ? 0 : (loss_least(loss, c) + loss_most(loss, c)) / 2;
+        f->a[i] = loss_is_smooth(loss) ? 0 : (loss_lower(loss, c) + loss_upper(loss, c)) / 2;
     }
 }
 
@@ -177,7 +179,7 @@ bool pegasos_fit_first_epoch(fit *f)
     /* Of a smooth loss and rows with |x|^2/lam above 1e15, which its delay does not reach, steps
      * grow until numbers overflow. */
     const bool is_model = are_finite(f->coef, 8, f->rows->n_features) && isfinite(f->s->intercept);
-    if (!is_model && isfinite(f->s->longest)) {
+    if (!is_model && isfinite(f->s->largest_norm)) {
         memset(f->coef, 0, (size_t)f->rows->n_features * sizeof(double));
         memset(f->a, 0, (size_t)f->rows->n_rows * sizeof(double));
         f->s->intercept = 0;
@@ -204,17 +206,18 @@ static void note_change(state *s, int64_t solver)
 {
     const int64_t before = s->epochs[0] + s->epochs[1] + s->epochs[2];
     s->epochs[s->solver] += s->n_epochs - before;
-    s->first = s->first ? s->first : solver;
+    s->first_solver = s->first_solver ? s->first_solver : solver;
     s->solver = solver;
 }
 
-/* With the names of pegasos_ascent: `feature` is g, `intercept` b_0, `constant` v, `whole` f. */
+/* With the names of pegasos_ascent: `feature` is g, `intercept` b_0, `constant` v,
+ * `problem_feature` f. */
 bool pegasos_fit_begin_ascent(fit *f, bool is_zero)
 {
     state *s = f->s;
     const int64_t n = f->rows->n_rows, d = f->rows->n_features;
-    const double feature = feature_of_ascent(f), whole = f->problem->intercept_scaling;
-    const double part = whole > 0 ? feature / whole : 0;
+    const double feature = feature_of_ascent(f), problem_feature = f->problem->intercept_scaling;
+    const double part = problem_feature > 0 ? feature / problem_feature : 0;
     double total = 0, intercept = 0;
     if (is_zero) {
         memset(f->w, 0, (size_t)d * sizeof(double));
@@ -228,7 +231,7 @@ bool pegasos_fit_begin_ascent(fit *f, bool is_zero)
         intercept = pegasos_best_intercept(&f->targets, f->scratch, f->scratch + n);
     }
     const double scale = 1 / (f->problem->lam * s->mass);
-    if (whole > 0)
+    if (problem_feature > 0)
         intercept = (1 - part * part) * s->intercept;
     for (int64_t i = 0; i < n && !is_zero; i++)
         total += scale * f->a[i] * f->targets.labels[i];
@@ -266,11 +269,11 @@ static double narrowest_width(const fit *f)
 }
 
 /* The width with which Newton's method begins. Where Huber's epsilon is small, few rows are where
- * the loss bends, by which steps would be led astray. */
+ * the loss is curved, by which steps would be led astray. */
 static double first_width(loss_form loss)
 {
-    const bool is_as_it_is = loss_is_smooth(loss) && loss.most >= NARROW;
-    return is_as_it_is ? loss_width(loss) : FIRST_WIDTH / loss.most;
+    const bool is_as_it_is = loss_is_smooth(loss) && loss.upper >= NARROW;
+    return is_as_it_is ? loss_width(loss) : FIRST_WIDTH / loss.upper;
 }
 
 /* Up to which width the band may grow where Newton's steps are short (see `move` in newton.c).
@@ -295,7 +298,7 @@ static double newton_feature(const fit *f)
 static pegasos_newton first_newton(const fit *f)
 {
     return (pegasos_newton){
-        .feature = newton_feature(f),
+        .constant_feature = newton_feature(f),
         .narrowest = narrowest_width(f),
         .widest = widest_width(f),
         .width = first_width(loss_of(f->problem->loss)),
@@ -312,7 +315,7 @@ void pegasos_fit_set_newton(fit *f, double intercept)
     for (int64_t i = 0; i < n; i++)
         f->centre[i] = is_smoothed ? f->a[i] : 0;
     memcpy(f->point, f->coef, (size_t)d * sizeof(double));
-    f->point[d] = first.feature > 0 ? intercept / first.feature : 0;
+    f->point[d] = first.constant_feature > 0 ? intercept / first.constant_feature : 0;
     f->s->newton = first;
 }
 
@@ -337,7 +340,7 @@ bool pegasos_fit_begin_newton(fit *f)
     note_change(s, PEGASOS_NEWTON);
     if (primal < s->primal) {
         memcpy(f->coef, f->point, (size_t)d * sizeof(double));
-        s->intercept = s->newton.feature * f->point[d];
+        s->intercept = s->newton.constant_feature * f->point[d];
         s->primal = primal;
         s->relative_gap = relative_gap_of(primal, s->newton.dual_objective);
     }
@@ -371,7 +374,7 @@ static bool are_vectors(fit *f, bool *same)
     const int64_t n = f->rows->n_rows, d = f->rows->n_features;
     double apart = 0, size = 0;
     if (s->solver == PEGASOS_NEWTON) {
-        const double constant = s->newton.feature * f->point[d];
+        const double constant = s->newton.constant_feature * f->point[d];
         if (!fit_score(f, f->point, constant, f->scratch))
             return false;
         for (int64_t i = 0; i < n; i++) {
@@ -411,7 +414,8 @@ static double take_mean_away(const fit *f, double *a)
 static bool find_dual(fit *f)
 {
     state *const s = f->s;
-    const bool is_free = f->problem->free_intercept, is_proof = s->pending == PEGASOS_CHECK_PROVED;
+    const bool is_free = f->problem->free_intercept,
+               is_proof = s->pending == PEGASOS_CHECK_DATA_OF_GAP;
     double total = 0, mean = 0, *const a = f->scratch + f->rows->n_rows;
     if (is_proof)
         mean = take_mean_away(f, a);
@@ -421,7 +425,7 @@ static bool find_dual(fit *f)
         return false;
     for (int64_t i = 0; i < f->rows->n_rows; i++)
         total += a[i] * f->targets.labels[i];
-    const double feature = is_free ? 0 : s->newton.feature;
+    const double feature = is_free ? 0 : s->newton.constant_feature;
     const double constant = feature * total / (f->problem->lam * s->mass);
     const double squared = squared_norm_of(f->sum, f->rows->n_features) + constant * constant;
     const double dual =
@@ -453,9 +457,9 @@ bool pegasos_fit_check_data(fit *f)
         if (s->solver == PEGASOS_NEWTON && isfinite(s->newton.dual_objective) && !find_dual(f))
             return false;
     }
-    const bool is_proved = s->pending == PEGASOS_CHECK_PROVED && isfinite(s->primal)
+    const bool is_proved = s->pending == PEGASOS_CHECK_DATA_OF_GAP && isfinite(s->primal)
                            && s->newton.dual_objective == dual;
-    s->pending = !same ? PEGASOS_BEGIN_AT_POINT : is_proved ? PEGASOS_PROVED : PEGASOS_GO_ON;
+    s->pending = !same ? PEGASOS_BEGIN_AT_POINT : is_proved ? PEGASOS_GAP_CHECKED : PEGASOS_GO_ON;
     return true;
 }
 

@@ -243,15 +243,15 @@ void pegasos_bundle_change_lam(const pegasos_rows *rows, const pegasos_bundle *b
     for (int64_t k = 0; k < b->n_problems; k++) {
         const double lam = lams[k], q = before[k] > 0 ? before[k] / lam : 1;
         pegasos_dual *const p = &b->problems[k];
-        double sum = 0, bend = 0;
+        double sum = 0, quadratic = 0;
         if (lam == before[k])
             continue;
         for (int64_t i = 0; i < rows->n_rows; i++) {
             const double a = b->a[i * B + k];
             sum += value_at(&b->targets, i) * a - form.dead * fabs(a);
-            bend += loss_diagonal(form, sample_weight(weights, i)) * a * a;
+            quadratic += loss_diagonal(form, sample_weight(weights, i)) * a * a;
         }
-        const double twice_b = lam * q * q * p->squared_norm + bend / masses[k];
+        const double twice_b = lam * q * q * p->squared_norm + quadratic / masses[k];
         const double r = twice_b > 0 ? clamp(sum / masses[k] / twice_b, 1 / q, 1) : 1;
         for (int64_t i = 0; i < rows->n_rows; i++)
             b->a[i * B + k] *= r;

@@ -34,41 +34,41 @@ double pegasos_loss_sum(const pegasos_targets *t, int64_t first, int64_t count,
 }
 
 /* The b at which a row meets its margin, and the row's label times its weight. */
-typedef struct place {
+typedef struct breakpoint {
     double b, weight;
-} place;
+} breakpoint;
 
 /* Merges two sorted lists, from[0 .. middle - 1] and from[middle .. end - 1]. */
-static void merge(const place *from, int64_t middle, int64_t end, place *to)
+static void merge(const breakpoint *from, int64_t middle, int64_t end, breakpoint *to)
 {
     for (int64_t i = 0, j = middle, k = 0; k < end; k++)
         to[k] = i < middle && (j == end || from[i].b <= from[j].b) ? from[i++] : from[j++];
 }
 
-/* Sorts n places, and returns which of the two arrays they are in afterwards. */
-static const place *sort(int64_t n, place *places, place *other)
+/* Sorts n breakpoints, and returns which of the two arrays they are in afterwards. */
+static const breakpoint *sort(int64_t n, breakpoint *breakpoints, breakpoint *other)
 {
     for (int64_t width = 1; width < n; width *= 2) {
         for (int64_t begin = 0; begin < n; begin += 2 * width) {
             const int64_t left = n - begin, middle = width < left ? width : left;
-            merge(places + begin, middle, 2 * width < left ? 2 * width : left, other + begin);
+            merge(breakpoints + begin, middle, 2 * width < left ? 2 * width : left, other + begin);
         }
-        place *const sorted = other;
-        other = places;
-        places = sorted;
+        breakpoint *const sorted = other;
+        other = breakpoints;
+        breakpoints = sorted;
     }
-    return places;
+    return breakpoints;
 }
 
 /*
- * sum_i c_i max(0, 1 - y_i (f_i + b)) is convex in b, and linear between the places b = y_i - f_i
- * where a row meets its margin. Its slope begins at minus the weight of the positive rows and grows
- * by c_i at each place; with nu b, it is `weight` nu larger. The best b are those where the slope
- * changes its sign: from the place where it reaches 0 to the place where it leaves 0, up to the
- * rounding of `count` additions.
+ * sum_i c_i max(0, 1 - y_i (f_i + b)) is convex in b, and linear between the breakpoints b = y_i -
+ * f_i where a row meets its margin. Its slope begins at minus the weight of the positive rows and
+ * grows by c_i at each breakpoint; with nu b, it is `weight` nu larger. The best b are those where
+ * the slope changes its sign: from the breakpoint where it reaches 0 to the one where it leaves 0,
+ * up to the rounding of `count` additions.
  */
-static double best_of_hinges(int64_t count, const place *places, double weight, double positive,
-                             double nu)
+static double best_of_hinges(int64_t count, const breakpoint *breakpoints, double weight,
+                             double positive, double nu)
 {
     const double rounding = (double)count * DBL_EPSILON * weight;
     double total = 0, slope = 0, sum_of_ends = 0;
@@ -77,12 +77,12 @@ static double best_of_hinges(int64_t count, const place *places, double weight, 
         slope = total - positive + nu * weight;
         first = first < 0 && slope >= -rounding ? j : first;
         last = last < 0 && slope > rounding ? j : last;
-        total += j < count ? fabs(places[j].weight) : 0;
+        total += j < count ? fabs(breakpoints[j].weight) : 0;
     }
     if (first > 0)
-        sum_of_ends += places[first - 1].b, n_ends++;
+        sum_of_ends += breakpoints[first - 1].b, n_ends++;
     if (last > 0)
-        sum_of_ends += places[last - 1].b, n_ends++;
+        sum_of_ends += breakpoints[last - 1].b, n_ends++;
     return n_ends > 0 ? sum_of_ends / (double)n_ends : 0;
 }
 
@@ -103,14 +103,14 @@ CLONES_WIDE static double slope_in_intercept(const pegasos_targets *t, const dou
         for (int64_t i = 0; i < ROWS; i++) /* rows outside may have any score */
             u[i] = y[i] != 0 ? value_at(t, first + i) - (scores ? y[i] * scores[first + i] : 0) : 0;
         for (int64_t i = 0; i < count; i += LANES) {
-            double p[LANES], bend[LANES];
+            double p[LANES], second[LANES];
             for (int k = 0; k < LANES; k++)
                 u[i + k] -= y[i + k] * b;
-            loss_slopes(l, u + i, p, bend);
+            loss_slopes(l, u + i, p, second);
             for (int k = 0; k < LANES; k++)
                 slopes[k] += c[i + k] * y[i + k] * p[k];
             for (int k = 0; k < LANES; k++)
-                curvatures[k] += c[i + k] * (y[i + k] * y[i + k]) * bend[k];
+                curvatures[k] += c[i + k] * (y[i + k] * y[i + k]) * second[k];
         }
     }
     *curvature = 0;
@@ -181,7 +181,7 @@ static double best_by_slopes(const pegasos_targets *t, const double *scores, dou
 
 double pegasos_best_intercept(const pegasos_targets *t, const double *scores, double *scratch)
 {
-    place *const unsorted = (place *)scratch;
+    breakpoint *const unsorted = (breakpoint *)scratch;
     double total = 0, positive = 0;
     int64_t count = 0;
     if (t->loss.kind != PEGASOS_HINGE)
@@ -190,12 +190,12 @@ double pegasos_best_intercept(const pegasos_targets *t, const double *scores, do
         const double y = t->labels[i], c = weight_at(t, i);
         if (y == 0)
             continue;
-        unsorted[count++] = (place){y - scores[i], y * c};
+        unsorted[count++] = (breakpoint){y - scores[i], y * c};
         total += c;
         positive += y > 0 ? c : 0;
     }
-    const place *const places = sort(count, unsorted, unsorted + t->n);
-    return best_of_hinges(count, places, total, positive, t->loss.nu);
+    const breakpoint *const breakpoints = sort(count, unsorted, unsorted + t->n);
+    return best_of_hinges(count, breakpoints, total, positive, t->loss.nu);
 }
 
 /* The best constant for labels, from the weighted mean of the labels: nothing else counts. */
@@ -231,7 +231,7 @@ double pegasos_best_constant(const pegasos_targets *t, double mass, double penal
     return b;
 }
 
-pegasos_share pegasos_share_of(const pegasos_targets *t, const double *a)
+pegasos_nu_rescaling pegasos_nu_rescaling_of(const pegasos_targets *t, const double *a)
 {
     double mass = 0, inside = 0, room = 0, full = 0;
     for (int64_t i = 0; i < t->n; i++) {
@@ -244,22 +244,22 @@ pegasos_share pegasos_share_of(const pegasos_targets *t, const double *a)
     const double wanted = t->loss.nu * mass;
     double lack = wanted - full - inside;
     if (full + inside <= 0)
-        return (pegasos_share){t->n, t->loss.nu, 0, 1, 0, 1};
+        return (pegasos_nu_rescaling){t->n, t->loss.nu, 0, 1, 0, 1};
     if (lack < 0 && inside + lack >= 0)
-        return (pegasos_share){0, 0, 0, inside > 0 ? (inside + lack) / inside : 0, 0, 1};
+        return (pegasos_nu_rescaling){0, 0, 0, inside > 0 ? (inside + lack) / inside : 0, 0, 1};
     if (lack < 0)
-        return (pegasos_share){0, 0, 0, 0, 0, full > 0 ? wanted / full : 0};
+        return (pegasos_nu_rescaling){0, 0, 0, 0, 0, full > 0 ? wanted / full : 0};
     if (lack <= room)
-        return (pegasos_share){0, 0, 0, 1, room > 0 ? lack / room : 0, 1};
+        return (pegasos_nu_rescaling){0, 0, 0, 1, room > 0 ? lack / room : 0, 1};
     lack -= room;
     int64_t from = 0;
     for (; from < t->n; from++) {
         const double c = a[from] <= 0 ? weight_at(t, from) : 0;
         if (c > 0 && c >= lack)
-            return (pegasos_share){from, 1, lack / c, 1, 1, 1};
+            return (pegasos_nu_rescaling){from, 1, lack / c, 1, 1, 1};
         lack -= c;
     }
-    return (pegasos_share){from, 1, 0, 1, 1, 1};
+    return (pegasos_nu_rescaling){from, 1, 0, 1, 1, 1};
 }
 
 void pegasos_make_feasible(const pegasos_targets *t, int64_t balance, const double *a,
@@ -276,9 +276,9 @@ void pegasos_make_feasible(const pegasos_targets *t, int64_t balance, const doub
     if (!balance)
         return;
     if (t->loss.nu != 0) { /* one class */
-        const pegasos_share share = pegasos_share_of(t, feasible);
+        const pegasos_nu_rescaling rescaling = pegasos_nu_rescaling_of(t, feasible);
         for (int64_t i = 0; i < t->n; i++)
-            feasible[i] = shared(share, i, feasible[i], weight_at(t, i));
+            feasible[i] = nu_rescaled(rescaling, i, feasible[i], weight_at(t, i));
         return;
     }
     if (positive == negative)
@@ -296,7 +296,7 @@ double pegasos_best_dual(const pegasos_targets *t, const double *a, double squar
                          double mass, double lam, int64_t scaled)
 {
     const loss_form l = loss_of(t->loss);
-    const bool is_bounded = isfinite(l.most);
+    const bool is_bounded = isfinite(l.upper);
     double sum = 0, part = 0, smoothing = 0;
     for (int64_t i = 0; i < t->n; i++) {
         const double c = t->weights && t->weights[i] > 0 ? t->weights[i] : 1;
@@ -306,7 +306,7 @@ double pegasos_best_dual(const pegasos_targets *t, const double *a, double squar
             continue;
         }
         if (is_bounded) {
-            const double share = a[i] / (a[i] < 0 ? loss_least(l, c) : loss_most(l, c));
+            const double share = a[i] / (a[i] < 0 ? loss_lower(l, c) : loss_upper(l, c));
             part = share > part ? share : part;
         }
         sum += l.dead == 0 ? linear : linear - l.dead * fabs(a[i]);

@@ -203,7 +203,7 @@ static bool is_ascent_safe(const state *s, const int64_t *active)
         are_rows_of_it = 0 <= active[i] && active[i] < s->n_rows;
     return are_rows_of_it && 0 <= p->n_kept && p->n_kept <= p->position
            && p->position <= p->n_chosen && p->n_chosen <= p->n_active && is_count(q->patience)
-           && 0 <= q->has_stopped && q->has_stopped <= 1 && s->n_epochs < LARGEST / s->n_rows - 1
+           && 0 <= q->has_given_up && q->has_given_up <= 1 && s->n_epochs < LARGEST / s->n_rows - 1
            && is_count(q->n_visits) && q->n_visits <= (s->n_epochs + 1) * s->n_inside
            && is_count(q->n_visits_at_check) && is_count(q->n_snapshots);
 }
@@ -214,19 +214,21 @@ static bool is_safe(const fit *f, int64_t value_bytes)
     const state *const s = f->s;
     const int64_t n = f->rows->n_rows, d = f->rows->n_features;
     const int64_t n_epochs = s->n_epochs;
-    if (!(PEGASOS_BEGIN <= s->pending && s->pending <= PEGASOS_CHECK_PROVED
-          && PEGASOS_AUTO <= s->solver && s->solver <= PEGASOS_NEWTON && PEGASOS_AUTO <= s->first
-          && s->first <= PEGASOS_NEWTON && is_count(s->epochs[0]) && is_count(s->epochs[1])
-          && is_count(s->epochs[2]) && is_count(n_epochs) && is_count(s->n_steps)
-          && s->epochs[0] <= n_epochs && s->epochs[1] <= n_epochs && s->epochs[2] <= n_epochs
+    if (!(PEGASOS_BEGIN <= s->pending && s->pending <= PEGASOS_CHECK_DATA_OF_GAP
+          && PEGASOS_AUTO <= s->solver && s->solver <= PEGASOS_NEWTON
+          && PEGASOS_AUTO <= s->first_solver && s->first_solver <= PEGASOS_NEWTON
+          && is_count(s->epochs[0]) && is_count(s->epochs[1]) && is_count(s->epochs[2])
+          && is_count(n_epochs) && is_count(s->n_steps) && s->epochs[0] <= n_epochs
+          && s->epochs[1] <= n_epochs && s->epochs[2] <= n_epochs
           && s->epochs[0] + s->epochs[1] + s->epochs[2] <= n_epochs && is_count(s->ascent.n_steps)
           && is_count(s->pegasos.n_steps)))
         return false;
     if (is_at_point(s))
         return true;
     if (!(s->n_rows == n && s->n_features == d && s->value_bytes == value_bytes
-          && is_count(s->budget) && is_count(s->budget_end) && 0 <= s->begun && s->begun <= n_epochs
-          && s->lam > 0 && s->mass > 0 && 0 <= s->n_inside && s->n_inside <= n))
+          && is_count(s->budget) && is_count(s->budget_end) && 0 <= s->epochs_before_budgets
+          && s->epochs_before_budgets <= n_epochs && s->lam > 0 && s->mass > 0 && 0 <= s->n_inside
+          && s->n_inside <= n))
         return false;
     if (s->solver == PEGASOS_ASCENT)
         return is_ascent_safe(s, f->active);
@@ -240,7 +242,7 @@ static bool is_safe(const fit *f, int64_t value_bytes)
 static bool are_duals(pegasos_loss loss, const double *vector, int64_t count)
 {
     bool holds = are_finite(vector, sizeof(double), count);
-    for (int64_t i = 0; i < count && loss_of(loss).least == 0; i++)
+    for (int64_t i = 0; i < count && loss_of(loss).lower == 0; i++)
         holds &= vector[i] >= 0;
     return holds;
 }
@@ -274,8 +276,9 @@ static bool are_ascent_numbers(const state *s, const pegasos_problem *problem)
 static bool are_newton_numbers(const state *s, const pegasos_problem *problem)
 {
     const pegasos_newton *const p = &s->newton;
-    const bool is_feature = problem->free_intercept ? p->feature > 0 && isfinite(p->feature)
-                                                    : p->feature == problem->intercept_scaling;
+    const bool is_feature = problem->free_intercept
+                                ? p->constant_feature > 0 && isfinite(p->constant_feature)
+                                : p->constant_feature == problem->intercept_scaling;
     return is_feature && isfinite(p->width) && isfinite(p->narrowest) && p->widest >= 0
            && loss_smoothing(loss_of(s->loss), p->width) >= 0 && !isnan(p->dual_objective);
 }
@@ -310,7 +313,7 @@ static bool are_numbers(const fit *f)
         return true;
     if (!(s->loss.kind == problem->loss.kind && s->loss.epsilon == problem->loss.epsilon
           && s->loss.nu == problem->loss.nu && s->gap_before >= 0 && isfinite(s->lam)
-          && isfinite(s->mass) && s->longest >= 0 && s->primal >= 0 && s->relative_gap >= 0
+          && isfinite(s->mass) && s->largest_norm >= 0 && s->primal >= 0 && s->relative_gap >= 0
           && are_arrays(f)))
         return false;
     if (s->solver == PEGASOS_ASCENT)
@@ -348,7 +351,7 @@ static bool are_kernel_numbers(const kernel_state *s, const pegasos_kernel_array
     const double numbers[] = {r->lam,
                               r->mass,
                               r->tol,
-                              r->feature,
+                              r->constant_feature,
                               r->enough,
                               r->moved,
                               r->constant_weight,

@@ -269,7 +269,7 @@ double pegasos_loss_sum(const pegasos_targets *targets, int64_t first, int64_t c
 /* The b that minimises sum_i c_i (l(z_i - y_i (scores[i] + b)) + nu b). Where all b of an interval
  * do, it is one of them: for the hinge the middle, as in LIBSVM, or the only end, if all rows are
  * of one class. The log loss of rows of one class has no least value; b is then so large that the
- * loss is below rounding. `scratch` has 4 n numbers, in which places are sorted. */
+ * loss is below rounding. `scratch` has 4 n numbers, in which breakpoints are sorted. */
 double pegasos_best_intercept(const pegasos_targets *targets, const double *scores,
                               double *scratch);
 
@@ -283,15 +283,15 @@ double pegasos_best_constant(const pegasos_targets *targets, double mass, double
  * `from`, part c_i there and 0 after it. Those at c_i become full c_i. Dual variables at a bound
  * move only where the others do not suffice, and no more of those at 0 than it takes, so that few
  * rows have a_i > 0. Where all are 0, all become nu c_i. */
-typedef struct pegasos_share {
+typedef struct pegasos_nu_rescaling {
     int64_t from;
     double zero, part, inside, lift, full;
-} pegasos_share;
-pegasos_share pegasos_share_of(const pegasos_targets *targets, const double *a);
+} pegasos_nu_rescaling;
+pegasos_nu_rescaling pegasos_nu_rescaling_of(const pegasos_targets *targets, const double *a);
 
 /* Writes dual variables within their bounds, and 0 where the label is; if `balance`, those of the
  * heavier sign of a_i y_i are scaled down, so that sum_i a_i y_i = 0. One class: see
- * pegasos_share. `feasible` may be `a`. */
+ * pegasos_nu_rescaling. `feasible` may be `a`. */
 void pegasos_make_feasible(const pegasos_targets *targets, int64_t balance, const double *a,
                            double *feasible);
 
@@ -359,9 +359,10 @@ int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem,
  * copies. Rows with label 0 are passed over; `active` is scratch for n_rows numbers. `last_u` gets
  * the u of each row when it was visited last, and nothing for the others.
  */
-int pegasos_load_run(const pegasos_rows *rows, pegasos_dual *problem,
-                     const pegasos_targets *targets, const double *norms, int64_t *active,
-                     double *a, double *w, double *last_u, int64_t n_epochs, pegasos_watch *watch);
+int pegasos_dual_run_epochs(const pegasos_rows *rows, pegasos_dual *problem,
+                            const pegasos_targets *targets, const double *norms, int64_t *active,
+                            double *a, double *w, double *last_u, int64_t n_epochs,
+                            pegasos_watch *watch);
 
 /*
  * Visits the rows draws[0 .. count - 1] for each of a bundle of at most B problems, all of whose
@@ -584,14 +585,14 @@ enum {
  * first, but for `part`, infinite primal and relative_gap. */
 typedef struct pegasos_kernel {
     /* settings */
-    double lam;     /* > 0 */
-    double mass;    /* m, > 0: the sum of the weights of the rows that are in the problem */
-    double tol;     /* the relative gap to stop at; below 0: last_epoch alone ends the run */
-    double feature; /* value of the feature that carries the intercept; 0: there is none */
-    int64_t free_intercept; /* 1: the intercept is not penalised; see pegasos_ascent */
-    int64_t n_inside;       /* rows whose label is not 0; at least 1 */
-    int64_t last_epoch;     /* stop once n_epochs is this */
-    uint64_t generator;     /* SplitMix64 state; any number to begin with */
+    double lam;  /* > 0 */
+    double mass; /* m, > 0: the sum of the weights of the rows that are in the problem */
+    double tol;  /* the relative gap to stop at; below 0: last_epoch alone ends the run */
+    double constant_feature; /* value of the feature that carries the intercept; 0: none */
+    int64_t free_intercept;  /* 1: the intercept is not penalised; see pegasos_ascent */
+    int64_t n_inside;        /* rows whose label is not 0; at least 1 */
+    int64_t last_epoch;      /* stop once n_epochs is this */
+    uint64_t generator;      /* SplitMix64 state; any number to begin with */
     /* state */
     int64_t part;           /* what it is at: PEGASOS_KERNEL_BEGIN, ... */
     int64_t n_active;       /* rows of the round, in `active` */
@@ -716,7 +717,7 @@ int pegasos_kernel_certify(const pegasos_kernel_models *models,
 
 /* Up to this number of unknowns, weights and intercept, its equations are solved with a matrix at
  * hand; beyond by products. */
-enum { PEGASOS_NEWTON_MOST = 2000 };
+enum { PEGASOS_NEWTON_MAX_UNKNOWNS = 2000 };
 
 /* How many bytes of scratch it needs. */
 int64_t pegasos_newton_scratch_bytes(int64_t n_rows, int64_t n_features);
@@ -732,9 +733,9 @@ enum {
     PEGASOS_CHECK_DATA = 2,
     PEGASOS_BEGIN_AT_POINT = 3,
     PEGASOS_BEGIN_AGAIN = 4, /* at a point that is feasible */
-    PEGASOS_PROVED = 5,      /* goes on; a pass over the rows has found the gap, from the model and
+    PEGASOS_GAP_CHECKED = 5, /* goes on; a pass over the rows has found the gap, from the model and
                                 the dual variables in memory, and without running sums */
-    PEGASOS_CHECK_PROVED = 6 /* as PEGASOS_CHECK_DATA, where the gap of those data was proved */
+    PEGASOS_CHECK_DATA_OF_GAP = 6 /* PEGASOS_GAP_CHECKED, if the data prove to be the same */
 };
 
 /* How many bytes the state of a fit has, and how many of scratch it needs, which may serve one fit
@@ -744,10 +745,10 @@ int64_t pegasos_state_bytes(int64_t n_rows, int64_t n_features);
 int64_t pegasos_scratch_bytes(const pegasos_rows *rows);
 
 /* Seconds that a solver is likely to take to a gap of about 1e-3, from sizes alone. */
-double pegasos_seconds(const pegasos_rows *rows, pegasos_loss loss, int64_t solver);
+double pegasos_estimated_seconds(const pegasos_rows *rows, pegasos_loss loss, int64_t solver);
 
 /* Whether Newton's method uses `blas` where it is given. */
-int pegasos_gains_by_blas(int64_t n_features);
+int pegasos_newton_uses_blas(int64_t n_features);
 
 /* As pegasos_solve, of one of several problems over the same rows: `labels` are its targets, 0 for
  * rows without weight, and `norms` has |x_i|^2 of all rows. `memory` has pegasos_state_bytes, zeros

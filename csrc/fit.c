@@ -73,7 +73,7 @@ fit pegasos_fit_of(const pegasos_problem *problem, const pegasos_options *option
     f.targets = targets_of(problem, problem->rows->n_rows, labels);
     f.norms = norms;
     f.watch = pegasos_watch_of(options);
-    f.blas = pegasos_gains_by_blas(problem->rows->n_features) ? options->blas : NULL;
+    f.blas = pegasos_newton_uses_blas(problem->rows->n_features) ? options->blas : NULL;
     lay_out_state(&f, f.targets.n, problem->rows->n_features, memory);
     lay_out_scratch(&f, f.targets.n, problem->rows->n_features, scratch);
     return f;
@@ -103,7 +103,7 @@ void pegasos_fit_solution(int64_t n_rows, int64_t n_features, void *memory,
         .relative_gap = gap,
         .n_epochs = has_begun ? s->n_epochs : 0,
         .n_steps = s->pegasos.n_steps + s->n_steps + s->ascent.n_steps,
-        .first_solver = s->first,
+        .first_solver = s->first_solver,
         .solver = s->solver,
     };
     int64_t before = 0;
@@ -118,8 +118,9 @@ void pegasos_set_pending(int64_t n_features, void *memory, int64_t pending)
     const bool may_check = n_features > 0 && goes_on(s->pending);
     if (s->pending == PEGASOS_BEGIN || (is_to_check(pending) && !may_check))
         return;
-    s->pending =
-        is_to_check(pending) && s->pending == PEGASOS_PROVED ? PEGASOS_CHECK_PROVED : pending;
+    s->pending = is_to_check(pending) && s->pending == PEGASOS_GAP_CHECKED
+                     ? PEGASOS_CHECK_DATA_OF_GAP
+                     : pending;
 }
 
 void pegasos_set_point(int64_t n_rows, int64_t n_features, void *memory, const double *a,

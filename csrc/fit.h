@@ -23,11 +23,11 @@
  * method). A feature whose square is a tenth of the mean of |x_i|^2 takes few epochs.
  */
 typedef struct pegasos_ascent {
-    int64_t patience;    /* visits: give up at the first epoch that ends with as many, if the run is
+    int64_t patience; /* visits: give up at the first epoch that ends with as many, if the run is
                             far from the optimum and most rows are active; 0: never */
-    int64_t has_stopped; /* for want of patience */
-    int64_t n_visits;    /* rows visited */
-    int64_t n_steps;     /* of them, in an epoch of Pegasos */
+    int64_t has_given_up; /* for want of patience */
+    int64_t n_visits;     /* rows visited */
+    int64_t n_steps;      /* of them, in an epoch of Pegasos */
     int64_t n_visits_at_check;
     int64_t n_snapshots;         /* of w in this epoch so far */
     double estimate;             /* of the relative gap, after the last epoch */
@@ -39,14 +39,14 @@ typedef struct pegasos_ascent {
 /* Where a run of Newton's method stands. The width of a loss that is not smoothed is its own,
  * loss_width, and its centre 0. */
 typedef struct pegasos_newton {
-    double feature;        /* value of the feature that carries the intercept; 0: there is none */
-    double narrowest;      /* delta does not fall below, > 0 */
-    double widest;         /* the width may grow up to this; 0 once A has moved */
-    double width;          /* delta, and what the loss has of its own, > 0 */
-    double dual_objective; /* the best so far */
-    int64_t n_idle;        /* steps in a row that could gain nothing, up to MOST_IDLE; also
+    double constant_feature; /* value of the feature that carries the intercept; 0: none */
+    double narrowest;        /* delta does not fall below, > 0 */
+    double widest;           /* the width may grow up to this; 0 once A has moved */
+    double width;            /* delta, and what the loss has of its own, > 0 */
+    double dual_objective;   /* the best so far */
+    int64_t n_idle;          /* steps in a row that could gain nothing, up to MOST_IDLE; also
                               MOST_IDLE where only the rounding of running sums hides the gap */
-    int64_t was_idle;      /* 1: it is run once more, as the last run ended so */
+    int64_t was_idle;        /* 1: it is run once more, as the last run ended so */
 } pegasos_newton;
 
 /* After this number of steps that could gain nothing, nothing but rounding is left of the gap:
@@ -57,19 +57,19 @@ enum { MOST_IDLE = 3 };
  * them: copying the memory is saving the fit. */
 typedef struct state {
     int64_t n_rows, n_features, value_bytes, pending; /* as pegasos_fit_header has them */
-    int64_t solver;     /* at work: PEGASOS_ASCENT, PEGASOS_NEWTON; or PEGASOS_AUTO: the epoch of
+    int64_t solver; /* at work: PEGASOS_ASCENT, PEGASOS_NEWTON; or PEGASOS_AUTO: the epoch of
                            Pegasos, or nothing yet */
-    int64_t first;      /* the solver that came first */
+    int64_t first_solver;
     int64_t epochs[3];  /* of each, as numbered here, before the one at work began */
     int64_t budget;     /* passes of PEGASOS_AUTO that a solver makes, as solve.c counts them; */
     int64_t budget_end; /* how many it has made at its end; */
     double gap_before;  /* the gap at its beginning */
-    int64_t begun;      /* epochs of all solvers before the first of these budgets */
+    int64_t epochs_before_budgets; /* of all solvers, before the first of these budgets */
     pegasos_loss loss;
     double lam, mass;    /* lambda and m */
     int64_t n_inside;    /* rows that are in the problem */
     int64_t n_steps;     /* of Pegasos, in dual ascent that is over */
-    double longest;      /* max_i c_i (|x_i|^2 + feature^2) */
+    double largest_norm; /* max_i c_i (|x_i|^2 + feature^2) */
     int64_t n_epochs;    /* of all solvers with this lambda, */
     double primal;       /* the objective of the best model so far, */
     double intercept;    /* its intercept, penalised or not, */
@@ -199,13 +199,13 @@ static const double SAFELY = 0.99;
 /* Whether nothing comes before the solver at work. */
 static INLINE bool goes_on(int64_t pending)
 {
-    return pending == PEGASOS_GO_ON || pending == PEGASOS_PROVED;
+    return pending == PEGASOS_GO_ON || pending == PEGASOS_GAP_CHECKED;
 }
 
 /* Whether data are to be compared with those that the fit was made on. */
 static INLINE bool is_to_check(int64_t pending)
 {
-    return pending == PEGASOS_CHECK_DATA || pending == PEGASOS_CHECK_PROVED;
+    return pending == PEGASOS_CHECK_DATA || pending == PEGASOS_CHECK_DATA_OF_GAP;
 }
 
 /* Whether the gap is as small as it is asked to be. Newton's method has running sums. */

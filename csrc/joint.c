@@ -101,7 +101,7 @@ enum { MOST_BALANCES = 200 };
 FOR_EVERY_WIDE_TYPE(DEFINE_PANELS)
 
 /* Numbers of whole panels, for one feature. */
-static int64_t width_of(int64_t n_classes)
+static int64_t padded_classes_of(int64_t n_classes)
 {
     return (n_classes + LANES - 1) / LANES * LANES;
 }
@@ -117,7 +117,7 @@ static int64_t numbers_before(int64_t n_rows, int64_t n_features, int64_t n_clas
 int64_t pegasos_joint_state_bytes(int64_t n_rows, int64_t n_features, int64_t n_classes,
                                   int64_t averages)
 {
-    const int64_t panels = width_of(n_classes) * (n_features + 2); /* with offsets */
+    const int64_t panels = padded_classes_of(n_classes) * (n_features + 2); /* with offsets */
     return 8 * (numbers_before(n_rows, n_features, n_classes) + (averages ? 2 : 1) * panels);
 }
 
@@ -125,7 +125,7 @@ int64_t pegasos_joint_scratch_bytes(const pegasos_joint_problem *problem,
                                     const pegasos_joint_options *options)
 {
     const int64_t K = problem->n_classes;
-    const int64_t numbers = width_of(K) * (problem->rows->n_features + 4) + 2 * K * K;
+    const int64_t numbers = padded_classes_of(K) * (problem->rows->n_features + 4) + 2 * K * K;
     return 8
            * (numbers + 2 * options->batch_size
               + (options->newton_after > 0 ? joint_newton_numbers(problem) : 0));
@@ -133,7 +133,7 @@ int64_t pegasos_joint_scratch_bytes(const pegasos_joint_problem *problem,
 
 static void lay_out(joint *j, void *memory, void *scratch)
 {
-    const int64_t width = j->width, K = j->n_classes;
+    const int64_t padded = j->padded_classes, K = j->n_classes;
     j->s = memory;
     j->coef = (double *)(j->s + 1);
     j->intercept = j->coef + K * j->d;
@@ -141,13 +141,13 @@ static void lay_out(joint *j, void *memory, void *scratch)
     j->active = (int64_t *)(j->a + j->n * K);
     j->v = (double *)memory + numbers_before(j->n, j->d, K);
     j->offset = j->v + j->size;
-    j->sums = j->offset + width;
+    j->sums = j->offset + padded;
     j->offset_sums = j->sums + j->size;
     j->fresh = scratch;
     j->scores = j->fresh + j->size;
-    j->row = j->scores + width;
-    j->change = j->row + width;
-    j->flows = j->change + width;
+    j->row = j->scores + padded;
+    j->change = j->row + padded;
+    j->flows = j->change + padded;
     j->balance = j->flows + K * K;
     j->drawn = (int64_t *)(j->balance + K * K);
     j->worst = j->drawn + j->o->batch_size;
@@ -169,19 +169,19 @@ double joint_weight(const joint *j, int64_t i)
 }
 
 /* scores[k] = <v_k, x_i> */
-static void multiply(const joint *j, int64_t i, const double *v)
+static void score_classes(const joint *j, int64_t i, const double *v)
 {
-    DISPATCH_WIDE(dot_all, j->p->rows, i, j->n_classes, j->feature, v, j->scores);
+    DISPATCH_WIDE(dot_all, j->p->rows, i, j->n_classes, j->constant_feature, v, j->scores);
 }
 
 void joint_add_row(const joint *j, int64_t i, const double *u, double *v)
 {
-    DISPATCH_WIDE(add_all, j->p->rows, i, j->n_classes, j->feature, u, v);
+    DISPATCH_WIDE(add_all, j->p->rows, i, j->n_classes, j->constant_feature, u, v);
 }
 
 static double squared_norm(const joint *j, int64_t i)
 {
-    return j->p->norms[i] + j->feature * j->feature;
+    return j->p->norms[i] + j->constant_feature * j->constant_feature;
 }
 
 int64_t joint_score(const joint *j, int64_t i, const joint_point *x)
@@ -189,7 +189,7 @@ int64_t joint_score(const joint *j, int64_t i, const joint_point *x)
     const int64_t y = j->p->codes[i];
     const double *cost = j->p->cost + y * j->n_classes;
     int64_t worst = y;
-    multiply(j, i, x->v);
+    score_classes(j, i, x->v);
     for (int64_t k = 0; k < j->n_classes; k++)
         j->scores[k] = cost[k] + (x->scale * j->scores[k] + x->offset[k]);
     for (int64_t k = 0; k < j->n_classes; k++)
@@ -369,7 +369,7 @@ bool joint_combine(const joint *j, const double *a, double theta, bool is_balanc
     return true;
 }
 
-double joint_at_zero(const joint *j)
+double joint_objective_at_zero(const joint *j)
 {
     double sum = 0;
     for (int64_t i = 0; i < j->n; i++) {
@@ -397,14 +397,15 @@ static bool find_loss(const joint *j, const joint_point *x, double *loss)
     return true;
 }
 
-void joint_take(const joint *j, const joint_point *x, double primal, bool is_last)
+void joint_keep_best(const joint *j, const joint_point *x, double primal, bool is_last)
 {
     if (primal >= j->s->primal && !is_last) /* NaN is told by the caller */
         return;
     for (int64_t k = 0; k < j->n_classes; k++) {
         for (int64_t t = 0; t < j->d; t++)
             j->coef[k * j->d + t] = x->scale * *joint_at(j, x->v, k, t);
-        j->intercept[k] = x->scale * *joint_at(j, x->v, k, j->d) * j->feature + x->offset[k];
+        j->intercept[k] =
+            x->scale * *joint_at(j, x->v, k, j->d) * j->constant_feature + x->offset[k];
     }
     j->s->primal = primal;
 }
@@ -420,7 +421,7 @@ static double scale_of(const joint *j)
     return s->q * (double)s->n_inside / (s->mass * j->p->lam * (double)s->n_steps);
 }
 
-joint_point joint_now(const joint *j)
+joint_point joint_current_point(const joint *j)
 {
     return (joint_point){j->v, j->offset, scale_of(j)};
 }
@@ -430,18 +431,18 @@ static joint_point sum_up(const joint *j)
 {
     for (int64_t t = 0; t < j->size; t++)
         j->fresh[t] = j->s->rate_sum * j->v[t] - j->sums[t];
-    for (int64_t k = 0; k < j->width; k++)
+    for (int64_t k = 0; k < j->padded_classes; k++)
         j->change[k] = j->offset_sums[k] / (double)j->s->n_averaged;
     return (joint_point){j->fresh, j->change, 1 / (double)j->s->n_averaged};
 }
 
 /* A gap check, which is a transaction; false: stopped. */
-static bool check(const joint *j)
+static bool check_gap(const joint *j)
 {
     pegasos_joint *s = j->s;
     const bool is_ascent = j->o->last_step == 0;
     const double full = 1 / (j->p->lam * s->mass);
-    joint_point now = joint_now(j);
+    joint_point now = joint_current_point(j);
     double value, loss, unbalanced;
     if (!joint_combine(j, j->a, is_ascent ? 1 : now.scale / full, true, &value))
         return false;
@@ -458,7 +459,7 @@ static bool check(const joint *j)
     const double squared = joint_norm(j, now.v);
     const double primal = loss / s->mass + j->p->lam / 2 * now.scale * now.scale * squared;
     s->dual = fmax(s->dual, dual);
-    joint_take(j, &now, primal, !is_ascent);
+    joint_keep_best(j, &now, primal, !is_ascent);
     if (is_ascent) {
         memcpy(j->v, j->fresh, (size_t)j->size * sizeof(double));
         s->squared_norm = squared;
@@ -508,7 +509,7 @@ static void visit(const joint *j, int64_t i)
     double *const a = j->a + i * j->n_classes, dot = 0, square = 0;
     if (s->n_epochs == 0)
         s->visited = s->n_steps + 1 == s->n_inside ? s->mass : s->visited + c;
-    const joint_point now = joint_now(j);
+    const joint_point now = joint_current_point(j);
     const int64_t worst = joint_score(j, i, &now);
     s->n_steps += s->n_epochs == 0;
     s->is_checked = 0;
@@ -556,7 +557,7 @@ static void move_intercepts(const joint *j)
 {
     const double scale = scale_of(j);
     for (int64_t k = 0; k < j->n_classes && j->p->is_free; k++)
-        j->offset[k] += scale * j->feature * *joint_at(j, j->v, k, j->d);
+        j->offset[k] += scale * j->constant_feature * *joint_at(j, j->v, k, j->d);
 }
 
 /* Goes on from a point of Newton's method: v becomes that of the dual variables, and intercepts
@@ -568,14 +569,14 @@ static void return_to_ascent(const joint *j)
     j->s->is_due = 1;
 }
 
-static int ascend(const joint *j)
+static int run_ascent(const joint *j)
 {
     pegasos_joint *s = j->s;
     for (;;) {
         if (s->width > 0 && j->o->newton_after == 0) /* Newton's method has left v behind */
             return_to_ascent(j);
         if (s->is_due) {
-            if (!check(j))
+            if (!check_gap(j))
                 return PEGASOS_STOPPED;
             if (s->whole > 0)
                 s->ratio = fmin(fmax((s->primal - s->dual) * s->mass / s->whole, 0.01), 1);
@@ -633,7 +634,7 @@ static void project(const joint *j, double radius)
 /* Draws rows for a step, and finds their worst classes. Returns how many are in the problem. */
 static int64_t draw(const joint *j, pegasos_order *order)
 {
-    const joint_point now = joint_now(j);
+    const joint_point now = joint_current_point(j);
     int64_t row, count = 0;
     while (count < j->o->batch_size) {
         pegasos_order_draw(order, j->active, 1, &row);
@@ -653,7 +654,7 @@ static void average(const joint *j)
     if (j->o->average_from == 0 || s->n_steps < j->o->average_from)
         return;
     if (s->n_steps == j->o->average_from) {
-        memset(j->sums, 0, (size_t)(j->size + j->width) * sizeof(double));
+        memset(j->sums, 0, (size_t)(j->size + j->padded_classes) * sizeof(double));
         s->rate_sum = 0;
         s->n_averaged = 0;
     }
@@ -676,7 +677,7 @@ static void step(const joint *j, pegasos_order *order, double radius)
         if (worst == y)
             continue;
         if (j->o->project) {
-            multiply(j, i, j->v); /* others of the step may have moved v */
+            score_classes(j, i, j->v); /* others of the step may have moved v */
             s->squared_norm += 2 * u * (j->scores[y] - j->scores[worst] + u * squared_norm(j, i));
         }
         j->change[y] = u;
@@ -703,18 +704,18 @@ static void step(const joint *j, pegasos_order *order, double radius)
     average(j);
 }
 
-static int descend(const joint *j)
+static int run_pegasos(const joint *j)
 {
     pegasos_joint *s = j->s;
     pegasos_order order;
-    const double radius = sqrt(2 * joint_at_zero(j) / j->p->lam);
+    const double radius = sqrt(2 * joint_objective_at_zero(j) / j->p->lam);
     pegasos_order_seek(&order, j->o->seed, j->n, j->o->sampling, s->next_draw, j->active);
     while (s->n_steps < j->o->last_step) {
         step(j, &order, radius);
         if (joint_is_stopped(j, 2 * (double)j->o->batch_size))
             return PEGASOS_STOPPED;
     }
-    if (!s->is_checked && !check(j))
+    if (!s->is_checked && !check_gap(j))
         return PEGASOS_STOPPED;
     return isfinite(s->primal) ? PEGASOS_DONE : PEGASOS_OVERFLOW;
 }
@@ -750,15 +751,15 @@ int pegasos_joint_run(const pegasos_joint_problem *problem, const pegasos_joint_
     j.n = problem->rows->n_rows;
     j.d = problem->rows->n_features;
     j.n_classes = problem->n_classes;
-    j.width = width_of(j.n_classes);
-    j.size = j.width * (j.d + 1);
+    j.padded_classes = padded_classes_of(j.n_classes);
+    j.size = j.padded_classes * (j.d + 1);
     /* Pegasos moves free intercepts by themselves. */
-    j.feature = options->last_step > 0 && problem->is_free ? 0 : problem->feature;
+    j.constant_feature = options->last_step > 0 && problem->is_free ? 0 : problem->constant_feature;
     assert(are_there(problem->rows, 0, j.n) && problem->lam > 0 && j.n_classes >= 2);
-    assert(!problem->is_free || problem->feature == 1);
+    assert(!problem->is_free || problem->constant_feature == 1);
     lay_out(&j, memory, scratch);
-    memset(j.scores, 0, 3 * (size_t)j.width * sizeof(double)); /* row and change, too */
+    memset(j.scores, 0, 3 * (size_t)j.padded_classes * sizeof(double)); /* row and change, too */
     if (j.s->n_rows == 0)
         begin(&j);
-    return options->last_step > 0 ? descend(&j) : ascend(&j);
+    return options->last_step > 0 ? run_pegasos(&j) : run_ascent(&j);
 }

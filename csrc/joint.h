@@ -14,14 +14,14 @@ extern "C" {
 /* What is minimised: see joint.c. */
 typedef struct pegasos_joint_problem {
     const pegasos_rows *rows;
-    int64_t n_classes;     /* K >= 2 */
-    const int64_t *codes;  /* n_rows: y_i in [0, K); -1: the row is not in the problem */
-    const double *weights; /* n_rows: c_i > 0 where codes are not -1; NULL: all one */
-    const double *cost;    /* K x K: Delta(k, y) >= 0 is at y * K + k; 0 where k = y */
-    const double *norms;   /* n_rows: |x_i|^2 */
-    double lam;            /* lambda > 0 */
-    double feature;        /* value of the constant feature; 0: there is none */
-    int64_t is_free;       /* 1: intercepts are not penalised, and feature is 1 */
+    int64_t n_classes;       /* K >= 2 */
+    const int64_t *codes;    /* n_rows: y_i in [0, K); -1: the row is not in the problem */
+    const double *weights;   /* n_rows: c_i > 0 where codes are not -1; NULL: all one */
+    const double *cost;      /* K x K: Delta(k, y) >= 0 is at y * K + k; 0 where k = y */
+    const double *norms;     /* n_rows: |x_i|^2 */
+    double lam;              /* lambda > 0 */
+    double constant_feature; /* its value; 0: there is none */
+    int64_t is_free;         /* 1: intercepts are not penalised, and constant_feature is 1 */
 } pegasos_joint_problem;
 
 typedef struct pegasos_joint_options {
@@ -76,7 +76,7 @@ int64_t pegasos_joint_state_bytes(int64_t n_rows, int64_t n_features, int64_t n_
 int64_t pegasos_joint_scratch_bytes(const pegasos_joint_problem *problem,
                                     const pegasos_joint_options *options);
 
-/* How many unknowns Newton's method has, which takes up to PEGASOS_NEWTON_MOST. */
+/* How many unknowns Newton's method has, which takes up to PEGASOS_NEWTON_MAX_UNKNOWNS. */
 int64_t pegasos_joint_unknowns(const pegasos_joint_problem *problem);
 
 /* After how many epochs of dual ascent Newton's method may well be faster, which then takes about

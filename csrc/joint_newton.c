@@ -55,12 +55,12 @@ typedef struct newton {
     double *scores, *before; /* Delta + s, row after row, of a point and where its line begins */
     /* Of rows: c/(m delta M); whether a_k is below its bound, class after class; those of a class.
      * Rows of a pair, times the root of the first. */
-    double *bends, *scaled;
+    double *second_derivatives, *scaled;
     int8_t *is_inside;
     int64_t *of_class;
     symmetric matrix, pair;
-    double primal, smooth, moved, value; /* of a point */
-    double t;                            /* how far the search went along the step */
+    double primal, smooth, proximal, value; /* of a point */
+    double t;                               /* how far the search went along the step */
 } newton;
 
 static int64_t round_up(int64_t n)
@@ -70,14 +70,14 @@ static int64_t round_up(int64_t n)
 
 int64_t pegasos_joint_unknowns(const pegasos_joint_problem *problem)
 {
-    return problem->n_classes * (problem->rows->n_features + (problem->feature > 0));
+    return problem->n_classes * (problem->rows->n_features + (problem->constant_feature > 0));
 }
 
 int64_t pegasos_joint_newton_after(const pegasos_joint_problem *problem)
 {
     const double K = (double)problem->n_classes, size = (double)pegasos_joint_unknowns(problem);
     const double n = (double)problem->rows->n_rows, stored = stored_numbers(problem->rows) / n;
-    if (size > PEGASOS_NEWTON_MOST)
+    if (size > PEGASOS_NEWTON_MAX_UNKNOWNS)
         return 0;
     const double epoch = n * (PER_ROW + K * (PER_CLASS + stored / 2));
     const double products = n * PAIRS * (size / K) * (size / K) / 2 + size * size * size / 6;
@@ -106,11 +106,11 @@ static newton lay_out(const joint *j)
     x.gradient = x.trial + j->size;
     x.step = x.gradient + size;
     x.scratch = x.step + size;
-    x.bends = x.scratch + size;
-    x.of_class = (int64_t *)(x.bends + j->n);
+    x.second_derivatives = x.scratch + size;
+    x.of_class = (int64_t *)(x.second_derivatives + j->n);
     x.is_inside = (int8_t *)(x.of_class + j->n);
-    x.scaled = x.bends + 2 * j->n + (j->n * j->n_classes + 7) / 8;
-    const pegasos_blas *blas = pegasos_gains_by_blas(x.depth) ? j->o->blas : NULL;
+    x.scaled = x.second_derivatives + 2 * j->n + (j->n * j->n_classes + 7) / 8;
+    const pegasos_blas *blas = pegasos_newton_uses_blas(x.depth) ? j->o->blas : NULL;
     x.pair = (symmetric){x.scaled + ROWS * x.padded, x.depth, x.padded, 8, blas};
     double *numbers = (double *)x.pair.numbers + x.depth * x.padded;
     x.matrix = (symmetric){numbers, size, round_up(size) + LANES, 8, j->o->blas};
@@ -125,7 +125,7 @@ static double penalty(const newton *x, int64_t t)
 /* ---- A pass over the rows -------------------------------------------------------------------- */
 
 /* Which second derivatives of row i are not 0, whose a(G) is in `row`. */
-static void bend(const newton *x, int64_t i, double c)
+static void set_second_derivatives(const newton *x, int64_t i, double c)
 {
     const joint *const j = x->j;
     int64_t n = 0;
@@ -135,7 +135,7 @@ static void bend(const newton *x, int64_t i, double c)
         x->is_inside[k * j->n + i] = is_inside;
         n += is_inside;
     }
-    x->bends[i] = c / (j->s->mass * j->s->width * (double)(n > 0 ? n : 1));
+    x->second_derivatives[i] = c / (j->s->mass * j->s->width * (double)(n > 0 ? n : 1));
 }
 
 /* The second derivative along the move from `before` to `scores`, of the losses; false: stopped. */
@@ -153,25 +153,25 @@ static bool find_curvature(const newton *x, double *curvature)
                 sum += move;
                 squares += move * move;
             }
-        *curvature += n > 1 ? x->bends[i] * (n * squares - sum * sum) : 0;
+        *curvature += n > 1 ? x->second_derivatives[i] * (n * squares - sum * sum) : 0;
     }
     return !joint_is_stopped(j, 0.1 * (double)j->n);
 }
 
 /* The sum of a pair, over those of n rows of a class that have class l. Returns how many have it;
  * -1: stopped. */
-static int64_t multiply_pair(const newton *x, int64_t n, int64_t l)
+static int64_t sum_pair(const newton *x, int64_t n, int64_t l)
 {
     const joint *const j = x->j;
     const double K = (double)j->n_classes, size = (double)x->depth;
     int64_t count = 0, n_added = 0;
     for (int64_t t = 0; t < n; t++) {
         const int64_t i = x->of_class[t];
-        double *const row = x->scaled + count * x->padded, root = sqrt(x->bends[i]);
+        double *const row = x->scaled + count * x->padded, root = sqrt(x->second_derivatives[i]);
         if (x->is_inside[l * j->n + i]) {
             pegasos_scale_row(j->p->rows, i, root, x->padded, 8, row);
-            if (j->feature > 0)
-                row[j->d] = j->feature * root;
+            if (j->constant_feature > 0)
+                row[j->d] = j->constant_feature * root;
             count++;
         }
         if (count < ROWS && (t < n - 1 || count == 0))
@@ -201,7 +201,7 @@ static void add_pair(const newton *x, int64_t k, int64_t l)
 }
 
 /* Newton's matrix, but for its diagonal; false: stopped. */
-static bool multiply(const newton *x)
+static bool make_hessian(const newton *x)
 {
     const joint *const j = x->j;
     memset(x->matrix.numbers, 0, (size_t)(x->size * x->matrix.stride) * sizeof(double));
@@ -212,7 +212,7 @@ static bool multiply(const newton *x)
             n += x->is_inside[k * j->n + i];
         }
         for (int64_t l = 0; l < k; l++) {
-            const int64_t n_added = multiply_pair(x, n, l);
+            const int64_t n_added = sum_pair(x, n, l);
             if (n_added < 0)
                 return false;
             if (n_added > 0)
@@ -222,13 +222,13 @@ static bool multiply(const newton *x)
     return true;
 }
 
-/* next = a(G) at a point, fresh = its sum over the rows; also the gradient there, what bends,
- * scores and what is summed up. False: stopped. */
+/* next = a(G) at a point, fresh = its sum over the rows; also the gradient there, second
+ * derivatives, scores and what is summed up. False: stopped. */
 static bool evaluate(newton *x, const joint_point *point)
 {
     const joint *const j = x->j;
     const int64_t K = j->n_classes;
-    x->primal = x->smooth = x->moved = x->value = 0;
+    x->primal = x->smooth = x->proximal = x->value = 0;
     memset(j->fresh, 0, (size_t)j->size * sizeof(double));
     memset(x->is_inside, 0, (size_t)(j->n * K));
     for (int64_t i = 0; i < j->n; i++) {
@@ -239,27 +239,27 @@ static bool evaluate(newton *x, const joint_point *point)
         }
         const double c = joint_weight(j, i), *cost = j->p->cost + y * K, *A = j->a + i * K;
         const int64_t worst = joint_score(j, i, point);
-        double moved = 0;
+        double proximal = 0;
         x->primal += c * (j->scores[worst] - j->scores[y]);
         joint_solve_row(j, y, worst, c, j->s->width / c, A);
         for (int64_t k = 0; k < K; k++) {
             x->smooth -= j->row[k] * (j->scores[k] - j->scores[y]);
             x->value -= j->row[k] * cost[k];
-            moved += (j->row[k] - A[k]) * (j->row[k] - A[k]);
+            proximal += (j->row[k] - A[k]) * (j->row[k] - A[k]);
         }
-        x->moved += moved / c;
+        x->proximal += proximal / c;
         memcpy(x->next + i * K, j->row, (size_t)K * sizeof(double));
         joint_add_row(j, i, j->row, j->fresh);
         memcpy(x->scores + i * K, j->scores, (size_t)K * sizeof(double));
-        bend(x, i, c);
+        set_second_derivatives(x, i, c);
         if (joint_is_stopped(j, 3))
             return false;
     }
     const double mass = j->s->mass, norm = joint_norm(j, point->v);
     const double square = j->p->lam / 2 * point->scale * point->scale * norm;
-    x->moved *= j->s->width / (2 * mass);
+    x->proximal *= j->s->width / (2 * mass);
     x->primal = x->primal / mass + square;
-    x->smooth = x->smooth / mass - x->moved + square;
+    x->smooth = x->smooth / mass - x->proximal + square;
     for (int64_t r = 0; r < x->size; r++) {
         const int64_t k = r / x->depth, t = r % x->depth;
         const double w = point->scale * *joint_at(j, point->v, k, t);
@@ -275,7 +275,7 @@ static bool solve_equations(newton *x)
 {
     const joint *const j = x->j;
     double *const numbers = x->matrix.numbers;
-    if (!multiply(x))
+    if (!make_hessian(x))
         return false;
     for (int64_t r = 0; r < x->size; r++) {
         const double lam = penalty(x, r % x->depth);
@@ -386,7 +386,7 @@ static void count_passes(const joint *j, int64_t n)
 int joint_newton(const joint *j)
 {
     pegasos_joint *const s = j->s;
-    const double at_zero = joint_at_zero(j), first = FIRST * at_zero;
+    const double at_zero = joint_objective_at_zero(j), first = FIRST * at_zero;
     newton x = lay_out(j);
     bool is_known = false; /* whether `evaluate` was where the fit stands */
     if (s->width == 0) {
@@ -394,7 +394,7 @@ int joint_newton(const joint *j)
         count_passes(j, 1);
     }
     for (;;) {
-        const joint_point now = joint_now(j);
+        const joint_point now = joint_current_point(j);
         const double width = s->width;
         int64_t n_passes = 0;
         double dual;
@@ -408,11 +408,11 @@ int joint_newton(const joint *j)
             return PEGASOS_OVERFLOW;
         const joint_point found = {x.trial, now.offset, now.scale};
         s->dual = fmax(s->dual, dual);
-        joint_take(j, &found, x.primal, false);
+        joint_keep_best(j, &found, x.primal, false);
         memcpy(j->v, x.trial, (size_t)j->size * sizeof(double));
         count_passes(j, n_passes);
         s->is_checked = 1;
-        const bool is_solved = x.smooth - (dual - x.moved) <= x.primal - x.smooth;
+        const bool is_solved = x.smooth - (dual - x.proximal) <= x.primal - x.smooth;
         const pegasos_progress progress = joint_progress(j);
         const bool is_over = s->n_epochs >= j->o->last_epoch || progress.relative_gap <= j->o->tol;
         if (is_solved || is_over)

@@ -25,8 +25,9 @@ typedef struct joint {
     const pegasos_joint_options *o;
     pegasos_watch *watch;
     pegasos_joint *s;
-    int64_t n, d, n_classes, width, size; /* numbers of the panels: for one feature; in all */
-    double feature;                       /* of the constant feature in this run */
+    int64_t n, d, n_classes;
+    int64_t padded_classes, size; /* numbers of the panels: for one feature; in all */
+    double constant_feature;      /* in this run */
     /* State: the best model; dual variables, v, and what intercepts have beside it; sums for the
      * average, if there is one; the order. */
     double *coef, *intercept, *a, *v, *offset, *sums, *offset_sums;
@@ -63,10 +64,10 @@ double joint_norm(const joint *j, const double *v);
 bool joint_combine(const joint *j, const double *a, double theta, bool is_balanced, double *value);
 
 /* P(0) */
-double joint_at_zero(const joint *j);
+double joint_objective_at_zero(const joint *j);
 
 /* Keeps a point as the model if it is the best so far or `is_last`. */
-void joint_take(const joint *j, const joint_point *x, double primal, bool is_last);
+void joint_keep_best(const joint *j, const joint_point *x, double primal, bool is_last);
 
 /* To be called after passes over a row. */
 bool joint_is_stopped(const joint *j, double passes);
@@ -74,7 +75,7 @@ bool joint_is_stopped(const joint *j, double passes);
 pegasos_progress joint_progress(const joint *j);
 
 /* The present point of dual ascent and Newton's method. */
-joint_point joint_now(const joint *j);
+joint_point joint_current_point(const joint *j);
 
 /* How many numbers of scratch Newton's method needs, from `next` on; joint_newton.c. */
 int64_t joint_newton_numbers(const pegasos_joint_problem *problem);

@@ -175,26 +175,26 @@ static INLINE double weight(const run *r, int64_t i)
     return sample_weight(r->targets->weights, i);
 }
 
-static INLINE double least_of(const run *r, int64_t i)
+static INLINE double lower_bound(const run *r, int64_t i)
 {
-    return loss_least(r->loss, weight(r, i));
+    return loss_lower(r->loss, weight(r, i));
 }
 
-static INLINE double most_of(const run *r, int64_t i)
+static INLINE double upper_bound(const run *r, int64_t i)
 {
-    return loss_most(r->loss, weight(r, i));
+    return loss_upper(r->loss, weight(r, i));
 }
 
 /* How far a step may bring a_i down and up from here: to its bounds, or to where l* has a
  * corner. */
 static INLINE double end_below(const run *r, int64_t i, double a)
 {
-    return r->loss.dead > 0 && a > 0 ? 0 : least_of(r, i);
+    return r->loss.dead > 0 && a > 0 ? 0 : lower_bound(r, i);
 }
 
 static INLINE double end_above(const run *r, int64_t i, double a)
 {
-    return r->loss.dead > 0 && a < 0 ? 0 : most_of(r, i);
+    return r->loss.dead > 0 && a < 0 ? 0 : upper_bound(r, i);
 }
 
 /* What the corner of l* takes from the slope along b_i. */
@@ -222,7 +222,7 @@ static double sum_of(const run *r, double scale, const double *a)
 /* w(a)'s weight of the constant feature, given that sum: nu b is part of a free intercept's. */
 static double constant_of(const run *r, double sum)
 {
-    return r->s->feature * (sum - r->targets->loss.nu / r->s->lam);
+    return r->s->constant_feature * (sum - r->targets->loss.nu / r->s->lam);
 }
 
 /* g_i, given the row's score without the intercept. */
@@ -242,7 +242,7 @@ static INLINE double violation(const run *r, int64_t i, double slope)
         return c > 0 ? fabs(log_loss_excess(a, c, u)) : 0;
     const double up = u - (a < 0 ? -r->loss.dead : r->loss.dead);
     const double down = (a > 0 ? r->loss.dead : -r->loss.dead) - u;
-    return a <= least_of(r, i) ? up : a >= most_of(r, i) ? down : fmax(up, down);
+    return a <= lower_bound(r, i) ? up : a >= upper_bound(r, i) ? down : fmax(up, down);
 }
 
 /* Whether rounds make steps on pairs, which have a closed form where l* is quadratic, and need a
@@ -511,7 +511,7 @@ static bool begin_with_sample(run *r)
     }
     for (int64_t k = 0; k < r->m; k++)
         r->x->slopes[k] =
-            dual_slope(r, r->rows[k], 0, s->reference + s->feature * constant_of(r, 0));
+            dual_slope(r, r->rows[k], 0, s->reference + s->constant_feature * constant_of(r, 0));
     double gap = step_on_rows(r, true), last = INFINITY;
     for (int64_t j = 0; j < SWEEPS_OF_SAMPLE && gap <= FAST * last; j++) {
         last = gap;
@@ -534,7 +534,7 @@ static void choose_rows(const run *r)
 {
     pegasos_kernel *s = r->s;
     const int64_t n = r->columns->n_rows, most = rows_of_round(n, r->columns->n_columns);
-    const double intercept = s->reference + s->feature * s->constant_weight;
+    const double intercept = s->reference + s->constant_feature * s->constant_weight;
     double *const key = r->w.pushed, largest = 0;
     int64_t *const list = r->w.list, count = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -591,15 +591,15 @@ static bool spread(const run *r)
         r->w.change[i] = r->scale * r->x->a[i] * r->targets->labels[i];
     if (!push(r, r->w.change, f))
         return false;
-    double intercept = s->feature * constant_of(r, sum_of(r, r->scale, r->x->a));
+    double intercept = s->constant_feature * constant_of(r, sum_of(r, r->scale, r->x->a));
     if (s->free_intercept)
         intercept = s->reference = pegasos_best_intercept(r->targets, f, r->w.room);
     for (int64_t i = 0; i < n; i++) {
-        const double c = weight(r, i), least = least_of(r, i), most = most_of(r, i);
+        const double c = weight(r, i), lower = lower_bound(r, i), upper = upper_bound(r, i);
         const double u = error_at(r->targets, i, f[i] + intercept);
-        const bool is_free = least < r->x->a[i] && r->x->a[i] < most && r->x->a[i] != 0;
+        const bool is_free = lower < r->x->a[i] && r->x->a[i] < upper && r->x->a[i] != 0;
         if (!loss_is_smooth(r->loss) && is_free)
-            a[i] = clamp(more * r->x->a[i], least, most);
+            a[i] = clamp(more * r->x->a[i], lower, upper);
         else
             a[i] = c * loss_derivative(r->loss, u);
         a[i] = r->targets->labels[i] != 0 ? a[i] : 0;
@@ -625,7 +625,7 @@ static bool find_objectives(const run *r, double *f, double constant, found *at)
     const int64_t n = r->columns->n_rows;
     double norm = s->free_intercept ? 0 : constant * constant, losses = 0;
     at->a = r->x->a;
-    at->intercept = s->feature * constant;
+    at->intercept = s->constant_feature * constant;
     if (s->free_intercept) {
         double *const balanced = r->w.feasible, *const more = r->w.room;
         pegasos_make_feasible(r->targets, 1, r->x->a, balanced);
@@ -685,7 +685,7 @@ static void judge_round(const run *r, double gap_before, bool has_changed)
 {
     pegasos_kernel *s = r->s;
     const bool is_solved = s->position < s->most_steps;
-    const double moves = s->free_intercept ? fabs(s->feature * s->constant_weight) : 0;
+    const double moves = s->free_intercept ? fabs(s->constant_feature * s->constant_weight) : 0;
     s->is_slow = is_solved && s->relative_gap > gap_before / 2;
     s->is_stuck = is_by_pairs(r) && s->is_slow && !has_changed && !is_in_float(r)
                   && moves <= PEGASOS_ROUNDING;
@@ -712,7 +712,7 @@ static bool refresh(run *r)
     if (!push(r, r->w.change, f))
         return false;
     const double constant = constant_of(r, sum_of(r, r->scale, r->x->a));
-    const double shift = s->feature * (constant - s->constant_weight);
+    const double shift = s->constant_feature * (constant - s->constant_weight);
     for (int64_t i = 0; i < n; i++) {
         moved = r->targets->labels[i] != 0 ? fmax(moved, fabs(f[i] + shift)) : moved;
         f[i] += r->x->scores[i];
@@ -733,7 +733,7 @@ static bool refresh(run *r)
         const bool is_later = s->part == PEGASOS_KERNEL_ROUND;
         count_epochs(r, is_later && !holds_all(r->columns) && r->m < s->n_inside);
         const bool is_solution = is_later || !is_part(s); /* for this reference */
-        s->reference += s->free_intercept && is_solution ? s->feature * constant : 0;
+        s->reference += s->free_intercept && is_solution ? s->constant_feature * constant : 0;
     }
     s->moved = moved;
     s->part = PEGASOS_KERNEL_CHOOSE;
@@ -780,7 +780,7 @@ static run run_of(const pegasos_matrix *matrix, pegasos_kernel *problem,
                  .loss = loss_of(arrays->targets->loss),
                  .w = scratch_in(arrays->scratch, n),
                  .scale = 1 / (s->lam * s->mass),
-                 .constant = s->feature * s->feature};
+                 .constant = s->constant_feature * s->constant_feature};
 }
 
 void pegasos_kernel_leave_round(pegasos_kernel *problem)

@@ -199,28 +199,29 @@ static void NAME(pair_steps)(const NAME(lists) * l, int64_t i, int64_t j, double
     const double hi = (double)l->curvature[i], hj = (double)l->curvature[j];
     /* Their signs choose the side of the corner. */
     const double alone[2] = {step[0], (double)l->slope[j] - q * step[0]};
-    double g[2], least[2], most[2];
+    double g[2], lower[2], upper[2];
     for (int t = 0; t < 2; t++) {
         const double dead = (double)l->dead[rows[t]];
         g[t] = (double)l->slope[rows[t]] - (alone[t] > 0 ? dead : -dead);
-        least[t] = dead > 0 && alone[t] > 0 ? 0 : (double)l->lowest[rows[t]];
-        most[t] = dead > 0 && alone[t] <= 0 ? 0 : (double)l->highest[rows[t]];
+        lower[t] = dead > 0 && alone[t] > 0 ? 0 : (double)l->lowest[rows[t]];
+        upper[t] = dead > 0 && alone[t] <= 0 ? 0 : (double)l->highest[rows[t]];
     }
     const double determinant = hi * hj - q * q;
     if (determinant > SINGULAR * hi * hj) {
         step[0] = (hj * g[0] - q * g[1]) / determinant;
         step[1] = (hi * g[1] - q * g[0]) / determinant;
-        if (step[0] >= least[0] && step[0] <= most[0] && step[1] >= least[1] && step[1] <= most[1])
+        if (step[0] >= lower[0] && step[0] <= upper[0] && step[1] >= lower[1]
+            && step[1] <= upper[1])
             return;
     }
     double best = -INFINITY;
     for (int edge = 0; edge < 4; edge++) {
         const int t = edge / 2, other = 1 - t; /* row t is at an end of its bounds */
-        const double end = edge % 2 ? most[t] : least[t], h = t == 0 ? hj : hi;
+        const double end = edge % 2 ? upper[t] : lower[t], h = t == 0 ? hj : hi;
         const double free = (g[other] - q * end) / h;
         double found[2];
         found[t] = end;
-        found[other] = fmin(fmax(free, least[other]), most[other]);
+        found[other] = fmin(fmax(free, lower[other]), upper[other]);
         const double p = found[0], s = found[1];
         const double gain =
             g[0] * p + g[1] * s - 0.5 * (hi * p * p + 2 * q * p * s + hj * s * s); /* (1) */
@@ -237,13 +238,13 @@ static double NAME(move)(const run *r, const NAME(lists) * l, int64_t k, double 
 {
     const int64_t i = r->rows[k];
     const double y = r->targets->labels[i], before = r->x->a[i];
-    const double least = end_below(r, i, before), most = end_above(r, i, before);
+    const double lower = end_below(r, i, before), upper = end_above(r, i, before);
     const double corner = corner_of(r, i);
     const bool is_up = step >= (double)l->highest[k], is_down = step <= (double)l->lowest[k];
     double after = before + y * step;
     if (is_up || is_down)
-        after = is_up == (y > 0) ? most : least;
-    r->x->a[i] = clamp(after, least, most);
+        after = is_up == (y > 0) ? upper : lower;
+    r->x->a[i] = clamp(after, lower, upper);
     NAME(set_bounds)(r, l, k);
     /* The rest of what this does to the slope follows with all rows. */
     const double change = y * (r->x->a[i] - before);

@@ -104,7 +104,7 @@ static void set_problem(kernel_fit *f, const double *norms)
         r->mass += weight_at(&f->targets, i);
     }
     r->free_intercept = f->problem->free_intercept;
-    r->feature = pegasos_constant_feature(f->problem, &f->targets, norms, r->n_inside);
+    r->constant_feature = pegasos_constant_feature(f->problem, &f->targets, norms, r->n_inside);
     s->loss = f->problem->loss;
     if (s->plan_end != f->options->max_epochs) {
         s->plan_end = f->options->max_epochs;

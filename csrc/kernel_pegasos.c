@@ -171,7 +171,7 @@ static pegasos_targets targets_of_problem(const run *r, int64_t k)
 /* By how much a row violates its margin, or misses its target; the log loss has all rows in A+. */
 static double key_of(loss_form l, double u)
 {
-    return !loss_is_quadratic(l) ? DBL_MAX : l.least < 0 ? fabs(u) - l.dead : u;
+    return !loss_is_quadratic(l) ? DBL_MAX : l.lower < 0 ? fabs(u) - l.dead : u;
 }
 
 /* For each row of the block, its largest key in a problem which goes on: as decisions are made, but

@@ -17,7 +17,7 @@
  *
  * All but the log loss are piecewise quadratic, and have the conjugate
  *
- *     l*(p) = dead |p| + width p^2/2,    least <= p <= most,
+ *     l*(p) = dead |p| + width p^2/2,    lower <= p <= upper,
  *
  * so that four numbers tell all of them: l'(u) is 0 for |u| <= dead, grows by 1/width beyond (jumps
  * where width = 0), and ends at the bounds. The conjugate of the log loss is p - H(p), with
@@ -61,7 +61,7 @@ static INLINE bool is_small_gap(pegasos_loss loss, double relative_gap, double p
 
 typedef struct loss_form {
     int64_t kind;
-    double least, most; /* bounds of a dual variable of weight 1; 0 is within */
+    double lower, upper; /* bounds of a dual variable of weight 1; 0 is within */
     double dead, width;
 } loss_form;
 
@@ -95,7 +95,7 @@ static INLINE loss_form loss_of(pegasos_loss loss)
 /* By how much rounding changes an objective: losses are of about 1, or as small as their slopes. */
 static INLINE double rounding_of(pegasos_loss loss)
 {
-    return PEGASOS_ROUNDING * fmin(loss_of(loss).most, 1);
+    return PEGASOS_ROUNDING * fmin(loss_of(loss).upper, 1);
 }
 
 /* ---- The rows ------------------------------------------------------------------------------- */
@@ -190,7 +190,7 @@ static INLINE bool loss_is_quadratic(loss_form l)
 /* Whether a row beyond its margin, u < 0, has no loss and no dual variable. */
 static INLINE bool loss_has_margin(loss_form l)
 {
-    return l.least == 0 && loss_is_quadratic(l);
+    return l.lower == 0 && loss_is_quadratic(l);
 }
 
 /* Whether l has one derivative everywhere. */
@@ -222,10 +222,10 @@ static INLINE double shrunk(double u, double dead)
     return u > dead ? u - dead : u < -dead ? u + dead : 0;
 }
 
-static INLINE double clamp(double p, double least, double most)
+static INLINE double clamp(double p, double lower, double upper)
 {
-    p = p > least ? p : least;
-    return p < most ? p : most;
+    p = p > lower ? p : lower;
+    return p < upper ? p : upper;
 }
 
 /* l(u). */
@@ -235,8 +235,8 @@ static INLINE double loss_value(loss_form l, double u)
         return (u > 1 ? u - 1 : 0) + log1p_of(exp_of_double(u > 1 ? 1 - u : u - 1));
     const double v = shrunk(u, l.dead);
     if (l.width == 0)
-        return v > 0 ? l.most * v : l.least == 0 ? 0 : l.least * v;
-    const double p = clamp(v / l.width, l.least, l.most);
+        return v > 0 ? l.upper * v : l.lower == 0 ? 0 : l.lower * v;
+    const double p = clamp(v / l.width, l.lower, l.upper);
     return p * (v - l.width * p / 2);
 }
 
@@ -247,68 +247,68 @@ static INLINE double loss_derivative(loss_form l, double u)
         return logistic(u - 1);
     const double v = shrunk(u, l.dead);
     if (l.width == 0)
-        return v > 0 ? l.most : v < 0 ? l.least : 0;
-    return clamp(v / l.width, l.least, l.most);
+        return v > 0 ? l.upper : v < 0 ? l.lower : 0;
+    return clamp(v / l.width, l.lower, l.upper);
 }
 
-/* l'(u) of some errors side by side, and l''(u) where l is smooth; else 0. */
+/* l'(u) of some errors side by side, and `second`, l''(u), where l is smooth; else 0. */
 enum { LOSS_LANES = 8 };
-static INLINE void loss_slopes(loss_form l, const double *u, double *slope, double *bend)
+static INLINE void loss_slopes(loss_form l, const double *u, double *slope, double *second)
 {
-    const double dead = l.dead, least = l.least, most = l.most, per_width = 1 / l.width;
+    const double dead = l.dead, lower = l.lower, upper = l.upper, per_width = 1 / l.width;
     for (int k = 0; k < LOSS_LANES; k++)
-        bend[k] = 0;
+        second[k] = 0;
     if (!loss_is_quadratic(l)) {
         for (int k = 0; k < LOSS_LANES; k++)
             slope[k] = loss_derivative(l, u[k]);
         for (int k = 0; k < LOSS_LANES; k++)
-            bend[k] = slope[k] * (1 - slope[k]);
+            second[k] = slope[k] * (1 - slope[k]);
     } else if (!loss_is_smooth(l)) {
         for (int k = 0; k < LOSS_LANES; k++)
-            slope[k] = u[k] > dead ? most : u[k] < -dead ? least : 0;
+            slope[k] = u[k] > dead ? upper : u[k] < -dead ? lower : 0;
     } else {
         for (int k = 0; k < LOSS_LANES; k++)
             slope[k] = u[k] > dead ? u[k] - dead : u[k] < -dead ? u[k] + dead : 0;
         for (int k = 0; k < LOSS_LANES; k++)
             slope[k] *= per_width;
         for (int k = 0; k < LOSS_LANES; k++)
-            bend[k] = (least < slope[k]) & (slope[k] < most) & ((dead == 0) | (slope[k] != 0))
-                          ? per_width
-                          : 0;
+            second[k] = (lower < slope[k]) & (slope[k] < upper) & ((dead == 0) | (slope[k] != 0))
+                            ? per_width
+                            : 0;
         for (int k = 0; k < LOSS_LANES; k++)
-            slope[k] = slope[k] > least ? slope[k] : least;
+            slope[k] = slope[k] > lower ? slope[k] : lower;
         for (int k = 0; k < LOSS_LANES; k++)
-            slope[k] = slope[k] < most ? slope[k] : most;
+            slope[k] = slope[k] < upper ? slope[k] : upper;
     }
 }
 
 /* ---- Its dual variables ---------------------------------------------------------------------- */
 
 /* The bounds of a dual variable. */
-static INLINE double loss_least(loss_form l, double c)
+static INLINE double loss_lower(loss_form l, double c)
 {
-    return l.least == 0 || c <= 0 ? 0 : l.least * c;
+    return l.lower == 0 || c <= 0 ? 0 : l.lower * c;
 }
 
-static INLINE double loss_most(loss_form l, double c)
+static INLINE double loss_upper(loss_form l, double c)
 {
-    return c > 0 ? l.most * c : 0;
+    return c > 0 ? l.upper * c : 0;
 }
 
 /* The dual variable nearest to a within its bounds; the lower one for NaN. */
 static INLINE double loss_clip(loss_form l, double a, double c)
 {
-    return clamp(a, loss_least(l, c), loss_most(l, c));
+    return clamp(a, loss_lower(l, c), loss_upper(l, c));
 }
 
-/* One class: the dual variable that pegasos_share makes of a_i = a. */
-static INLINE double shared(pegasos_share share, int64_t i, double a, double c)
+/* One class: the dual variable that pegasos_nu_rescaling makes of a_i = a. */
+static INLINE double nu_rescaled(pegasos_nu_rescaling rescaling, int64_t i, double a, double c)
 {
     if (a <= 0)
-        return i > share.from ? 0 : (i < share.from ? share.zero : share.part) * c;
+        return i > rescaling.from ? 0 : (i < rescaling.from ? rescaling.zero : rescaling.part) * c;
     if (a >= c)
-        return share.full * c;
-    return clamp(share.inside * a + share.lift * (c - a), 0, c);
+        return rescaling.full * c;
+    return clamp(rescaling.inside * a + rescaling.lift * (c - a), 0, c);
 }
 
 /* What l* adds to the curvature of D along a: the second derivative of c l*(a/c); 0 for the log
@@ -385,13 +385,15 @@ static INLINE double loss_best(loss_form l, double a, double c, double u, double
 {
     if (!loss_is_quadratic(l))
         return log_loss_best(a, c, u, q);
-    const double least = loss_least(l, c), most = loss_most(l, c), h = loss_diagonal(l, c);
+    const double lower = loss_lower(l, c), upper = loss_upper(l, c), h = loss_diagonal(l, c);
     const double curvature = q + h;
-    if (!(curvature > 0))
-        return clamp(shrunk(u, l.dead) > 0 ? most : shrunk(u, l.dead) < 0 ? least : 0, least, most);
+    if (!(curvature > 0)) {
+        const double v = shrunk(u, l.dead);
+        return clamp(v > 0 ? upper : v < 0 ? lower : 0, lower, upper);
+    }
     const double best =
         l.dead == 0 ? a + (u - h * a) / curvature : shrunk(u + q * a, l.dead) / curvature;
-    return clamp(best, least, most);
+    return clamp(best, lower, upper);
 }
 
 /* ---- For models without features, and for Newton's method ------------------------------------ */
@@ -419,12 +421,12 @@ static INLINE double loss_slope(loss_form l, double centre, double c, double u, 
     return loss_clip(l, shrunk(centre + c * u / width, c * l.dead / width), c);
 }
 
-/* Its curvature there, given the slope: none at the bounds, and none where l' is 0. */
-static INLINE double loss_bend(loss_form l, double slope, double c, double width)
+/* Its second derivative there, given the slope: 0 at the bounds, and where l' is 0. */
+static INLINE double loss_second_derivative(loss_form l, double slope, double c, double width)
 {
     if (!loss_is_quadratic(l))
         return c > 0 ? slope * (1 - slope / c) : 0;
-    const bool is_within = loss_least(l, c) < slope && slope < loss_most(l, c);
+    const bool is_within = loss_lower(l, c) < slope && slope < loss_upper(l, c);
     return is_within && (l.dead == 0 || slope != 0) ? c / width : 0;
 }
 

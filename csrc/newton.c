@@ -26,8 +26,8 @@
  * An iteration evaluates w (objective, dual value, whether A moves), solves Newton's equations for
  * a step, searches along it, and moves. Its rules:
  *
- *   - A moves once the smooth problem is solved as well as smoothing allows (`evaluate`). Then
- *     delta falls, so that the next problem is closer to P.
+ *   - A moves once the smooth problem is solved as well as smoothing allows (`find_objectives`).
+ *     Then delta falls, so that the next problem is closer to P.
  *   - Before A has moved, delta grows while a small band cuts steps short (`move`). Its first value
  *     and its bounds are in begin.c.
  *   - The step is that of Newton's equations, by a matrix or by products (`solve_equations`), and
@@ -38,9 +38,9 @@
  * An iteration is a transaction: except for the best points so far, it changes nothing before its
  * end. One that was stopped is begun again, with the same bits.
  *
- * An iteration reads rows in passes (blocks.h): see_some, balance_some, multiply_some and so on
- * work on some rows of a block, and add to the sums of this block. Sums have a fixed shape, so that
- * every instruction set and any number of threads give the same bits.
+ * An iteration reads rows in passes (blocks.h): evaluate_losses_of_rows, balance_rows,
+ * add_hessian_rows and so on work on some rows of a block, and add to the sums of this block. Sums
+ * have a fixed shape, so that every instruction set and any number of threads give the same bits.
  */
 #include "blocks.h"
 #include "fit.h"
@@ -56,7 +56,7 @@ static const double PIECE = 1e6;
  * matrix, into blocks of at least ROWS_PER_MATRIX rows. */
 enum { MOST_BLOCKS = 16, ROWS_PER_MATRIX = 64 };
 
-/* By how much delta falls once the smooth problem is solved well enough (see `evaluate`). */
+/* By how much delta falls once the smooth problem is solved well enough (see `find_objectives`). */
 static const double NARROWER = 0.6;
 /* By how much the width grows after a step that goes less than SHORT of its way (see `move`). */
 static const double WIDER = 4, SHORT = 0.1;
@@ -80,22 +80,22 @@ static const double FINE = 1e-6;
 /* What a pass adds up over the rows. The sums of a block are these numbers, and after them a vector
  * of the features and the constant one. */
 enum {
-    LOSS_SUM, /* c_i l(u_i) */
-    INNER,    /* a_i u_i - c_i l*(a_i/c_i) */
-    MOVED,    /* (a_i - A_i)^2/c_i */
-    DUAL_SUM, /* z_i a_i - c_i l*(a_i/c_i) */
-    POSITIVE, /* |a_i| where y_i a_i > 0 */
-    NEGATIVE, /* |a_i| where y_i a_i < 0 */
-    TRACE,    /* h_i''(u_i)/m |(x_i, feature)|^2: the trace of A^T A in `solve_by_matrix` */
-    BENDS,    /* h_i''(u_i)/m */
+    LOSS_SUM,      /* c_i l(u_i) */
+    INNER,         /* a_i u_i - c_i l*(a_i/c_i) */
+    PROXIMAL_SUM,  /* (a_i - A_i)^2/c_i */
+    DUAL_SUM,      /* z_i a_i - c_i l*(a_i/c_i) */
+    POSITIVE,      /* |a_i| where y_i a_i > 0 */
+    NEGATIVE,      /* |a_i| where y_i a_i < 0 */
+    TRACE,         /* h_i''(u_i)/m |(x_i, feature)|^2: the trace of A^T A in `solve_by_matrix` */
+    CURVATURE_SUM, /* h_i''(u_i)/m */
     NUMBERS
 };
 
 /* What an iteration finds out, one part after the other. */
 typedef struct iteration {
     double sums[NUMBERS];
-    double factors[2];   /* which make a feasible: of rows with y_i a_i < 0, and > 0 */
-    pegasos_share share; /* in place of these, of one class */
+    double factors[2];              /* which make a feasible: of rows with y_i a_i < 0, and > 0 */
+    pegasos_nu_rescaling rescaling; /* in place of these, of one class */
     double primal, dual;
     bool is_solved;                /* A becomes a, and delta falls */
     double width;                  /* from then on */
@@ -111,7 +111,7 @@ typedef struct run {
     const pegasos_targets *targets;
     loss_form loss;
     fit *f;
-    double lam, mass, feature;
+    double lam, mass, constant_feature;
     bool is_free; /* the intercept */
     iteration *s;
     int64_t n, d;       /* rows and features */
@@ -121,13 +121,13 @@ typedef struct run {
     int64_t n_blocks;   /* of rows, at most */
     int64_t n_matrices; /* of blocks of the band, at most */
     /* arrays of rows */
-    double *u;       /* u_i */
-    double *a;       /* a_i(u_i) */
-    double *moves;   /* y_i times what the step adds to f(x_i) */
-    double *weights; /* c_i/m */
-    double *ratios;  /* the centre over c_i; where l is smooth, A_i/c_i delta/(h + delta) */
-    double *bends;   /* h_i''(u_i)/m */
-    int64_t *band;   /* the rows where this is not 0 */
+    double *u;           /* u_i */
+    double *a;           /* a_i(u_i) */
+    double *step_scores; /* y_i times what the step adds to f(x_i) */
+    double *weights;     /* c_i/m */
+    double *ratios;      /* the centre over c_i; where l is smooth, A_i/c_i delta/(h + delta) */
+    double *second_derivatives; /* h_i''(u_i)/m */
+    int64_t *band;              /* the rows where this is not 0 */
     /* arrays of the features and the constant one */
     double *sums;      /* sum_i a_i y_i (x_i, feature) */
     double *right;     /* the right side of Newton's equations: minus the gradient */
@@ -161,7 +161,7 @@ int64_t pegasos_newton_scratch_bytes(int64_t n_rows, int64_t n_features)
 {
     const int64_t stride = round_up(n_features + 1), n_blocks = blocks_of(n_rows, n_features);
     int64_t rows = OF_FEATURES + n_blocks;
-    if (n_features < PEGASOS_NEWTON_MOST)
+    if (n_features < PEGASOS_NEWTON_MAX_UNKNOWNS)
         rows += (stride + BLAS_ROWS) * symmetric_blocks(n_rows, ROWS_PER_MATRIX, stride);
     return LINE + 8 * (OF_ROWS * round_up(n_rows) + NUMBERS * n_blocks + rows * stride);
 }
@@ -171,19 +171,21 @@ static run lay_out(fit *f)
     const int64_t n = f->rows->n_rows, d = f->rows->n_features, stride = round_up(d + 1);
     const double most = PIECE / fmax(stored_numbers(f->rows) / (double)n, 1);
     run r = {.rows = f->rows, .targets = &f->targets, .f = f, .n = n, .d = d};
-    double **const of_rows[] = {&r.u, &r.a, &r.moves, &r.weights, &r.ratios, &r.bends};
+    double **const of_rows[] = {&r.u,       &r.a,      &r.step_scores,
+                                &r.weights, &r.ratios, &r.second_derivatives};
     double **const of_features[] = {&r.sums, &r.right, &r.direction, &r.towards, &r.products};
     r.loss = loss_of(f->problem->loss);
     r.lam = f->s->lam;
     r.mass = f->s->mass;
-    r.feature = f->s->newton.feature;
+    r.constant_feature = f->s->newton.constant_feature;
     r.is_free = f->problem->free_intercept;
     r.size = d + 1;
     r.stride = stride;
     r.piece = round_up((int64_t)fmin(most, MOST_ROWS));
     r.piece = r.piece < LANES ? LANES : r.piece;
     r.n_blocks = blocks_of(n, d);
-    r.n_matrices = d < PEGASOS_NEWTON_MOST ? symmetric_blocks(n, ROWS_PER_MATRIX, stride) : 0;
+    r.n_matrices =
+        d < PEGASOS_NEWTON_MAX_UNKNOWNS ? symmetric_blocks(n, ROWS_PER_MATRIX, stride) : 0;
     double *next = (double *)(((uintptr_t)f->newton_scratch + LINE - 1) / LINE * LINE);
     for (int k = 0; k < OF_ROWS - 1; k++, next += round_up(n))
         *of_rows[k] = next;
@@ -232,7 +234,7 @@ static bool go_over_rows(const run *r, block_work *work, double *vector)
 /* lam of component j of a point, or 0 where it is not penalised. */
 static double penalised(const run *r, int64_t j)
 {
-    return j == r->d && (r->is_free || r->feature == 0) ? 0 : r->lam;
+    return j == r->d && (r->is_free || r->constant_feature == 0) ? 0 : r->lam;
 }
 
 /* ---- Where w stands -------------------------------------------------------------------------- */
@@ -267,7 +269,7 @@ static void read_piece(const run *r, int64_t first, int64_t count, piece *x)
 /* Of one class, the objective has nu b, b = feature * weight of the constant feature. */
 static double slope_of_constant(const run *r)
 {
-    return r->targets->loss.nu * r->feature;
+    return r->targets->loss.nu * r->constant_feature;
 }
 
 /* sums += sum_i factors_i (x_i, feature) over the rows of a piece. */
@@ -277,16 +279,17 @@ static void add_piece(const run *r, const piece *x, double *sums)
     for (int64_t i = 0; i < x->count; i++)
         total += x->factors[i];
     pegasos_linear_combine(r->rows, x->first, x->count, x->factors, sums);
-    sums[r->d] += r->feature * total;
+    sums[r->d] += r->constant_feature * total;
 }
 
 /* Finds u, a(u), y a as factors, and what a line search and Newton's equations need, of a piece of
  * rows; adds to the sums. Where the smooth problem is solved, A becomes the `a` that is there. Each
  * statement has a loop of its own, so that lanes become SIMD. */
-static INLINE void see_lanes(const run *r, piece *x, const double *restrict scores,
-                             double *restrict u, double *restrict a, double *restrict weights,
-                             double *restrict ratios, double *restrict bends, double *sums,
-                             const loss_form loss)
+static INLINE void evaluate_losses_of_lanes(const run *r, piece *x, const double *restrict scores,
+                                            double *restrict u, double *restrict a,
+                                            double *restrict weights, double *restrict ratios,
+                                            double *restrict second_derivatives, double *sums,
+                                            const loss_form loss)
 {
     double lanes[NEGATIVE + 1][LANES] = {{0}};
     const bool is_solved = r->s->is_solved;
@@ -314,7 +317,7 @@ static INLINE void see_lanes(const run *r, piece *x, const double *restrict scor
         for (int l = 0; l < LANES; l++)
             lanes[INNER][l] += slope[l] * now[l] - dual[l];
         for (int l = 0; l < LANES; l++)
-            lanes[MOVED][l] += change[l];
+            lanes[PROXIMAL_SUM][l] += change[l];
         for (int l = 0; l < LANES; l++)
             lanes[DUAL_SUM][l] += z[l] * slope[l] - dual[l];
         for (int l = 0; l < LANES; l++)
@@ -328,7 +331,8 @@ static INLINE void see_lanes(const run *r, piece *x, const double *restrict scor
         for (int l = 0; l < LANES; l++)
             ratios[i + l] = pull * centre[l] / (c[l] > 0 ? c[l] : 1);
         for (int l = 0; l < LANES; l++)
-            bends[i + l] = loss_bend(loss, slope[l], c[l], width) * per_mass;
+            second_derivatives[i + l] =
+                loss_second_derivative(loss, slope[l], c[l], width) * per_mass;
         memcpy(u + i, now, sizeof now);
         memcpy(a + i, slope, sizeof slope);
     }
@@ -337,47 +341,50 @@ static INLINE void see_lanes(const run *r, piece *x, const double *restrict scor
             sums[k] += lanes[k][l];
 }
 
-CLONES_WIDE static void see_piece(const run *r, piece *x, const double *scores, double *u,
-                                  double *a, double *weights, double *ratios, double *bends,
-                                  double *sums)
+CLONES_WIDE static void evaluate_losses_of_piece(const run *r, piece *x, const double *scores,
+                                                 double *u, double *a, double *weights,
+                                                 double *ratios, double *second_derivatives,
+                                                 double *sums)
 {
-    WITH_LOSS(r->loss, see_lanes(r, x, scores, u, a, weights, ratios, bends, sums, LOSS));
+    WITH_LOSS(r->loss, evaluate_losses_of_lanes(r, x, scores, u, a, weights, ratios,
+                                                second_derivatives, sums, LOSS));
 }
 
 /* Sees a piece of rows, and lists those that are in the band. */
-static void see_some(const block_pass *pass, int64_t block, int64_t first, int64_t count)
+static void evaluate_losses_of_rows(const block_pass *pass, int64_t block, int64_t first,
+                                    int64_t count)
 {
     const run *const r = pass->context;
-    const double square = r->feature * r->feature;
+    const double square = r->constant_feature * r->constant_feature;
     double scores[MOST_ROWS] = {0}, *const sums = sums_of(r, block);
     int64_t *const band = r->band + first_of_block(pass, block), *const n_band =
                                                                      r->s->in_block + block;
     piece x;
     read_piece(r, first, count, &x);
     memcpy(scores, r->f->scores + first, (size_t)count * sizeof(double));
-    see_piece(r, &x, scores, r->u + first, r->a + first, r->weights + first, r->ratios + first,
-              r->bends + first, sums);
+    evaluate_losses_of_piece(r, &x, scores, r->u + first, r->a + first, r->weights + first,
+                             r->ratios + first, r->second_derivatives + first, sums);
     int64_t n = *n_band;
     for (int64_t i = first; i < first + count; i++) { /* no branch: none could be foreseen */
         band[n] = i;
-        n += r->bends[i] != 0;
+        n += r->second_derivatives[i] != 0;
     }
     for (int64_t k = *n_band; k < n; k++) {
         const int64_t i = band[k];
-        sums[TRACE] += r->bends[i] * (r->f->norms[i] + square);
-        sums[BENDS] += r->bends[i];
+        sums[TRACE] += r->second_derivatives[i] * (r->f->norms[i] + square);
+        sums[CURVATURE_SUM] += r->second_derivatives[i];
     }
     *n_band = n;
     add_piece(r, &x, sums + NUMBERS);
 }
 
 /* A pass that finds a(u), the sums and the band at w; false: stopped. */
-static bool see(const run *r, iteration *s)
+static bool evaluate_losses(const run *r, iteration *s)
 {
     memset(s->in_block, 0, sizeof s->in_block);
     s->n_band = 0;
     s->n_passes++;
-    if (!go_over_rows(r, see_some, r->sums))
+    if (!go_over_rows(r, evaluate_losses_of_rows, r->sums))
         return false;
     memcpy(s->sums, sums_of(r, 0), sizeof s->sums);
     const block_pass x = {.n = r->n, .n_blocks = r->n_blocks};
@@ -391,11 +398,11 @@ static bool see(const run *r, iteration *s)
 static double feasible_at(const run *r, const iteration *s, int64_t i)
 {
     if (r->targets->loss.nu != 0)
-        return shared(s->share, i, r->a[i], weight_at(r->targets, i));
+        return nu_rescaled(s->rescaling, i, r->a[i], weight_at(r->targets, i));
     return r->a[i] * s->factors[r->targets->labels[i] * r->a[i] > 0];
 }
 
-static void balance_some(const block_pass *pass, int64_t block, int64_t first, int64_t count)
+static void balance_rows(const block_pass *pass, int64_t block, int64_t first, int64_t count)
 {
     const run *const r = pass->context;
     double *const sums = sums_of(r, block);
@@ -410,17 +417,17 @@ static void balance_some(const block_pass *pass, int64_t block, int64_t first, i
 }
 
 /* Where the intercept is not penalised, sum_i a_i y_i must be 0: multiplies the a_i of the heavier
- * sign by a factor. One class: see pegasos_share. Writes m lam w(a) to `direction`;
- * false: stopped. */
+ * sign by a factor. One class: see pegasos_nu_rescaling. Writes m lam w(a) to `direction`; false:
+ * stopped. */
 static bool balance(const run *r, iteration *s)
 {
     const double least = fmin(s->sums[POSITIVE], s->sums[NEGATIVE]);
     s->factors[0] = s->sums[NEGATIVE] > 0 ? least / s->sums[NEGATIVE] : 0;
     s->factors[1] = s->sums[POSITIVE] > 0 ? least / s->sums[POSITIVE] : 0;
     if (r->targets->loss.nu != 0)
-        s->share = pegasos_share_of(r->targets, r->a);
+        s->rescaling = pegasos_nu_rescaling_of(r->targets, r->a);
     s->n_passes++;
-    if (!go_over_rows(r, balance_some, r->direction))
+    if (!go_over_rows(r, balance_rows, r->direction))
         return false;
     s->sums[DUAL_SUM] = sums_of(r, 0)[0];
     return true;
@@ -436,12 +443,12 @@ static bool balance(const run *r, iteration *s)
  * and the dual value D(a) - S. It is solved well enough once its gap is at most P - P_delta: what
  * is left of P - D comes from the smoothing then.
  */
-static bool evaluate(const run *r, iteration *s)
+static bool find_objectives(const run *r, iteration *s)
 {
     const pegasos_newton *const p = &r->f->s->newton;
     s->factors[0] = s->factors[1] = 1;
     s->width = p->width;
-    if (!see(r, s))
+    if (!evaluate_losses(r, s))
         return false;
     if (r->is_free && !balance(r, s))
         return false;
@@ -452,7 +459,7 @@ static bool evaluate(const run *r, iteration *s)
     for (int64_t j = 0; j < r->size - r->is_free; j++)
         squared += sums[j] * sums[j];
     const double delta = loss_smoothing(r->loss, p->width);
-    const double smoothing = delta / 2 * s->sums[MOVED] / r->mass;
+    const double smoothing = delta / 2 * s->sums[PROXIMAL_SUM] / r->mass;
     const double smooth = penalty + s->sums[INNER] / r->mass - smoothing;
     s->primal = penalty + s->sums[LOSS_SUM] / r->mass;
     s->dual = s->sums[DUAL_SUM] / r->mass - squared / (2 * r->lam * r->mass * r->mass);
@@ -463,7 +470,7 @@ static bool evaluate(const run *r, iteration *s)
 }
 
 /* Keeps the dual point and the primal one if they are the best so far, and finds the gap. */
-static void keep(const run *r, const iteration *s)
+static void keep_best(const run *r, const iteration *s)
 {
     state *const best = r->f->s;
     if (s->dual > best->newton.dual_objective) {
@@ -475,7 +482,7 @@ static void keep(const run *r, const iteration *s)
     }
     if (s->primal < best->primal) {
         memcpy(r->f->coef, r->f->point, (size_t)r->d * sizeof(double));
-        best->intercept = r->feature * r->f->point[r->d];
+        best->intercept = r->constant_feature * r->f->point[r->d];
         best->primal = s->primal;
     }
     best->relative_gap = relative_gap_of(best->primal, best->newton.dual_objective);
@@ -489,10 +496,10 @@ static void keep(const run *r, const iteration *s)
  * row would add. */
 static double diagonal(const run *r, const iteration *s, int64_t j)
 {
-    const double lam = r->lam, square = r->feature * r->feature;
+    const double lam = r->lam, square = r->constant_feature * r->constant_feature;
     if (j < r->d || !r->is_free)
         return lam;
-    return s->n_band > 0 ? FREE * fmin(lam, square * s->sums[BENDS])
+    return s->n_band > 0 ? FREE * fmin(lam, square * s->sums[CURVATURE_SUM])
                          : fmin(lam, square / (s->width * r->mass));
 }
 
@@ -546,9 +553,9 @@ void pegasos_scale_row(const pegasos_rows *rows, int64_t i, double root, int64_t
 static void scale_row(const run *r, int64_t k, int64_t bytes, char *out)
 {
     const int64_t i = r->band[k];
-    const double root = sqrt(r->bends[i]);
+    const double root = sqrt(r->second_derivatives[i]);
     pegasos_scale_row(r->rows, i, root, r->stride, bytes, out);
-    set_to(out, bytes, r->d, r->feature * root);
+    set_to(out, bytes, r->d, r->constant_feature * root);
 }
 
 /* The matrix that is wanted: that of the first block. */
@@ -559,7 +566,7 @@ typedef struct products {
 } products;
 
 /* Adds A^T A of some rows of the band. */
-static void multiply_some(const block_pass *pass, int64_t block, int64_t first, int64_t count)
+static void add_hessian_rows(const block_pass *pass, int64_t block, int64_t first, int64_t count)
 {
     const products *const x = pass->context;
     const run *const r = x->r;
@@ -575,11 +582,12 @@ static void multiply_some(const block_pass *pass, int64_t block, int64_t first, 
         return;
     }
     for (int64_t k = first; k < first + count; k++)
-        symmetric_add_stored(&m, r->rows, r->band[k], r->bends[r->band[k]], 1, &r->feature);
+        symmetric_add_stored(&m, r->rows, r->band[k], r->second_derivatives[r->band[k]], 1,
+                             &r->constant_feature);
 }
 
 /* A A^T, with A after it; false: stopped. */
-static bool multiply_few(const run *r, const symmetric *m)
+static bool make_gram_matrix(const run *r, const symmetric *m)
 {
     const double n_products = (double)(m->size * m->size) / 2 * (double)m->stride;
     char *const scaled = (char *)m->numbers + m->size * m->stride * m->bytes;
@@ -590,13 +598,13 @@ static bool multiply_few(const run *r, const symmetric *m)
 }
 
 /* A^T A; false: stopped. */
-static bool multiply(const run *r, const iteration *s, const symmetric *m)
+static bool make_hessian(const run *r, const iteration *s, const symmetric *m)
 {
     const products x = {r, m, symmetric_are_thin(r->rows, 0, r->band, s->n_band, r->size)};
     const double cost = symmetric_cost(r->rows, x.are_thin, r->size);
     const int64_t n_blocks = symmetric_blocks(s->n_band, ROWS_PER_MATRIX, r->stride);
     const block_pass over = {
-        multiply_some, &x, s->n_band, n_blocks, m->blas ? BLAS_ROWS : PLAIN_ROWS, cost};
+        add_hessian_rows, &x, s->n_band, n_blocks, m->blas ? BLAS_ROWS : PLAIN_ROWS, cost};
     if (!go_over(r, &over, 0))
         return false;
     symmetric_add_up(m, n_blocks);
@@ -612,7 +620,7 @@ static bool factorise(const run *r, const iteration *s, bool are_few, symmetric 
     const double last = diagonal(r, s, r->d);
     double ridge = 0;
     for (int n_ridges = 0;; m->bytes = 8) {
-        if (!(are_few ? multiply_few(r, m) : multiply(r, s, m)))
+        if (!(are_few ? make_gram_matrix(r, m) : make_hessian(r, s, m)))
             return false;
         const double sum = symmetric_add_diagonal(m, r->lam + ridge, last + ridge);
         const int status = symmetric_factorise(m, &r->f->watch);
@@ -659,15 +667,15 @@ static bool solve_by_matrix(const run *r, iteration *s)
         return false;
     memcpy(p, r->right, (size_t)r->size * sizeof(double));
     if (are_few) {
-        const double intercept = r->feature * r->right[r->d];
+        const double intercept = r->constant_feature * r->right[r->d];
         pegasos_linear_scores(r->rows, 0, r->band, m.size, 1, r->right, 8, 0, &intercept, x);
         for (int64_t k = 0; k < m.size; k++)
-            x[k] *= sqrt(r->bends[r->band[k]]);
+            x[k] *= sqrt(r->second_derivatives[r->band[k]]);
         solve_factored(r, &m, trace, x);
         for (int64_t k = 0; k < m.size; k++) {
-            const double factor = -sqrt(r->bends[r->band[k]]) * x[k];
+            const double factor = -sqrt(r->second_derivatives[r->band[k]]) * x[k];
             pegasos_linear_combine(r->rows, r->band[k], 1, &factor, p);
-            p[r->d] += r->feature * factor;
+            p[r->d] += r->constant_feature * factor;
         }
         for (int64_t j = 0; j < r->size; j++)
             p[j] /= r->lam;
@@ -676,26 +684,27 @@ static bool solve_by_matrix(const run *r, iteration *s)
     return !is_to_stop(&r->f->watch, (double)(m.size * r->size));
 }
 
-static void multiply_rows(const block_pass *pass, int64_t block, int64_t first, int64_t count)
+static void multiply_by_hessian_rows(const block_pass *pass, int64_t block, int64_t first,
+                                     int64_t count)
 {
     const run *const r = pass->context;
-    const double intercept = r->feature * r->towards[r->d];
+    const double intercept = r->constant_feature * r->towards[r->d];
     const int64_t *const band = r->band + first;
     double scores[MOST_ROWS], *const sums = sums_of(r, block) + NUMBERS;
     pegasos_linear_scores(r->rows, 0, band, count, 1, r->towards, 8, 0, &intercept, scores);
     for (int64_t k = 0; k < count; k++) {
-        const double factor = r->bends[band[k]] * scores[k];
+        const double factor = r->second_derivatives[band[k]] * scores[k];
         pegasos_linear_combine(r->rows, band[k], 1, &factor, sums);
-        sums[r->d] += r->feature * factor;
+        sums[r->d] += r->constant_feature * factor;
     }
 }
 
 /* products = (D + A^T A) towards, in two passes over rows of the band; false: stopped. */
-static bool multiply_band(const run *r, const iteration *s)
+static bool multiply_by_hessian(const run *r, const iteration *s)
 {
     const double cost = 2 * cost_of_row(r->rows);
     const int64_t n = s->n_band;
-    const block_pass x = {multiply_rows, r, n, blocks_of(n, r->d), r->piece, cost};
+    const block_pass x = {multiply_by_hessian_rows, r, n, blocks_of(n, r->d), r->piece, cost};
     if (!go_over(r, &x, NUMBERS + r->size))
         return false;
     for (int64_t j = 0; j < r->size; j++)
@@ -712,7 +721,7 @@ static bool solve_by_products(const run *r, iteration *s)
     memset(r->direction, 0, (size_t)r->size * sizeof(double));
     memcpy(r->towards, r->right, (size_t)r->size * sizeof(double));
     for (; squared > enough && n_products < PRODUCTS; n_products++) {
-        if (!multiply_band(r, s))
+        if (!multiply_by_hessian(r, s))
             return false;
         const double t = squared / inner_product(r->towards, r->products, r->size);
         const double before = squared;
@@ -735,7 +744,8 @@ static bool solve_equations(const run *r, iteration *s)
         r->right[j] = r->sums[j] / r->mass - penalised(r, j) * r->f->point[j];
     r->right[r->d] -= slope_of_constant(r);
     if (s->n_band > 0)
-        return r->size <= PEGASOS_NEWTON_MOST ? solve_by_matrix(r, s) : solve_by_products(r, s);
+        return r->size <= PEGASOS_NEWTON_MAX_UNKNOWNS ? solve_by_matrix(r, s)
+                                                      : solve_by_products(r, s);
     for (int64_t j = 0; j < r->size; j++)
         r->direction[j] = r->right[j] / diagonal(r, s, j);
     return true;
@@ -743,9 +753,9 @@ static bool solve_equations(const run *r, iteration *s)
 
 /* ---- The step -------------------------------------------------------------------------------- */
 
-/* The smooth objective along a step, whose derivative is first + t second - sum_i weights_i moves_i
- * p_i, with the slopes p_i of the smoothed loss (loss.h) at u_i - t moves_i, for the centre
- * ratios_i and a weight of 1. */
+/* The smooth objective along a step, whose derivative is first + t second - sum_i weights_i s_i
+ * p_i, with the slopes p_i of the smoothed loss (loss.h) at u_i - t s_i, for the centre ratios_i
+ * and a weight of 1; s_i is step_scores_i. */
 typedef struct line {
     const run *r;
     double width, first, second, t;
@@ -754,48 +764,48 @@ typedef struct line {
 
 /* The slopes p_i of some rows, and their derivatives times width. At its bounds a_i may count for
  * the derivative, which has a jump there. */
-static INLINE void slopes_at(const double *u, const double *moves, const double *centre,
+static INLINE void slopes_at(const double *u, const double *step_scores, const double *centre,
                              double width, double t, const loss_form form, double *slope,
-                             double *bend)
+                             double *curvature)
 {
     const double per_width = 1 / width, dead = form.dead * per_width;
-    const double least = form.least, most = form.most;
+    const double lower = form.lower, upper = form.upper;
     double a[LANES];
     if (!loss_is_quadratic(form)) {
         for (int l = 0; l < LANES; l++)
-            slope[l] = loss_derivative(form, u[l] - t * moves[l]);
+            slope[l] = loss_derivative(form, u[l] - t * step_scores[l]);
         for (int l = 0; l < LANES; l++)
-            bend[l] = slope[l] * (1 - slope[l]) * width;
+            curvature[l] = slope[l] * (1 - slope[l]) * width;
         return;
     }
     for (int l = 0; l < LANES; l++)
-        a[l] = centre[l] + (u[l] - t * moves[l]) * per_width;
+        a[l] = centre[l] + (u[l] - t * step_scores[l]) * per_width;
     if (form.dead > 0)
         for (int l = 0; l < LANES; l++)
             a[l] = shrunk(a[l], dead);
     for (int l = 0; l < LANES; l++)
-        slope[l] = a[l] > least ? a[l] : least;
+        slope[l] = a[l] > lower ? a[l] : lower;
     for (int l = 0; l < LANES; l++)
-        slope[l] = slope[l] < most ? slope[l] : most;
+        slope[l] = slope[l] < upper ? slope[l] : upper;
     for (int l = 0; l < LANES; l++)
-        bend[l] = slope[l] == a[l] && (form.dead == 0 || a[l] != 0) ? 1 : 0;
+        curvature[l] = slope[l] == a[l] && (form.dead == 0 || a[l] != 0) ? 1 : 0;
 }
 
-static INLINE void add_slopes_of(const double *u, const double *moves, const double *weights,
+static INLINE void add_slopes_of(const double *u, const double *step_scores, const double *weights,
                                  const double *centre, double width, double t, const loss_form form,
                                  double *first, double *second)
 {
-    double slope[LANES], bend[LANES], weighted[LANES];
-    slopes_at(u, moves, centre, width, t, form, slope, bend);
+    double slope[LANES], curvature[LANES], weighted[LANES];
+    slopes_at(u, step_scores, centre, width, t, form, slope, curvature);
     for (int l = 0; l < LANES; l++)
-        weighted[l] = weights[l] * moves[l];
+        weighted[l] = weights[l] * step_scores[l];
     for (int l = 0; l < LANES; l++)
         first[l] += weighted[l] * slope[l];
     for (int l = 0; l < LANES; l++)
-        second[l] += weighted[l] * moves[l] * bend[l];
+        second[l] += weighted[l] * step_scores[l] * curvature[l];
 }
 
-static INLINE void sum_slopes(int64_t n, const double *u, const double *moves,
+static INLINE void sum_slopes(int64_t n, const double *u, const double *step_scores,
                               const double *weights, const double *centre, double width, double t,
                               const loss_form form, double *sums)
 {
@@ -803,12 +813,13 @@ static INLINE void sum_slopes(int64_t n, const double *u, const double *moves,
     double first[LANES] = {0}, second[LANES] = {0}, slope = 0, curvature = 0;
     int64_t i = 0;
     for (; n - i >= LANES; i += LANES)
-        add_slopes_of(u + i, moves + i, weights + i, centre + i, width, t, form, first, second);
+        add_slopes_of(u + i, step_scores + i, weights + i, centre + i, width, t, form, first,
+                      second);
     if (i < n) { /* the rest, with weights of 0 to fill up */
         double rest[4][LANES] = {{0}};
         const size_t bytes = (size_t)(n - i) * sizeof(double);
         memcpy(rest[0], u + i, bytes);
-        memcpy(rest[1], moves + i, bytes);
+        memcpy(rest[1], step_scores + i, bytes);
         memcpy(rest[2], weights + i, bytes);
         memcpy(rest[3], centre + i, bytes);
         add_slopes_of(rest[0], rest[1], rest[2], rest[3], width, t, form, first, second);
@@ -825,8 +836,8 @@ CLONES_WIDE static void add_slopes(const block_pass *pass, int64_t block, int64_
 {
     const line *const x = pass->context;
     const run *const r = x->r;
-    WITH_LOSS(r->loss, sum_slopes(count, r->u + i, r->moves + i, r->weights + i, r->ratios + i,
-                                  x->width, x->t, LOSS, sums_of(r, block)));
+    WITH_LOSS(r->loss, sum_slopes(count, r->u + i, r->step_scores + i, r->weights + i,
+                                  r->ratios + i, x->width, x->t, LOSS, sums_of(r, block)));
 }
 
 /*
@@ -867,22 +878,23 @@ static INLINE double sign_of(int8_t label)
     return 1 - 2 * (label < 0);
 }
 
-static void score_some(const block_pass *pass, int64_t block, int64_t first, int64_t count)
+static void score_step_of_rows(const block_pass *pass, int64_t block, int64_t first, int64_t count)
 {
     const run *const r = pass->context;
-    const double intercept = r->feature * r->direction[r->d];
-    double *const moves = r->moves + first;
+    const double intercept = r->constant_feature * r->direction[r->d];
+    double *const step_scores = r->step_scores + first;
     (void)block;
-    pegasos_linear_scores(r->rows, first, NULL, count, 1, r->direction, 8, 0, &intercept, moves);
+    pegasos_linear_scores(r->rows, first, NULL, count, 1, r->direction, 8, 0, &intercept,
+                          step_scores);
     for (int64_t i = 0; i < count; i++)
-        moves[i] *= sign_of(r->targets->labels[first + i]);
+        step_scores[i] *= sign_of(r->targets->labels[first + i]);
 }
 
 /* What the step adds to scores, times y_i; false: stopped. */
 static bool score_step(const run *r, iteration *s)
 {
     const double cost = cost_of_row(r->rows);
-    const block_pass over = {score_some, r, r->n, blocks_of(r->n, 0), r->piece, cost};
+    const block_pass over = {score_step_of_rows, r, r->n, blocks_of(r->n, 0), r->piece, cost};
     s->n_passes++;
     return go_over(r, &over, 0);
 }
@@ -923,7 +935,7 @@ static void move(const run *r, const iteration *s)
     for (int64_t j = 0; j < r->size; j++)
         r->f->point[j] += s->t * r->direction[j];
     for (int64_t i = 0; i < r->n; i++)
-        r->f->scores[i] += s->t * sign_of(r->targets->labels[i]) * r->moves[i];
+        r->f->scores[i] += s->t * sign_of(r->targets->labels[i]) * r->step_scores[i];
     const double pull = loss_smoothing(r->loss, s->width) / s->width;
     for (int64_t i = 0; s->is_solved && i < r->n; i++)
         r->f->centre[i] = r->ratios[i] / pull * sample_weight(r->targets->weights, i);
@@ -950,7 +962,7 @@ bool pegasos_newton_scale(fit *f, double *primal)
     for (int64_t i = 0; i < r.n; i++)
         r.u[i] = value_at(r.targets, i);
     for (int64_t i = 0; i < r.n; i++)
-        r.moves[i] = r.targets->labels[i] * f->scores[i];
+        r.step_scores[i] = r.targets->labels[i] * f->scores[i];
     for (int64_t i = 0; i < r.n; i++)
         r.weights[i] = weight_at(r.targets, i) / r.mass;
     memset(r.ratios, 0, (size_t)r.n * sizeof(double));
@@ -969,7 +981,7 @@ bool pegasos_newton_scale(fit *f, double *primal)
 
 /* Finds P of the best model from scores computed afresh, which are written to `ratios`, and the
  * best intercept where that is not penalised; false: stopped. */
-static bool see_best(const run *r)
+static bool find_best_primal(const run *r)
 {
     state *const best = r->f->s;
     double *const scores = r->ratios, *const scratch = r->u; /* the four arrays from u to weights */
@@ -993,15 +1005,15 @@ static bool end_run(const run *r)
 {
     fit *const f = r->f;
     const bool was_close = is_close(f), was_idle = is_idle(f);
-    const bool is_to_see = r->is_free || was_idle || (was_close && f->options->tol < FINE);
-    if (f->s->pending == PEGASOS_PROVED || !is_to_see)
+    const bool needs_primal = r->is_free || was_idle || (was_close && f->options->tol < FINE);
+    if (f->s->pending == PEGASOS_GAP_CHECKED || !needs_primal)
         return true;
-    if (!see_best(r))
+    if (!find_best_primal(r))
         return false;
     if (is_close(f) || !(was_close || was_idle))
         return true;
     memcpy(f->point, f->coef, (size_t)r->d * sizeof(double));
-    f->point[r->d] = r->feature > 0 ? f->s->intercept / r->feature : 0;
+    f->point[r->d] = r->constant_feature > 0 ? f->s->intercept / r->constant_feature : 0;
     memcpy(f->scores, r->ratios, (size_t)r->n * sizeof(double));
     f->s->newton.n_idle = MOST_IDLE;
     return true;
@@ -1024,14 +1036,14 @@ int pegasos_newton_run(fit *f, int64_t last_epoch)
     while (s->n_epochs < last_epoch && !is_close(f) && !is_idle(f)) {
         iteration now = {0};
         r.s = &now;
-        if (!evaluate(&r, &now))
+        if (!find_objectives(&r, &now))
             return PEGASOS_STOPPED;
         if (!isfinite(now.primal))
             return PEGASOS_OVERFLOW;
-        keep(&r, &now);
+        keep_best(&r, &now);
         if (!is_close(f)) {
             /* Where A moves, a(u) and the band are those of the next smooth problem. */
-            if ((now.is_solved && !see(&r, &now)) || !solve_equations(&r, &now)
+            if ((now.is_solved && !evaluate_losses(&r, &now)) || !solve_equations(&r, &now)
                 || !score_step(&r, &now) || !search(&r, &now))
                 return PEGASOS_STOPPED;
             move(&r, &now);

@@ -11,7 +11,7 @@
  * at the optimum of the squared error (squares.c).
  *
  * PEGASOS_AUTO takes the solver that is likely to be cheaper, and gives it a budget of passes. A
- * solver's first budget only measures the gap, unless dual ascent gives up (`has_stopped`), or
+ * solver's first budget only measures the gap, unless dual ascent gives up (`has_given_up`), or
  * epochs get few (`is_late`). After each later budget the gap must have halved, or the other solver
  * goes on with twice the budget.
  *
@@ -59,18 +59,18 @@ static double seconds_a_pass(const pegasos_rows *rows)
 
 /* Dual ascent makes about 15 epochs where features are many, and 60 where rows are. An epoch costs
  * two passes: one for scores, one for additions to w. Newton's method makes about ten iterations of
- * four passes each, with a matrix of the rows where the smoothed loss bends. These are about a
+ * four passes each, with a matrix of the rows where the smoothed loss is curved. These are about a
  * tenth of all, and cost 2 d^2 products and additions each. Where rows are thin (symmetric.h), they
- * cost the square of what they store; half of the rows count then, as the log loss bends at all
+ * cost the square of what they store; half of the rows count then, as the log loss is curved at all
  * rows. On losses with corners, Newton's method makes more iterations: to reckon with d^2 for thin
  * rows, too, keeps it to where features are few. */
-double pegasos_seconds(const pegasos_rows *rows, pegasos_loss loss, int64_t solver)
+double pegasos_estimated_seconds(const pegasos_rows *rows, pegasos_loss loss, int64_t solver)
 {
     const double n = (double)rows->n_rows, d = (double)rows->n_features;
     const double pass = seconds_a_pass(rows);
     if (solver == PEGASOS_ASCENT)
         return 2 * (n < 2 * d ? 15 : 60) * pass;
-    if (d >= PEGASOS_NEWTON_MOST)
+    if (d >= PEGASOS_NEWTON_MAX_UNKNOWNS)
         return INFINITY;
     const int64_t size = rows->n_features + 1;
     const bool are_thin =
@@ -81,16 +81,16 @@ double pegasos_seconds(const pegasos_rows *rows, pegasos_loss loss, int64_t solv
     return 10 * (4 * pass + product + d * d * d / CUBES_PER_SECOND);
 }
 
-int pegasos_gains_by_blas(int64_t n_features)
+int pegasos_newton_uses_blas(int64_t n_features)
 {
-    return FEW_FEATURES < n_features && n_features < PEGASOS_NEWTON_MOST;
+    return FEW_FEATURES < n_features && n_features < PEGASOS_NEWTON_MAX_UNKNOWNS;
 }
 
 static bool newton_is_cheaper(const fit *f, double factor)
 {
     const pegasos_loss loss = f->problem->loss;
-    return pegasos_seconds(f->rows, loss, PEGASOS_NEWTON)
-           < factor * pegasos_seconds(f->rows, loss, PEGASOS_ASCENT);
+    return pegasos_estimated_seconds(f->rows, loss, PEGASOS_NEWTON)
+           < factor * pegasos_estimated_seconds(f->rows, loss, PEGASOS_ASCENT);
 }
 
 int64_t pegasos_fit_first_solver(const fit *f)
@@ -131,7 +131,7 @@ static void begin_budget(fit *f)
     s->budget = BUDGET;
     s->budget_end = passes_made(s) + BUDGET;
     s->gap_before = INFINITY;
-    s->begun = s->n_epochs;
+    s->epochs_before_budgets = s->n_epochs;
     const double factor =
         loss_is_smooth(loss_of(s->loss)) ? MOST_COSTLIER : MOST_COSTLIER_OF_CORNERS;
     if (may_change_solver(f) && s->solver == PEGASOS_ASCENT && newton_is_cheaper(f, factor))
@@ -164,7 +164,7 @@ static bool begin_at_zero(fit *f)
  * that was at work. */
 static bool begin_at_point(fit *f)
 {
-    const bool is_kept = f->s->first && f->options->solver == PEGASOS_AUTO;
+    const bool is_kept = f->s->first_solver && f->options->solver == PEGASOS_AUTO;
     const int64_t solver = is_kept ? f->s->solver : pegasos_fit_first_solver(f);
     if (!pegasos_fit_begin_at_point(f, solver))
         return false;
@@ -192,7 +192,7 @@ static bool prepare(fit *f)
         begin_budget(f);
     }
     if (!may_change_solver(f)) /* dual ascent that goes on with other options gives up no more */
-        s->ascent.patience = s->ascent.has_stopped = 0;
+        s->ascent.patience = s->ascent.has_given_up = 0;
     return asked == PEGASOS_AUTO || asked == s->solver || change_to(f, asked);
 }
 
@@ -201,10 +201,11 @@ static bool prepare(fit *f)
  * to take less time than as many epochs as it has made would take over all rows. */
 static bool is_late(const fit *f, int64_t n_epochs)
 {
-    const int64_t n_made = n_epochs - f->s->begun, n_left = f->options->max_epochs - n_epochs;
+    const int64_t n_made = n_epochs - f->s->epochs_before_budgets;
+    const int64_t n_left = f->options->max_epochs - n_epochs;
     const double made = PASSES_OF_VISITS * (double)n_made * seconds_a_pass(f->rows);
     return n_left <= 2 * BUDGET && n_left < n_made
-           && pegasos_seconds(f->rows, f->problem->loss, PEGASOS_NEWTON) < made;
+           && pegasos_estimated_seconds(f->rows, f->problem->loss, PEGASOS_NEWTON) < made;
 }
 
 /* Lets the solver at work go on, with PEGASOS_AUTO to the end of its budget; returns a status.
@@ -244,7 +245,7 @@ static bool change_if_slow(fit *f)
 {
     state *s = f->s;
     const bool is_ascent = s->solver == PEGASOS_ASCENT, was_idle = is_idle(f);
-    const bool has_given_up = is_ascent && (s->ascent.has_stopped || is_late(f, s->n_epochs));
+    const bool has_given_up = is_ascent && (s->ascent.has_given_up || is_late(f, s->n_epochs));
     const bool is_once_more = was_idle && !s->newton.was_idle;
     const bool goes_on = is_once_more || (!has_given_up && has_halved(s));
     if (!goes_on) {

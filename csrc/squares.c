@@ -76,7 +76,7 @@ static int64_t own_scratch_bytes(int64_t n_rows, int64_t d, int64_t n_problems)
 int64_t pegasos_squares_scratch_bytes(const pegasos_rows *rows, int64_t n_problems)
 {
     const int64_t d = rows->n_features, most = together(d);
-    if (d >= PEGASOS_NEWTON_MOST)
+    if (d >= PEGASOS_NEWTON_MAX_UNKNOWNS)
         return 0; /* it does not begin */
     return pegasos_scratch_bytes(rows)
            + own_scratch_bytes(rows->n_rows, d, n_problems < most ? n_problems : most);
@@ -87,12 +87,13 @@ typedef struct squares {
     fit *f;
     int64_t n_problems, n_blocks;
     symmetric m;
-    double *of_blocks, feature; /* see numbers_of_block */
-    double *means;              /* of features and, after the constant one, of targets */
+    double *of_blocks; /* see numbers_of_block */
+    double constant_feature;
+    double *means; /* of features and, after the constant one, of targets */
 } squares;
 
 /* Adds sqrt(c_i/m) (x_i, feature, z_i of each problem), times itself. */
-static void multiply_some(const block_pass *pass, int64_t block, int64_t first, int64_t count)
+static void add_rows_to_matrix(const block_pass *pass, int64_t block, int64_t first, int64_t count)
 {
     const squares *const x = pass->context;
     const fit *const f = x->f;
@@ -103,7 +104,7 @@ static void multiply_some(const block_pass *pass, int64_t block, int64_t first, 
         char *const row = scaled + k * stride * m.bytes;
         const double root = sqrt(weight_of(f, first + k) / f->s->mass);
         pegasos_scale_row(f->rows, first + k, root, stride, m.bytes, row);
-        set_to(row, m.bytes, d, x->feature * root);
+        set_to(row, m.bytes, d, x->constant_feature * root);
         for (int64_t l = 0; l < x->n_problems; l++)
             set_to(row, m.bytes, d + 1 + l, root * f[l].targets.values[first + k]);
     }
@@ -111,17 +112,18 @@ static void multiply_some(const block_pass *pass, int64_t block, int64_t first, 
 }
 
 /* The same where rows are thin (symmetric.h), but for pieces of long rows. */
-static void multiply_stored(const block_pass *pass, int64_t block, int64_t first, int64_t count)
+static void add_stored_to_matrix(const block_pass *pass, int64_t block, int64_t first,
+                                 int64_t count)
 {
     const squares *const x = pass->context;
     const fit *const f = x->f;
     const symmetric m = symmetric_of_block(&x->m, block);
     double *const tail = x->of_blocks + block * numbers_of_block(x->m.stride);
     if (!symmetric_are_thin(f->rows, first, NULL, count, x->m.size)) {
-        multiply_some(pass, block, first, count);
+        add_rows_to_matrix(pass, block, first, count);
         return;
     }
-    tail[0] = x->feature;
+    tail[0] = x->constant_feature;
     for (int64_t i = first; i < first + count; i++) {
         for (int64_t l = 0; l < x->n_problems; l++)
             tail[1 + l] = f[l].targets.values[i];
@@ -131,13 +133,13 @@ static void multiply_stored(const block_pass *pass, int64_t block, int64_t first
 }
 
 /* The matrix, in place of that of the first block; false: stopped. */
-static bool multiply(const squares *x, pegasos_watch *watch)
+static bool make_matrix(const squares *x, pegasos_watch *watch)
 {
     const int64_t n = x->f->rows->n_rows, stride = x->m.stride;
     const bool are_thin = symmetric_are_thin(x->f->rows, 0, NULL, n, x->m.size);
     const double cost = symmetric_cost(x->f->rows, are_thin, x->m.size);
     const block_pass pass = {
-        are_thin ? multiply_stored : multiply_some, x, n, x->n_blocks, ROWS, cost};
+        are_thin ? add_stored_to_matrix : add_rows_to_matrix, x, n, x->n_blocks, ROWS, cost};
     memset(x->m.numbers, 0, (size_t)(x->n_blocks * stride * stride) * sizeof(double));
     if (!go_over_blocks(&pass, x->f->options->threads, watch))
         return false;
@@ -147,7 +149,7 @@ static bool multiply(const squares *x, pegasos_watch *watch)
 
 /* Writes scores and dual variables of all outputs, whose w lie interleaved in place of the matrix,
  * and adds up what P and D are made of. */
-static void see_some(const block_pass *pass, int64_t block, int64_t first, int64_t count)
+static void evaluate_rows(const block_pass *pass, int64_t block, int64_t first, int64_t count)
 {
     const squares *const x = pass->context;
     const int64_t n_problems = x->n_problems, d = x->f->rows->n_features;
@@ -173,12 +175,12 @@ static void see_some(const block_pass *pass, int64_t block, int64_t first, int64
 
 /* Finds the gaps, and lets Newton's method go on from here; a fit whose numbers overflow begins as
  * it does otherwise. False: stopped. */
-static bool see(const squares *x, pegasos_watch *watch)
+static bool find_gaps(const squares *x, pegasos_watch *watch)
 {
     const int64_t d = x->f->rows->n_features, n_problems = x->n_problems;
     const int64_t stride = numbers_of_block(x->m.stride), n_sums = n_problems * (NUMBERS + d);
     const double cost = (double)(2 * n_problems) * cost_of_row(x->f->rows);
-    const block_pass pass = {see_some, x, x->f->rows->n_rows, x->n_blocks, ROWS, cost};
+    const block_pass pass = {evaluate_rows, x, x->f->rows->n_rows, x->n_blocks, ROWS, cost};
     double *const w = x->m.numbers, *sums = x->of_blocks;
     for (int64_t l = 0; l < n_problems; l++) {
         for (int64_t j = 0; j < d; j++)
@@ -197,7 +199,7 @@ static bool see(const squares *x, pegasos_watch *watch)
         const double primal = fit_primal(f, f->coef, s->intercept, losses);
         const bool is_free = f->problem->free_intercept;
         const double t = is_free ? sums[TOTAL] / mass : 0;
-        const double constant = is_free ? 0 : x->feature * sums[TOTAL];
+        const double constant = is_free ? 0 : x->constant_feature * sums[TOTAL];
         for (int64_t j = 0; j < d; j++)
             sums[NUMBERS + j] -= t * mass * x->means[j];
         const double squared = squared_norm_of(sums + NUMBERS, d) + constant * constant;
@@ -210,9 +212,9 @@ static bool see(const squares *x, pegasos_watch *watch)
         s->primal = primal;
         s->newton.dual_objective = dual;
         s->relative_gap = relative_gap_of(primal, dual);
-        s->first = s->solver = PEGASOS_NEWTON;
+        s->first_solver = s->solver = PEGASOS_NEWTON;
         s->n_epochs = 2;
-        s->pending = PEGASOS_PROVED;
+        s->pending = PEGASOS_GAP_CHECKED;
     }
     return !is_to_stop_after_epoch(watch, progress_of_state(x->f->s));
 }
@@ -267,7 +269,7 @@ static int solve_some(fit *f, int64_t n_problems, double *scratch)
     all.m = (symmetric){means + stride, d + 1 + n_problems, stride, 8, f->options->blas};
     all.of_blocks = (double *)all.m.numbers + all.n_blocks * stride * stride;
     all.means = means;
-    all.feature = is_free ? 1 : f->problem->intercept_scaling;
+    all.constant_feature = is_free ? 1 : f->problem->intercept_scaling;
     pegasos_fit_begin(f);
     f->s->pending = PEGASOS_BEGIN;
     for (int64_t l = 1; l < n_problems; l++)
@@ -275,9 +277,9 @@ static int solve_some(fit *f, int64_t n_problems, double *scratch)
     if (f->s->n_inside == 0)
         return PEGASOS_DONE;
     if (!symmetric_are_thin(f->rows, 0, NULL, f->rows->n_rows, all.m.size)
-        && is_single(f, n_problems, all.feature))
+        && is_single(f, n_problems, all.constant_feature))
         all.m.bytes = 4;
-    if (!multiply(&all, &f->watch))
+    if (!make_matrix(&all, &f->watch))
         return PEGASOS_STOPPED;
     for (int64_t j = 0; j < all.m.size; j++)
         means[j] = get(all.m.numbers, all.m.bytes, j > d ? j * stride + d : d * stride + j);
@@ -294,9 +296,9 @@ static int solve_some(fit *f, int64_t n_problems, double *scratch)
             if (!isfinite(x[j]))
                 return PEGASOS_DONE;
         memcpy(f[l].coef, x, (size_t)d * sizeof(double));
-        f[l].s->intercept = all.feature * x[d];
+        f[l].s->intercept = all.constant_feature * x[d];
     }
-    return see(&all, &f->watch) ? PEGASOS_DONE : PEGASOS_STOPPED;
+    return find_gaps(&all, &f->watch) ? PEGASOS_DONE : PEGASOS_STOPPED;
 }
 
 int pegasos_solve_squares(int64_t n_problems, const pegasos_problem *problem,
@@ -311,7 +313,7 @@ int pegasos_solve_squares(int64_t n_problems, const pegasos_problem *problem,
     fit *const fits = (fit *)(void *)begin;
     int status = PEGASOS_DONE;
     assert(problem->loss.kind == PEGASOS_SQUARED_ERROR);
-    if (d >= PEGASOS_NEWTON_MOST)
+    if (d >= PEGASOS_NEWTON_MAX_UNKNOWNS)
         return PEGASOS_DONE;
     for (int64_t first = 0; first < n_problems && status == PEGASOS_DONE; first += most) {
         const int64_t count = n_problems - first < most ? n_problems - first : most;

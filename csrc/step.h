@@ -25,7 +25,7 @@ static INLINE double slope_of(loss_form l, const pegasos_linear *p, double y, do
  * so that nothing is divided. */
 static INLINE bool violates(loss_form l, const pegasos_linear *p, double y, double z, double dot)
 {
-    if (l.least < 0 || !loss_is_quadratic(l))
+    if (l.lower < 0 || !loss_is_quadratic(l))
         return slope_of(l, p, y, z, dot) != 0;
     if (p->n_steps == 0)
         return true;

@@ -46,7 +46,7 @@ static double weight_sizes(const pegasos_dual *p, const double *weights, loss_fo
     double size = 1;
     for (int64_t i = 0; i < n; i++)
         size += 70 * 40 * p->scale * p->intercept_scaling * (weights ? weights[i] : 1)
-                * fmin(loss.most, 1e4);
+                * fmin(loss.upper, 1e4);
     return size;
 }
 
@@ -54,7 +54,7 @@ static double weight_sizes(const pegasos_dual *p, const double *weights, loss_fo
 static double begin_at(loss_form loss, double c, int64_t place)
 {
     const double part = (double)place / 8;
-    return loss_clip(loss, c * (loss.least < 0 ? 4 * part - 2 : part), c);
+    return loss_clip(loss, c * (loss.lower < 0 ? 4 * part - 2 : part), c);
 }
 
 /* A bundle of problems with the values and weights of `targets`. */
@@ -108,7 +108,7 @@ static void sweep(input *in, const pegasos_rows *rows, const pegasos_targets *ta
         for (int64_t k = 0; k < B; k++) {
             const double c = bounds ? bounds[i] : 1, at = a[i * B + k];
             MUST((in->extreme && isnan(at))
-                 || (labels[i * B + k] != 0 ? loss_least(form, c) <= at && at <= loss_most(form, c)
+                 || (labels[i * B + k] != 0 ? loss_lower(form, c) <= at && at <= loss_upper(form, c)
                                             : at == 0));
         }
     }
@@ -122,7 +122,7 @@ static void sweep(input *in, const pegasos_rows *rows, const pegasos_targets *ta
             MUST(number(v, bytes, j * B + k) == 0 && number(sums, bytes, j * B + k) == 0);
     }
     const double size =
-        weight_sizes(p, bounds, form, n) + 320 * p->scale * (double)n * fmin(form.most, 1e4);
+        weight_sizes(p, bounds, form, n) + 320 * p->scale * (double)n * fmin(form.upper, 1e4);
     MUST(in->extreme || bytes == 4 || fabs(squared - p->squared_norm) <= 1e-9 * size * size);
     MUST(in->extreme || (all_finite(v, bytes, d * B) && all_finite(sums, bytes, d * B)));
 }

@@ -250,7 +250,7 @@ static inline bool is_feasible(const pegasos_targets *t, int64_t i, double a)
 {
     const loss_form l = loss_of(t->loss);
     const double c = weight_at(t, i);
-    return loss_least(l, c) <= a && a <= loss_most(l, c);
+    return loss_lower(l, c) <= a && a <= loss_upper(l, c);
 }
 
 /* The same number, where all NaN are one. -0 and 0 are the same. */

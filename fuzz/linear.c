@@ -200,8 +200,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         for (int64_t i = 0; set.counts && i < n; i++) {
             const double own = set.counts[k * n + i], most = (double)(count + before->n_pending);
             MUST((in.extreme && isnan(own))
-                 || (loss_least(loss_of(loss), most) <= own
-                     && own <= loss_most(loss_of(loss), most)));
+                 || (loss_lower(loss_of(loss), most) <= own
+                     && own <= loss_upper(loss_of(loss), most)));
             counted += own;
         }
         MUST(!set.counts || !is_hinge || counted == (double)p->n_violations);

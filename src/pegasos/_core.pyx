@@ -84,15 +84,15 @@ cdef extern from "core.h" nogil:
         int64_t n_epochs, n_steps, first_solver, solver
         int64_t epochs[3]
 
-    int PEGASOS_CHECK_DATA, PEGASOS_BEGIN_AT_POINT, PEGASOS_PROVED
+    int PEGASOS_CHECK_DATA, PEGASOS_BEGIN_AT_POINT, PEGASOS_GAP_CHECKED
 
     ctypedef struct pegasos_fit_header:
         int64_t value_bytes, pending
 
     int64_t pegasos_state_bytes(int64_t, int64_t)
     int64_t pegasos_scratch_bytes(const pegasos_rows *)
-    double pegasos_seconds(const pegasos_rows *, pegasos_loss, int64_t)
-    int pegasos_gains_by_blas(int64_t)
+    double pegasos_estimated_seconds(const pegasos_rows *, pegasos_loss, int64_t)
+    int pegasos_newton_uses_blas(int64_t)
     int pegasos_solve_one(const pegasos_problem *, const pegasos_options *, const int8_t *,
                           const double *, void *, void *)
     int64_t pegasos_squares_scratch_bytes(const pegasos_rows *, int64_t)
@@ -198,9 +198,9 @@ cdef extern from "core.h" nogil:
         int64_t *permutation
 
     double pegasos_free_feature(double, double)
-    int pegasos_load_run(const pegasos_rows *, pegasos_dual *, const pegasos_targets *,
-                         const double *, int64_t *, double *, double *, double *, int64_t,
-                         pegasos_watch *)
+    int pegasos_dual_run_epochs(const pegasos_rows *, pegasos_dual *, const pegasos_targets *,
+                                const double *, int64_t *, double *, double *, double *, int64_t,
+                                pegasos_watch *)
     int64_t pegasos_bundle_run(const pegasos_rows *, const pegasos_bundle *, pegasos_watch *)
     void pegasos_bundle_change_lam(const pegasos_rows *, const pegasos_bundle *, const double *,
                                    const double *, const double *)
@@ -314,7 +314,7 @@ cdef extern from "core.h" nogil:
     int pegasos_kernel_certify(const pegasos_kernel_models *, const pegasos_kernel_evidence *,
                                void *, pegasos_kernel_proof *)
 
-    int PEGASOS_NEWTON_MOST
+    int PEGASOS_NEWTON_MAX_UNKNOWNS
     double PEGASOS_ROUNDING
 
 cdef extern from "symmetric.h" nogil:
@@ -603,9 +603,9 @@ cdef class Rows:
         return <int64_t> max(1.0, min(PEGASOS_NUMBERS_PER_POLL / numbers, n))
 
     def seconds(self, loss, int64_t solver):
-        """Seconds that ASCENT or NEWTON is likely to take; see ``pegasos_seconds``."""
+        """Seconds that ASCENT or NEWTON is likely to take; see ``pegasos_estimated_seconds``."""
         require(solver == PEGASOS_ASCENT or solver == PEGASOS_NEWTON, "solver must be one")
-        return pegasos_seconds(&self.c, loss_of(loss), solver)
+        return pegasos_estimated_seconds(&self.c, loss_of(loss), solver)
 
     def squared_norms(self, count=None):
         """|x_i|^2 of the first `count` rows, read-only; None: of all, which are kept."""
@@ -1243,7 +1243,7 @@ def run_dual_epochs(Rows rows not None, Targets targets not None, int64_t k,
              const double[::1] norms not None, int64_t[::1] active not None,
              double[::1] a not None, double[::1] w not None, double[::1] last_u not None,
              pegasos_dual[::1] problem not None, int64_t n_epochs, Watch watch not None):
-    """Run epochs of problem `k` over rows that are loaded; see ``pegasos_load_run``."""
+    """Run epochs of problem `k` over rows that are loaded; see ``pegasos_dual_run_epochs``."""
     cdef int64_t n = rows.c.n_rows, status
     cdef pegasos_targets own
     require(targets.c.n == n and 0 <= k < targets.n_problems, "targets must be of n_rows")
@@ -1253,8 +1253,8 @@ def run_dual_epochs(Rows rows not None, Targets targets not None, int64_t k,
     require(problem.shape[0] == 1 and 1 <= n_epochs < LARGEST, "n_epochs must be >= 1")
     own = targets.of(k)
     with nogil:
-        status = pegasos_load_run(&rows.c, &problem[0], &own, &norms[0], &active[0], &a[0], &w[0],
-                                  &last_u[0], n_epochs, &watch.c)
+        status = pegasos_dual_run_epochs(&rows.c, &problem[0], &own, &norms[0], &active[0], &a[0],
+                                         &w[0], &last_u[0], n_epochs, &watch.c)
     watch.answer(status)
 
 
@@ -1837,7 +1837,7 @@ cdef class Matrix:
 # ---- Newton's method ---------------------------------------------------------------------------
 
 #: Up to this number of features, Newton's equations are solved with a matrix at hand.
-NEWTON_MOST = PEGASOS_NEWTON_MOST
+NEWTON_MOST = PEGASOS_NEWTON_MAX_UNKNOWNS
 ROUNDING = PEGASOS_ROUNDING
 
 cdef pegasos_blas _blas
@@ -1944,7 +1944,7 @@ cdef class Fits:
             rows.append((found.objective, found.relative_gap, found.intercept, found.n_epochs,
                          found.n_steps, found.epochs[0], found.epochs[1], found.epochs[2],
                          found.first_solver, found.solver, memory.value_bytes,
-                         memory.pending == PEGASOS_PROVED))
+                         memory.pending == PEGASOS_GAP_CHECKED))
         return np.array(rows, SOLUTION)
 
     cdef object numbers(self, const double *of_first, int64_t count):
@@ -2079,7 +2079,7 @@ def solve(over not None, Targets targets not None, const double[::1] norms not N
     cdef int64_t n = columns.c.n_rows if is_kernel else rows.c.n_rows, n_problems = fits.c.shape[0]
     cdef int64_t d = 0 if is_kernel else rows.c.n_features, k
     cdef pegasos_problem problem = problem_of(targets.c.loss, intercept_scaling, free_intercept)
-    cdef bint is_by_blas = solver != PEGASOS_ASCENT and (is_kernel or pegasos_gains_by_blas(d))
+    cdef bint is_by_blas = solver != PEGASOS_ASCENT and (is_kernel or pegasos_newton_uses_blas(d))
     cdef Closing blas_limit = None
     require_problem(&problem, targets, n, d,
                     columns.c.value_bytes if is_kernel else rows.c.value_bytes, fits, max_epochs,
@@ -2169,7 +2169,7 @@ cdef extern from "joint.h" nogil:
         int64_t n_classes
         const int64_t *codes
         const double *weights, *cost, *norms
-        double lam, feature
+        double lam, constant_feature
         int64_t is_free
     ctypedef struct pegasos_joint_options:
         double tol
@@ -2247,7 +2247,7 @@ cdef class Joint:
         self.c.rows, self.c.n_classes, self.c.codes = &rows.c, n_classes, &codes[0]
         self.c.weights = &weights[0] if weights is not None else NULL
         self.c.cost, self.c.norms = &cost[0, 0], &norms[0]
-        self.c.lam, self.c.feature, self.c.is_free = lam, feature, is_free
+        self.c.lam, self.c.constant_feature, self.c.is_free = lam, feature, is_free
 
     @staticmethod
     def n_bytes(int64_t n_rows, int64_t n_features, int64_t n_classes, bint averages=False):
@@ -2292,10 +2292,10 @@ cdef class Joint:
         options.newton_after = newton_after if last_step == 0 else 0
         require(0 <= newton_after < LARGEST, "newton_after must be in [0, 2**62)")
         require(options.newton_after == 0
-                or pegasos_joint_unknowns(&self.c) <= PEGASOS_NEWTON_MOST,
+                or pegasos_joint_unknowns(&self.c) <= PEGASOS_NEWTON_MAX_UNKNOWNS,
                 "Newton's method has no room for so many classes and features")
         options.blas = NULL
-        if options.newton_after > 0 and pegasos_gains_by_blas(pegasos_joint_unknowns(&self.c)):
+        if options.newton_after > 0 and pegasos_newton_uses_blas(pegasos_joint_unknowns(&self.c)):
             options.blas, blas_limit = blas(), one_thread_of_blas()
         options.averages, options.average_from = averages, average_from
         options.tol, options.last_epoch, options.last_step = tol, last_epoch, last_step

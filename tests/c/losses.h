@@ -89,7 +89,7 @@ static inline double slope_at(pegasos_loss loss, double u)
 }
 
 /* l''(u), where it is one number. */
-static inline double bend_at(pegasos_loss loss, double u)
+static inline double second_derivative_at(pegasos_loss loss, double u)
 {
     switch (loss.kind) {
     case PEGASOS_SQUARED_HINGE:
@@ -110,13 +110,15 @@ static inline double bend_at(pegasos_loss loss, double u)
 }
 
 /* The largest l''(u) of a loss without corners; else 0. */
-static inline double most_bend(pegasos_loss loss)
+static inline double largest_second_derivative(pegasos_loss loss)
 {
-    return loss.kind == PEGASOS_LOG_LOSS ? 0.25 : has_corners(loss) ? 0 : bend_at(loss, 0.5);
+    return loss.kind == PEGASOS_LOG_LOSS ? 0.25
+           : has_corners(loss)           ? 0
+                                         : second_derivative_at(loss, 0.5);
 }
 
 /* The bounds of a/c. */
-static inline double most_slope(pegasos_loss loss)
+static inline double upper_slope(pegasos_loss loss)
 {
     switch (loss.kind) {
     case PEGASOS_HINGE:
@@ -132,14 +134,14 @@ static inline double most_slope(pegasos_loss loss)
     }
 }
 
-static inline double least_slope(pegasos_loss loss)
+static inline double lower_slope(pegasos_loss loss)
 {
-    return has_labels(loss) ? 0 : -most_slope(loss);
+    return has_labels(loss) ? 0 : -upper_slope(loss);
 }
 
 static inline bool is_within_bounds(pegasos_loss loss, double a, double c)
 {
-    return c > 0 ? c * least_slope(loss) <= a && a <= c * most_slope(loss) : a == 0;
+    return c > 0 ? c * lower_slope(loss) <= a && a <= c * upper_slope(loss) : a == 0;
 }
 
 /* l*(p), within its bounds. */

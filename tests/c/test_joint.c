@@ -41,7 +41,7 @@ static pegasos_joint_problem problem = {
     .cost = cost,
     .norms = norms,
     .lam = 1e-2,
-    .feature = 1,
+    .constant_feature = 1,
 };
 
 static void *make_memory(void)

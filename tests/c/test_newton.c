@@ -180,9 +180,9 @@ static problem make(int64_t n, int64_t d, double *x, int type, pegasos_loss loss
     p.state.solver = PEGASOS_NEWTON;
     p.state.lam = lam;
     p.state.primal = p.state.relative_gap = INFINITY;
-    p.state.newton = (pegasos_newton){.feature = intercept == NONE   ? 0
-                                                 : intercept == FREE ? 1
-                                                                     : 0.5,
+    p.state.newton = (pegasos_newton){.constant_feature = intercept == NONE   ? 0
+                                                          : intercept == FREE ? 1
+                                                                              : 0.5,
                                       .narrowest = 1e-4,
                                       .width = has_corners(loss) ? 0.25 : own_width(loss),
                                       .dual_objective = -INFINITY};
@@ -228,7 +228,7 @@ static int run(problem *p)
 /* <z_i, w>, where z_i is row i with the feature that carries the intercept. */
 static double score_of(const problem *p, int64_t i, const double *w)
 {
-    double score = p->state.newton.feature * w[p->d];
+    double score = p->state.newton.constant_feature * w[p->d];
     for (int64_t j = 0; j < p->d; j++)
         score += p->x[i * p->d + j] * w[j];
     return score;
@@ -239,7 +239,7 @@ static void add_row(const problem *p, int64_t i, double factor, double *sum)
 {
     for (int64_t j = 0; j < p->d; j++)
         sum[j] += factor * p->x[i * p->d + j];
-    sum[p->d] += factor * p->state.newton.feature;
+    sum[p->d] += factor * p->state.newton.constant_feature;
 }
 
 static void move_to(problem *p, const double *point)
@@ -263,18 +263,18 @@ static double smoothing_of(const problem *p)
 
 /* a_i(u), and how it grows with u. Of a loss that is smoothed, a_i is the best of
  * u a - c l*(a/c) - delta/2 (a - A)^2/c. */
-static double slope_of(const problem *p, int64_t i, double u, double *bend)
+static double slope_of(const problem *p, int64_t i, double u, double *second_derivative)
 {
     const pegasos_loss loss = p->fit.targets.loss;
-    const double c = p->c[i], width = p->state.newton.width, most = c * most_slope(loss);
+    const double c = p->c[i], width = p->state.newton.width, most = c * upper_slope(loss);
     double a = (smoothing_of(p) * p->fit.centre[i] + c * u) / width;
-    *bend = c * bend_at(loss, u);
+    *second_derivative = c * second_derivative_at(loss, u);
     if (smoothing_of(p) == 0)
         return c > 0 ? c * slope_at(loss, u) : 0;
     if (has_corners(loss))
         a = a > 0 ? fmax(0, a - c * loss.epsilon / width) : fmin(0, a + c * loss.epsilon / width);
-    a = fmin(most, fmax(c * least_slope(loss), a));
-    *bend = a != 0 && fabs(a) < most ? c / width : 0;
+    a = fmin(most, fmax(c * lower_slope(loss), a));
+    *second_derivative = a != 0 && fabs(a) < most ? c / width : 0;
     return a;
 }
 
@@ -286,7 +286,7 @@ static void check_certificate(const problem *p, double gap)
     double *const model = numbers(p->d + 1), *const sums = numbers(p->d + 1);
     double loss = 0, dual = 0, penalty = 0, norm = 0, balance = 0, mass = 0;
     memcpy(model, p->fit.coef, (size_t)p->d * sizeof *model);
-    model[p->d] = s->newton.feature == 0 ? 0 : s->intercept / s->newton.feature;
+    model[p->d] = s->newton.constant_feature == 0 ? 0 : s->intercept / s->newton.constant_feature;
     for (int64_t i = 0; i < p->n; i++) {
         const double a = p->fit.a[i], c = p->c[i];
         CHECK(is_within_bounds(kind, a, c));
@@ -316,12 +316,12 @@ static void check_certificate(const problem *p, double gap)
 static void gradient_at(const problem *p, const double *point, const double *scores, double *slope)
 {
     const state *s = &p->state;
-    const bool is_bare = p->own.free_intercept || s->newton.feature == 0;
+    const bool is_bare = p->own.free_intercept || s->newton.constant_feature == 0;
     for (int64_t j = 0; j <= p->d; j++)
         slope[j] = j == p->d && is_bare ? 0 : s->lam * point[j];
     for (int64_t i = 0; i < p->n; i++) {
-        double bend;
-        const double a = slope_of(p, i, error_of(p, i, scores[i]), &bend);
+        double second_derivative;
+        const double a = slope_of(p, i, error_of(p, i, scores[i]), &second_derivative);
         add_row(p, i, -a * p->labels[i] / s->mass, slope);
     }
 }
@@ -348,19 +348,19 @@ static int64_t check_step(problem *p, double tolerance)
     CHECK(run(p) == PEGASOS_DONE);
     /* With the A and delta of the step, which it leaves. */
     int64_t n_band = 0;
-    double bends = 0;
+    double curvature_sum = 0;
     gradient_at(p, step, scores, before);
     for (int64_t j = 0; j < size; j++)
         step[j] = p->fit.point[j] - step[j];
     for (int64_t i = 0; i < p->n; i++) {
-        double bend;
-        slope_of(p, i, error_of(p, i, scores[i]), &bend);
-        n_band += bend > 0;
-        bends += bend / s->mass;
-        add_row(p, i, bend / s->mass * score_of(p, i, step), left);
+        double second_derivative;
+        slope_of(p, i, error_of(p, i, scores[i]), &second_derivative);
+        n_band += second_derivative > 0;
+        curvature_sum += second_derivative / s->mass;
+        add_row(p, i, second_derivative / s->mass * score_of(p, i, step), left);
     }
     for (int64_t j = 0; j < size; j++) {
-        const double least = n_band > 0 ? 1e-4 * bends : 1 / (s->newton.width * s->mass);
+        const double least = n_band > 0 ? 1e-4 * curvature_sum : 1 / (s->newton.width * s->mass);
         const bool is_free = j == p->d && p->own.free_intercept;
         left[j] += (is_free ? fmin(least, n_band > 0 ? 1e-4 * s->lam : s->lam) : s->lam) * step[j];
     }
@@ -504,8 +504,8 @@ static void conjugate_gradients_solve_the_equations_of_many_features(void)
     for (int type = 0; type < TYPES; type++)
         for (int kind = 0; kind < LOSSES * INTERCEPTS; kind++)
             for (int64_t n_band = 0; n_band <= 60; n_band += n_band ? 40 : 20) {
-                problem p = make(60, PEGASOS_NEWTON_MOST + 50, NULL, type, losses[kind % LOSSES],
-                                 kind / LOSSES, 0.1);
+                problem p = make(60, PEGASOS_NEWTON_MAX_UNKNOWNS + 50, NULL, type,
+                                 losses[kind % LOSSES], kind / LOSSES, 0.1);
                 p.fit.blas = &blas;
                 const int64_t expected = set_band(&p, n_band);
                 CHECK(check_step(&p, 0.02) == expected);
@@ -516,7 +516,7 @@ static void conjugate_gradients_solve_the_equations_of_many_features(void)
 /* So many that equations are solved by products. */
 static void features_without_values_change_nothing(void)
 {
-    enum { FEW = 10, MANY = PEGASOS_NEWTON_MOST + 1 };
+    enum { FEW = 10, MANY = PEGASOS_NEWTON_MAX_UNKNOWNS + 1 };
     for (int type = 0; type < TYPES; type++)
         for (int kind = 0; kind < LOSSES * INTERCEPTS; kind++) {
             const uint64_t before = generator;
@@ -540,7 +540,7 @@ static void features_without_values_change_nothing(void)
         }
 }
 
-/* Few rows lie where it bends: it is smoothed, too. */
+/* Few rows lie where it is curved: it is smoothed, too. */
 static void a_narrow_loss_is_smoothed(void)
 {
     for (int type = 0; type < TYPES; type++)

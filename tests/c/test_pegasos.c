@@ -135,7 +135,7 @@ static int64_t delay_of(pegasos_loss loss)
             norm += dense_double[i * D + j] * dense_double[i * D + j];
         longest = fmax(longest, norm);
     }
-    return (int64_t)ceil(most_bend(loss) * longest / 0.03);
+    return (int64_t)ceil(largest_second_derivative(loss) * longest / 0.03);
 }
 
 static void begin(bench *b, pegasos_loss loss, double ball, int average, int free_intercept)
@@ -522,7 +522,7 @@ static double kernel_objective(const void *gram, int64_t bytes, int mode, int is
     static int64_t active[N];
     pegasos_kernel problem = {.lam = 0.02,
                               .tol = tol,
-                              .feature = 0.7,
+                              .constant_feature = 0.7,
                               .free_intercept = is_free,
                               .last_epoch = 100000,
                               .generator = 5,
@@ -842,7 +842,7 @@ static double best_of_multiples(const pegasos_targets *t, const double *a, doubl
 {
     double low = 0, high = 1000;
     for (int64_t i = 0; i < t->n; i++) {
-        const double bound = a[i] > 0 ? most_slope(t->loss) : least_slope(t->loss);
+        const double bound = a[i] > 0 ? upper_slope(t->loss) : lower_slope(t->loss);
         high = a[i] != 0 ? fmin(high, weight_of(t, i) * bound / a[i]) : high;
     }
     for (int n = 0; n < 100; n++) {
