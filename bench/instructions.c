@@ -122,7 +122,7 @@ static void step_kernel(void)
                              .value_bytes = 4,
                              .n_columns = N,
                              .columns = matrix,
-                             .place = places,
+                             .column_of = places,
                              .workers = &workers};
     const pegasos_draws list = {.count = STEPS, .list = draws};
     void *work = malloc((size_t)pegasos_kernel_train_scratch_bytes(&whole, &set));
@@ -190,7 +190,7 @@ static void kernel_values(const pegasos_rows *rows, int64_t kind)
         .rows = *rows,
         .kernel = {.kind = kind, .gamma = 0.1},
         .norms = row_norms,
-        .is_thick = rows == &sparse_rows
+        .by_panels = rows == &sparse_rows
     };
     pegasos_watch nobody = {.every = 1e18};
     const pegasos_workers workers = {.scratch = panel, .watch = &nobody};
@@ -219,10 +219,10 @@ static void kernel_push(void)
                              .value_bytes = 4,
                              .n_columns = N,
                              .columns = matrix,
-                             .place = places,
+                             .column_of = places,
                              .n_kept = &n_kept,
                              .workers = &workers};
-    pegasos_columns_push(&whole, K, a, scores);
+    pegasos_columns_multiply(&whole, K, a, scores);
 }
 
 /* ---- Whole fits of a few rows, to certified gaps ---- */
@@ -281,7 +281,7 @@ static void fit_kernel(void)
                             .value_bytes = 4,
                             .n_columns = N,
                             .columns = near,
-                            .place = places,
+                            .column_of = places,
                             .n_kept = &n_kept,
                             .workers = &workers};
     const pegasos_matrix matrix = {.columns = &kept, .is_positive = 1};

@@ -333,15 +333,16 @@ static bool is_kernel_safe(const kernel_state *s, const pegasos_kernel_arrays *a
     return are_rows && (s->pending == PEGASOS_GO_ON || s->pending == PEGASOS_BEGIN_AT_POINT)
            && s->n_rows == n && s->n_features == 0
            && (s->value_bytes == 0 || is_width(s->value_bytes)) && is_count(s->plan_end)
-           && is_count(s->budget_end) && is_truth(s->was_slow) && is_truth(s->is_alone)
+           && is_count(s->budget_end) && is_truth(s->was_slow) && is_truth(s->has_no_factor)
            && is_truth(s->is_at_rounding) && 0 <= s->n_runs && s->n_runs <= MOST_RUNS
-           && is_count(s->newton) && is_count(s->before) && is_count(r->n_epochs)
-           && s->newton <= r->n_epochs && s->before <= r->n_epochs - s->newton
-           && PEGASOS_KERNEL_BEGIN <= r->part && r->part <= PEGASOS_KERNEL_ROUND && 0 <= r->position
-           && r->position <= r->most_steps && r->most_steps < LARGEST / n && is_truth(r->is_slow)
-           && is_truth(r->in_double) && is_truth(r->is_stuck) && is_count(r->n_seen)
-           && is_count(r->n_steps) && (r->n_steps + n - 1) / n <= r->n_epochs && 0 <= r->n_inside
-           && r->n_inside <= n;
+           && is_count(s->newton_epochs) && is_count(s->epochs_before_newton)
+           && is_count(r->n_epochs) && s->newton_epochs <= r->n_epochs
+           && s->epochs_before_newton <= r->n_epochs - s->newton_epochs
+           && PEGASOS_KERNEL_BEGIN <= r->phase && r->phase <= PEGASOS_KERNEL_ROUND
+           && 0 <= r->position && r->position <= r->most_steps && r->most_steps < LARGEST / n
+           && is_truth(r->is_slow) && is_truth(r->in_double) && is_truth(r->is_at_rounding)
+           && is_count(r->n_seen) && is_count(r->n_steps) && (r->n_steps + n - 1) / n <= r->n_epochs
+           && 0 <= r->n_inside && r->n_inside <= n;
 }
 
 static bool are_kernel_numbers(const kernel_state *s, const pegasos_kernel_arrays *arrays,
@@ -352,8 +353,8 @@ static bool are_kernel_numbers(const kernel_state *s, const pegasos_kernel_array
                               r->mass,
                               r->tol,
                               r->constant_feature,
-                              r->enough,
-                              r->moved,
+                              r->gap_to_reach,
+                              r->largest_score_change,
                               r->constant_weight,
                               r->reference,
                               r->sample_mass,
@@ -370,7 +371,7 @@ static bool are_kernel_numbers(const kernel_state *s, const pegasos_kernel_array
                && s->loss.nu == problem->loss.nu && s->gap_before >= 0 && r->lam > 0
                && (r->mass > 0 || r->n_inside == 0) && r->primal > -INFINITY && r->relative_gap >= 0
                && r->free_intercept == problem->free_intercept
-               && (r->sample_mass > 0 || r->part != PEGASOS_KERNEL_SAMPLE));
+               && (r->sample_mass > 0 || r->phase != PEGASOS_KERNEL_SAMPLE));
 }
 
 static bool is_kernel_valid(const pegasos_problem *problem, int64_t n, void *memory,

@@ -10,7 +10,7 @@
  *       before ascent     step.h: growth                kernel.c: step_on_rows
  *     dual ascent         ascent.c: ascend              kernel.c: step_on_rows; for pairs
  *                                                       kernel_body.h: step_on_pairs
- *     its gap checks      ascent.c: check_gap           kernel.c: refresh
+ *     its gap checks      ascent.c: check_gap           kernel.c: check_gap
  *     Newton's method     newton.c                      newton.c, on a factor of the matrix
  *     the certificate     bounds_of in _core.pyx, from  kernel_certificate.c:
  *                         the sums of certificate.c     pegasos_kernel_certify
@@ -427,11 +427,11 @@ typedef struct pegasos_kernel_function {
 } pegasos_kernel_function;
 
 /* Some rows of points: number first, first + 1, ..., or those that are listed. */
-typedef struct pegasos_some {
+typedef struct pegasos_subset {
     const struct pegasos_points *points;
     int64_t first, count;
     const int64_t *which; /* NULL: they follow each other; else first is 0 */
-} pegasos_some;
+} pegasos_subset;
 
 /* Rows among which a kernel is evaluated. Those of a pair of points have the same type, number of
  * features and kernel, and are both dense or both sparse. */
@@ -440,13 +440,13 @@ typedef struct pegasos_points {
     pegasos_kernel_function kernel;
     const void *norms;      /* n: |x|^2, of the type of the rows, of PEGASOS_GAUSSIAN; else NULL */
     int64_t by_differences; /* 1: |x - z|^2 of PEGASOS_GAUSSIAN is computed as it is written */
-    int64_t is_thick;       /* 1: a good part of sparse rows is stored, say 4 %: what costs time in
+    int64_t by_panels;      /* 1: a good part of sparse rows is stored, say 4 %: what costs time in
                                products with such is to reach the sums, not to multiply */
-    int64_t is_thin;        /* 1: little of sparse rows is stored: products with such are by their
+    int64_t by_transpose;   /* 1: little of sparse rows is stored: products with such are by their
                                transpose, */
     pegasos_rows transpose; /* that of all rows, to be used again; n_rows is 0: it is not there */
     /* If not NULL: writes values of any kernel, in place of all that; not 0: it has failed. */
-    int (*write)(const pegasos_some *x, const pegasos_some *z, int64_t stride, void *out);
+    int (*write)(const pegasos_subset *x, const pegasos_subset *z, int64_t stride, void *out);
     void *context; /* what belongs to these points */
 } pegasos_points;
 
@@ -463,7 +463,7 @@ typedef struct pegasos_workers {
  * pegasos_transpose_bytes of the points. Returns of how many rows it is: of all, if none is there
  * twice, else of as many as there is room for. */
 int64_t pegasos_transpose_bytes(const pegasos_rows *rows);
-int64_t pegasos_transpose(const pegasos_some *some, void *room, pegasos_rows *out);
+int64_t pegasos_transpose(const pegasos_subset *subset, void *room, pegasos_rows *out);
 
 int64_t pegasos_kernel_values_scratch_bytes(const pegasos_points *x, const pegasos_points *z,
                                             int64_t n_threads);
@@ -472,7 +472,7 @@ int64_t pegasos_kernel_values_scratch_bytes(const pegasos_points *x, const pegas
 typedef struct pegasos_source {
     const pegasos_points *x, *z;
     const pegasos_workers *workers;
-    pegasos_rows transpose; /* in scratch, of thin rows z asked for last; zeros at first */
+    pegasos_rows transpose; /* in scratch, of the rows z asked for last; zeros at first */
 } pegasos_source;
 
 /* Of a pegasos_source, writes K(x_i, z_j) to `out`, i of rows[0 .. count - 1] (NULL: of 0 ..
@@ -482,7 +482,7 @@ typedef struct pegasos_source {
 int pegasos_kernel_values(void *source, int64_t count, const int64_t *rows, int64_t first,
                           int64_t m, const int64_t *which, int64_t stride, void *out);
 
-/* The scratch of products of thick rows, in bytes for each feature. */
+/* The scratch of products by panels, in bytes for each feature. */
 enum { PEGASOS_PANEL_BYTES = 4 * PEGASOS_BUNDLE_BYTES };
 
 /* scores[j] += factor column[j] + constant, j < n. */
@@ -500,16 +500,17 @@ void pegasos_kernel_gather(int64_t count, const int64_t *places, int64_t stride,
 /* Columns that are kept, as many as there is room for, and who computes values. */
 typedef struct pegasos_columns {
     int64_t n_rows, value_bytes;
-    int64_t n_columns;      /* that there is room for */
-    void *columns;          /* those that are kept, n_rows numbers each */
-    int64_t *place;         /* n_rows: number of each row's column, or -1; NULL: none is kept */
-    int64_t *n_kept;        /* how many are */
-    int64_t is_all_at_once; /* 1: the first one that is asked for is computed with all others, for
-                               which there is room, and column i has place i */
-    int64_t is_symmetric;   /* 1: then half of the matrix is computed, and mirrored */
-    int64_t is_whole;       /* 1: a row's values are computed with all rows at once */
-    int64_t is_cheap;       /* 1: values that are added to scores are computed, not kept */
-    int64_t is_thick;       /* 1: computing few values of a column is faster than finding them */
+    int64_t n_columns;       /* that there is room for */
+    void *columns;           /* those that are kept, n_rows numbers each */
+    int64_t *column_of;      /* n_rows: number of each row's column, or -1; NULL: none is kept */
+    int64_t *n_kept;         /* how many are */
+    int64_t is_all_at_once;  /* 1: the first one that is asked for is computed with all others, for
+                               which there is room, and column_of[i] is i */
+    int64_t is_symmetric;    /* 1: then half of the matrix is computed, and mirrored */
+    int64_t needs_full_rows; /* 1: a row's values are computed with all rows at once */
+    int64_t is_cheap;        /* 1: values that are added to scores are computed, not kept */
+    int64_t is_gather_slow;  /* 1: computing few values of a column is faster than gathering
+                               those that are kept */
     /* Writes K(x_i, x_j), as pegasos_kernel_values does; `rows` are listed. It asks its watch. */
     int (*values)(void *context, int64_t count, const int64_t *rows, int64_t first, int64_t m,
                   const int64_t *which, int64_t stride, void *out);
@@ -523,13 +524,13 @@ int64_t pegasos_columns_block(int64_t n_rows);
 /* These return 0, or not 0 if they were stopped, which then have changed nothing but which columns
  * are kept. The first keeps columns number rows[0 .. count - 1], as far as there is room. The
  * second writes values between `count` rows and the m rows `which`: lines of m numbers, that begin
- * `stride` numbers apart. The third, of several problems, writes pushed[k][i] = sum_j change[k][j]
+ * `stride` numbers apart. The third, of several problems, writes product[k][i] = sum_j change[k][j]
  * K(x_j, x_i). */
 int pegasos_columns_keep(pegasos_columns *columns, int64_t count, const int64_t *rows);
-int pegasos_columns_among(pegasos_columns *columns, int64_t count, const int64_t *rows, int64_t m,
-                          const int64_t *which, int64_t stride, void *out);
-int pegasos_columns_push(pegasos_columns *columns, int64_t n_problems, const double *change,
-                         double *pushed);
+int pegasos_columns_values(pegasos_columns *columns, int64_t count, const int64_t *rows, int64_t m,
+                           const int64_t *which, int64_t stride, void *out);
+int pegasos_columns_multiply(pegasos_columns *columns, int64_t n_problems, const double *change,
+                             double *product);
 
 /* scores[k][i] += sum_r coef[k][which[r]] K(x_rows[r], x_i), r < count, of n_problems; from one
  * problem's coefficients to the next there are coef_stride numbers, and score_stride of scores.
@@ -557,10 +558,10 @@ typedef struct pegasos_factor {
 
 /* The kernel matrix of a problem. */
 typedef struct pegasos_matrix {
-    pegasos_columns *columns; /* with places */
+    pegasos_columns *columns; /* with column_of */
     int64_t is_positive;      /* 1: positive semi-definite, so that D is a bound; else relative gaps
                                  are |P - D|/P at the last point */
-    int64_t is_narrow;        /* 1: values are of float; the caller goes on with double where these
+    int64_t is_single;        /* 1: values are of float; the caller goes on with double where these
                                  do not suffice */
     int64_t rank;             /* at most; n_rows where nothing is known */
     /* Tells a factor of the matrix, which must last until the next call; not 0: it was stopped.
@@ -569,7 +570,7 @@ typedef struct pegasos_matrix {
     void *factor_context; /* what `factor` is given */
 } pegasos_matrix;
 
-/* What a run is at: its beginning, from a = 0; steps on a sample of the rows, whose solution is
+/* The phase of a run: its beginning, from a = 0; steps on a sample of the rows, whose solution is
  * then spread over all; a gap check, with which a run begins that goes on from other dual
  * variables; the choice of the rows of a round; steps of a round. */
 enum {
@@ -582,7 +583,7 @@ enum {
 };
 
 /* Where the run of one problem stands. The first block is set by the caller, the second is 0 at
- * first, but for `part`, infinite primal and relative_gap. */
+ * first, but for `phase`, infinite primal and relative_gap. */
 typedef struct pegasos_kernel {
     /* settings */
     double lam;  /* > 0 */
@@ -594,18 +595,18 @@ typedef struct pegasos_kernel {
     int64_t last_epoch;      /* stop once n_epochs is this */
     uint64_t generator;      /* SplitMix64 state; any number to begin with */
     /* state */
-    int64_t part;           /* what it is at: PEGASOS_KERNEL_BEGIN, ... */
-    int64_t n_active;       /* rows of the round, in `active` */
-    int64_t position;       /* steps made in it, */
-    int64_t most_steps;     /* and how many it may have */
-    double enough;          /* m (P - D) of its rows with which it ends */
-    double sample_mass;     /* the sum of weights in the sample */
-    double moved;           /* by how much scores have moved in the last round, at most */
-    double constant_weight; /* w(a)'s weight of the constant feature */
-    double reference;       /* of a free intercept */
-    int64_t is_slow;        /* 1: the last round was solved, but has not halved the gap */
-    int64_t in_double;      /* 1: slopes are double from now on */
-    int64_t is_stuck;       /* 1: no step gains anything any more, but rounding errors; the caller
+    int64_t phase;               /* PEGASOS_KERNEL_BEGIN, ... */
+    int64_t n_active;            /* rows of the round, in `active` */
+    int64_t position;            /* steps made in it, */
+    int64_t most_steps;          /* and how many it may have */
+    double gap_to_reach;         /* m (P - D) of its rows with which it ends */
+    double sample_mass;          /* the sum of weights in the sample */
+    double largest_score_change; /* in the last round */
+    double constant_weight;      /* w(a)'s weight of the constant feature */
+    double reference;            /* of a free intercept */
+    int64_t is_slow;             /* 1: the last round was solved, but has not halved the gap */
+    int64_t in_double;           /* 1: slopes are double from now on */
+    int64_t is_at_rounding; /* 1: no step gains anything any more, but rounding errors; the caller
                                makes it 0 for another run */
     int64_t n_seen;         /* visits since n_epochs was last increased */
     int64_t n_epochs;       /* visits of all rows */
@@ -694,24 +695,24 @@ typedef struct pegasos_kernel_evidence {
     int64_t most_in_double; /* rows that are asked for at a time: >= 1 */
 } pegasos_kernel_evidence;
 
-/* What is known of a kernel machine. */
-typedef struct pegasos_kernel_proof {
+/* A kernel machine's certificate. */
+typedef struct pegasos_kernel_certificate {
     double objective;
     double dual_value;     /* the highest D of multiples of a; or D(a) */
     double dual_objective; /* of that, what is left if rounding is at its worst for both objectives:
                               no model is below it. NaN if the matrix is not positive */
     int64_t is_refuted;    /* 1: rounding does not explain a |w|^2 below 0, or dual_value above the
                               objective: the matrix is not positive */
-} pegasos_kernel_proof;
+} pegasos_kernel_certificate;
 
 /* How many bytes `scratch` has. */
 int64_t pegasos_kernel_certificate_scratch_bytes(const pegasos_kernel_models *models,
                                                  const pegasos_kernel_evidence *evidence);
 
-/* Writes the proofs of all problems, from scores that are computed afresh; not 0: stopped. */
+/* Writes the certificates of all problems, from scores that are computed afresh; not 0: stopped. */
 int pegasos_kernel_certify(const pegasos_kernel_models *models,
                            const pegasos_kernel_evidence *evidence, void *scratch,
-                           pegasos_kernel_proof *proofs);
+                           pegasos_kernel_certificate *certificates);
 
 /* ---- Newton's method (newton.c) -------------------------------------------------------------- */
 

@@ -89,14 +89,15 @@ typedef struct kernel_state {
     int64_t n_rows, n_features, value_bytes; /* as above; a kernel machine has no features */
     int64_t pending; /* PEGASOS_BEGIN, PEGASOS_GO_ON or PEGASOS_BEGIN_AT_POINT */
     pegasos_loss loss;
-    int64_t plan_end;       /* max_epochs of the plan under way */
-    int64_t budget_end;     /* n_epochs at the end of dual ascent's budget; 0: it has none yet */
-    double gap_before;      /* the gap at its beginning */
-    int64_t was_slow;       /* 1: the gap had not halved by the end of the last budget */
-    int64_t n_runs;         /* of Newton's method in this plan */
-    int64_t newton, before; /* epochs of Newton's method; and those before its first run */
-    int64_t is_alone;       /* 1: the kernel matrix has no factor of few columns */
-    int64_t is_at_rounding; /* 1: nothing but rounding errors is left of the gap */
+    int64_t plan_end;      /* max_epochs of the plan under way */
+    int64_t budget_end;    /* n_epochs at the end of dual ascent's budget; 0: it has none yet */
+    double gap_before;     /* the gap at its beginning */
+    int64_t was_slow;      /* 1: the gap had not halved by the end of the last budget */
+    int64_t n_runs;        /* of Newton's method in this plan */
+    int64_t newton_epochs; /* of Newton's method, */
+    int64_t epochs_before_newton; /* and of dual ascent before its first run */
+    int64_t has_no_factor;        /* 1: the kernel matrix has no factor of few columns */
+    int64_t is_at_rounding;       /* 1: nothing but rounding errors is left of the gap */
     pegasos_kernel run;
 } kernel_state;
 
@@ -254,7 +255,7 @@ double pegasos_constant_feature(const pegasos_problem *problem, const pegasos_ta
 int64_t pegasos_kernel_state_bytes(int64_t n_rows);
 void pegasos_kernel_fit_solution(int64_t n_rows, void *memory, pegasos_solution *solution);
 
-/* pegasos_memory and pegasos_solve of a kernel machine (kernel_values.c). */
+/* pegasos_memory and pegasos_solve of a kernel machine (kernel_callback.c). */
 int64_t pegasos_kernel_memory(const pegasos_kernel_matrix *kernel);
 int pegasos_kernel_solve(const pegasos_problem *problem, const pegasos_options *options,
                          void *memory, pegasos_solution *solution);

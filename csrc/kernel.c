@@ -74,7 +74,7 @@ typedef struct scratch {
     const void **column; /* of each row of the round: its values with the rows of the round; NULL:
                             not there */
     char *values;        /* room for columns among the rows of a round, `size` numbers each */
-    double *change, *pushed, *feasible, *gains, *fresh;
+    double *change, *product, *feasible, *gains, *fresh;
     double *room; /* 4 n */
     int64_t *list;
     int8_t *marks;
@@ -83,18 +83,18 @@ typedef struct scratch {
 typedef struct run {
     pegasos_columns *columns;
     bool is_positive; /* the matrix is positive semi-definite */
-    const pegasos_kernel_arrays *x;
+    const pegasos_kernel_arrays *arrays;
     pegasos_kernel *s;
     pegasos_watch *watch;
     const pegasos_targets *targets;
     loss_form loss;
-    scratch w;
+    scratch scratch;
     const int64_t *rows; /* of the round: m of them, and a multiple of vectors' lengths */
     int64_t m, size;
-    int64_t n_values;       /* columns in `values` */
-    bool is_direct;         /* columns are used where they lie */
-    bool is_among;          /* others are computed for the rows of the round alone */
-    double scale, constant; /* s of the round, and what the constant feature adds to K */
+    int64_t n_values;         /* columns in `values` */
+    bool is_direct;           /* columns are used where they lie */
+    bool computes_round_only; /* columns that are not kept have the rows of the round alone */
+    double scale, constant;   /* s of the round, and what the constant feature adds to K */
 } run;
 
 /* Whether there is room for all columns. */
@@ -158,7 +158,7 @@ static scratch scratch_in(void *memory, int64_t n)
                      .zeros = arrays + 6 * size,
                      .column = (const void **)(arrays + 7 * size),
                      .change = arrays + 8 * size,
-                     .pushed = arrays + 9 * size,
+                     .product = arrays + 9 * size,
                      .feasible = arrays + 10 * size,
                      .gains = arrays + 11 * size,
                      .fresh = arrays + 12 * size,
@@ -200,13 +200,14 @@ static INLINE double end_above(const run *r, int64_t i, double a)
 /* What the corner of l* takes from the slope along b_i. */
 static INLINE double corner_of(const run *r, int64_t i)
 {
-    const double a = r->x->a[i], dead = r->loss.dead;
+    const double a = r->arrays->a[i], dead = r->loss.dead;
     return r->targets->labels[i] * (a > 0 ? dead : a < 0 ? -dead : 0);
 }
 
 static INLINE double curvature_of(const run *r, int64_t i)
 {
-    return fmax(r->scale * (r->x->norms[i] + r->constant) + loss_diagonal(r->loss, weight(r, i)),
+    return fmax(r->scale * (r->arrays->norms[i] + r->constant)
+                    + loss_diagonal(r->loss, weight(r, i)),
                 FLAT);
 }
 
@@ -228,7 +229,7 @@ static double constant_of(const run *r, double sum)
 /* g_i, given the row's score without the intercept. */
 static INLINE double dual_slope(const run *r, int64_t i, double score, double intercept)
 {
-    const double y = r->targets->labels[i], a = r->x->a[i];
+    const double y = r->targets->labels[i], a = r->arrays->a[i];
     return y * value_at(r->targets, i) - (score + intercept)
            - y * loss_diagonal(r->loss, weight(r, i)) * a;
 }
@@ -237,7 +238,7 @@ static INLINE double dual_slope(const run *r, int64_t i, double score, double in
  * of l* stops a_i, and the slope is this far from releasing it. */
 static INLINE double violation(const run *r, int64_t i, double slope)
 {
-    const double u = r->targets->labels[i] * slope, c = weight(r, i), a = r->x->a[i];
+    const double u = r->targets->labels[i] * slope, c = weight(r, i), a = r->arrays->a[i];
     if (!loss_is_quadratic(r->loss))
         return c > 0 ? fabs(log_loss_excess(a, c, u)) : 0;
     const double up = u - (a < 0 ? -r->loss.dead : r->loss.dead);
@@ -256,7 +257,7 @@ static bool is_by_pairs(const run *r)
 static void take_corners(const run *r)
 {
     for (int64_t k = 0; k < r->s->n_active && is_by_pairs(r); k++)
-        r->x->slopes[k] -= corner_of(r, r->x->active[k]);
+        r->arrays->slopes[k] -= corner_of(r, r->arrays->active[k]);
 }
 
 /* ---- Columns --------------------------------------------------------------------------------- */
@@ -264,56 +265,57 @@ static void take_corners(const run *r)
 /* Makes the rows in `active` those of the round. */
 static void set_rows(run *r)
 {
-    const int64_t n = r->columns->n_rows, *const place = r->columns->place;
+    const int64_t n = r->columns->n_rows, *const column_of = r->columns->column_of;
     const pegasos_kernel *s = r->s;
-    const bool is_sample = s->part == PEGASOS_KERNEL_SAMPLE;
-    r->rows = r->x->active;
+    const bool is_sample = s->phase == PEGASOS_KERNEL_SAMPLE;
+    r->rows = r->arrays->active;
     r->m = s->n_active;
     r->size = padded(r->m);
     r->n_values = 0;
     r->scale = is_sample ? 1 / (s->lam * s->sample_mass) : 1 / (s->lam * s->mass);
     r->is_direct = r->m == n && holds_all(r->columns);
-    r->is_among = !holds_all(r->columns);
+    r->computes_round_only = !holds_all(r->columns);
     for (int64_t k = 0; k < r->m; k++) {
-        r->w.column[k] = NULL;
-        r->is_among |= is_sample && !r->is_direct && place[r->rows[k]] < 0;
+        r->scratch.column[k] = NULL;
+        r->computes_round_only |= is_sample && !r->is_direct && column_of[r->rows[k]] < 0;
     }
 }
 
 static char *value_room(const run *r, int64_t k)
 {
-    return r->w.values + k * r->size * r->columns->value_bytes;
+    return r->scratch.values + k * r->size * r->columns->value_bytes;
 }
 
 /* Points to the column of row k of the round, which is in the matrix. */
 static void point_at(run *r, int64_t k)
 {
     const pegasos_columns *const c = r->columns;
-    const int64_t n = c->n_rows, bytes = c->value_bytes, place = c->place[r->rows[k]];
+    const int64_t n = c->n_rows, bytes = c->value_bytes, place = c->column_of[r->rows[k]];
     const char *column = (const char *)c->columns + place * n * bytes;
     if (!r->is_direct) {
         char *const copy = value_room(r, r->n_values++);
         pegasos_kernel_gather(1, &place, n, bytes, c->columns, r->m, r->rows, r->m, copy);
         column = copy;
     }
-    r->w.column[k] = column;
+    r->scratch.column[k] = column;
 }
 
-/* Whether the column of row k of the round is there; it is copied where it was not yet. */
-static bool has_column(run *r, int64_t k)
+/* Has the column of row k of the round, if it is kept: copies it, where that is not done yet.
+ * False: it is to be computed. */
+static bool ensure_column(run *r, int64_t k)
 {
-    if (!r->w.column[k] && r->columns->place[r->rows[k]] >= 0)
+    if (!r->scratch.column[k] && r->columns->column_of[r->rows[k]] >= 0)
         point_at(r, k);
-    return r->w.column[k] != NULL;
+    return r->scratch.column[k] != NULL;
 }
 
 /* Has columns computed of rows k[0 .. count - 1] of the round; false: it was stopped. */
 static bool compute(run *r, int64_t count, const int64_t *k)
 {
-    int64_t *const which = r->w.list;
+    int64_t *const which = r->scratch.list;
     for (int64_t j = 0; j < count; j++)
         which[j] = r->rows[k[j]];
-    if (!r->is_among) {
+    if (!r->computes_round_only) {
         if (pegasos_columns_keep(r->columns, count, which) != 0)
             return false;
         for (int64_t j = 0; j < count; j++)
@@ -321,27 +323,27 @@ static bool compute(run *r, int64_t count, const int64_t *k)
         return true;
     }
     char *const out = value_room(r, r->n_values);
-    if (pegasos_columns_among(r->columns, count, which, r->m, r->rows, r->size, out) != 0)
+    if (pegasos_columns_values(r->columns, count, which, r->m, r->rows, r->size, out) != 0)
         return false;
     for (int64_t j = 0; j < count; j++)
-        r->w.column[k[j]] = value_room(r, r->n_values++);
+        r->scratch.column[k[j]] = value_room(r, r->n_values++);
     return true;
 }
 
 /* Has all columns of the round; false: it was stopped. */
 static bool fetch_all(run *r)
 {
-    int64_t *const k = (int64_t *)r->w.room, count = 0;
+    int64_t *const k = (int64_t *)r->scratch.room, count = 0;
     for (int64_t j = 0; j < r->m; j++)
-        if (!has_column(r, j))
+        if (!ensure_column(r, j))
             k[count++] = j;
     return count == 0 || compute(r, count, k);
 }
 
-/* pushed = K change; false: it was stopped. */
-static bool push(const run *r, const double *change, double *pushed)
+/* product = K change; false: it was stopped. */
+static bool multiply_by_kernel(const run *r, const double *change, double *product)
 {
-    return pegasos_columns_push(r->columns, 1, change, pushed) == 0;
+    return pegasos_columns_multiply(r->columns, 1, change, product) == 0;
 }
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
@@ -360,7 +362,7 @@ static bool is_round_over(const run *r, double (*gap)(const run *, double *))
     if (s->position % STEPS_BEFORE_CHECK != 0 || s->tol < 0)
         return false;
     const double left = gap(r, &primal);
-    return left <= (s->part == PEGASOS_KERNEL_SAMPLE ? SAMPLE_GAP * primal : s->enough);
+    return left <= (s->phase == PEGASOS_KERNEL_SAMPLE ? SAMPLE_GAP * primal : s->gap_to_reach);
 }
 
 #define VALUE     float
@@ -408,9 +410,10 @@ static void draw(uint64_t *generator, int64_t count, int64_t some, int64_t *list
 /* Moves all slopes by a change of b_k. */
 static void move_slopes(const run *r, int64_t k, double change)
 {
-    double *const slopes = r->x->slopes;
+    double *const slopes = r->arrays->slopes;
     const double u = -r->scale * change;
-    pegasos_kernel_add(r->m, u, u * r->constant, r->columns->value_bytes, r->w.column[k], slopes);
+    pegasos_kernel_add(r->m, u, u * r->constant, r->columns->value_bytes, r->scratch.column[k],
+                       slopes);
     slopes[k] -= loss_diagonal(r->loss, weight(r, r->rows[k])) * change;
 }
 
@@ -422,8 +425,8 @@ static void move_slopes(const run *r, int64_t k, double change)
 static double step_on_rows(run *r, bool is_pegasos)
 {
     pegasos_kernel *s = r->s;
-    double *const slopes = r->x->slopes, *const a = r->x->a, seen = 0, gap = 0;
-    int64_t *const order = r->w.list;
+    double *const slopes = r->arrays->slopes, *const a = r->arrays->a, seen = 0, gap = 0;
+    int64_t *const order = r->scratch.list;
     draw(&s->generator, r->m, r->m, order);
     for (int64_t j = 0; j < r->m; j++) {
         const int64_t k = order[j], i = r->rows[k];
@@ -436,7 +439,7 @@ static double step_on_rows(run *r, bool is_pegasos)
         /* `dual_slope`, solved for the score */
         const double score = y * z - slopes[k] - y * diagonal * a[i] - s->reference;
         const double u = z - y * (longer * score + s->reference);
-        const double q = longer * r->scale * (r->x->norms[i] + r->constant);
+        const double q = longer * r->scale * (r->arrays->norms[i] + r->constant);
         const double best = loss_best(r->loss, a[i], c, u, q);
         const double change = y * (best - a[i]);
         if (change == 0)
@@ -456,9 +459,9 @@ static bool sweep_round(run *r)
         return false;
     while (s->position < s->most_steps) {
         const double gap = step_on_rows(r, false);
-        s->enough = s->position == 0 ? SOLVED * gap : s->enough;
+        s->gap_to_reach = s->position == 0 ? SOLVED * gap : s->gap_to_reach;
         s->position++;
-        s->most_steps = gap <= s->enough ? s->position : s->most_steps;
+        s->most_steps = gap <= s->gap_to_reach ? s->position : s->most_steps;
         if (is_to_stop(r->watch, (double)(r->m * r->m)))
             return false;
     }
@@ -470,20 +473,20 @@ static bool sweep_round(run *r)
 /* Sorts the rows in `list` into `active`. */
 static void sort_into_active(const run *r, const int64_t *list, int64_t count)
 {
-    memset(r->w.marks, 0, (size_t)r->columns->n_rows);
+    memset(r->scratch.marks, 0, (size_t)r->columns->n_rows);
     for (int64_t j = 0; j < count; j++)
-        r->w.marks[list[j]] = 1;
+        r->scratch.marks[list[j]] = 1;
     r->s->n_active = 0;
     for (int64_t i = 0; i < r->columns->n_rows; i++)
-        if (r->w.marks[i])
-            r->x->active[r->s->n_active++] = i;
+        if (r->scratch.marks[i])
+            r->arrays->active[r->s->n_active++] = i;
 }
 
 static void take_all_rows(const run *r)
 {
     r->s->n_active = r->columns->n_rows;
     for (int64_t i = 0; i < r->columns->n_rows; i++)
-        r->x->active[i] = i;
+        r->arrays->active[i] = i;
 }
 
 /* The first round, from a = 0: a sample of the rows, and an epoch of Pegasos over it. False: it was
@@ -492,7 +495,8 @@ static bool begin_with_sample(run *r)
 {
     pegasos_kernel *s = r->s, before = *s;
     const int64_t n = r->columns->n_rows, count = rows_of_sample(s->n_inside);
-    int64_t *const inside = (int64_t *)r->w.room, *const drawn = r->w.list, n_inside = 0;
+    int64_t *const inside = (int64_t *)r->scratch.room, *const drawn = r->scratch.list;
+    int64_t n_inside = 0;
     for (int64_t i = 0; i < n; i++)
         if (r->targets->labels[i] != 0)
             inside[n_inside++] = i;
@@ -502,15 +506,15 @@ static bool begin_with_sample(run *r)
     sort_into_active(r, drawn, count);
     s->sample_mass = 0;
     for (int64_t k = 0; k < s->n_active; k++)
-        s->sample_mass += weight_at(r->targets, r->x->active[k]);
-    s->part = PEGASOS_KERNEL_SAMPLE;
+        s->sample_mass += weight_at(r->targets, r->arrays->active[k]);
+    s->phase = PEGASOS_KERNEL_SAMPLE;
     set_rows(r);
     if (!fetch_all(r)) {
         *s = before;
         return false;
     }
     for (int64_t k = 0; k < r->m; k++)
-        r->x->slopes[k] =
+        r->arrays->slopes[k] =
             dual_slope(r, r->rows[k], 0, s->reference + s->constant_feature * constant_of(r, 0));
     double gap = step_on_rows(r, true), last = INFINITY;
     for (int64_t j = 0; j < SWEEPS_OF_SAMPLE && gap <= FAST * last; j++) {
@@ -535,13 +539,13 @@ static void choose_rows(const run *r)
     pegasos_kernel *s = r->s;
     const int64_t n = r->columns->n_rows, most = rows_of_round(n, r->columns->n_columns);
     const double intercept = s->reference + s->constant_feature * s->constant_weight;
-    double *const key = r->w.pushed, largest = 0;
-    int64_t *const list = r->w.list, count = 0;
+    double *const key = r->scratch.product, largest = 0;
+    int64_t *const list = r->scratch.list, count = 0;
     for (int64_t i = 0; i < n; i++) {
-        key[i] = violation(r, i, dual_slope(r, i, r->x->scores[i], intercept));
+        key[i] = violation(r, i, dual_slope(r, i, r->arrays->scores[i], intercept));
         largest = r->targets->labels[i] != 0 ? fmax(largest, key[i]) : largest;
     }
-    const double reach = fmin(largest, s->moved);
+    const double reach = fmin(largest, s->largest_score_change);
     for (int64_t i = 0; i < n; i++)
         if (r->targets->labels[i] != 0 && key[i] > -reach)
             list[count++] = i;
@@ -554,8 +558,8 @@ static void choose_rows(const run *r)
     else
         sort_into_active(r, list, count);
     for (int64_t k = 0; k < s->n_active; k++) {
-        const int64_t i = r->x->active[k];
-        r->x->slopes[k] = dual_slope(r, i, r->x->scores[i], intercept);
+        const int64_t i = r->arrays->active[k];
+        r->arrays->slopes[k] = dual_slope(r, i, r->arrays->scores[i], intercept);
     }
     take_corners(r);
     const int64_t left = s->last_epoch - s->n_epochs;
@@ -564,10 +568,10 @@ static void choose_rows(const run *r)
     const double size = size_of_gap(r->targets->loss, s->relative_gap, s->primal);
     const double wanted = s->tol * (size / s->primal); /* as a part of P */
     const double enough = fmax(PART_OF_TOL * wanted, PART_OF_GAP * s->relative_gap);
-    const double finer = s->is_slow ? FINER * s->enough : INFINITY;
-    s->enough = fmin(enough * s->primal * s->mass, finer);
+    const double finer = s->is_slow ? FINER * s->gap_to_reach : INFINITY;
+    s->gap_to_reach = fmin(enough * s->primal * s->mass, finer);
     s->position = 0;
-    s->part = PEGASOS_KERNEL_ROUND;
+    s->phase = PEGASOS_KERNEL_ROUND;
 }
 
 /* Makes the steps of a round, or what is left of them; false: it was stopped. */
@@ -586,25 +590,26 @@ static bool spread(const run *r)
     pegasos_kernel *s = r->s;
     const int64_t n = r->columns->n_rows;
     const double more = s->mass / s->sample_mass;
-    double *const a = r->w.feasible, *const f = r->w.pushed;
+    double *const a = r->scratch.feasible, *const f = r->scratch.product;
     for (int64_t i = 0; i < n; i++)
-        r->w.change[i] = r->scale * r->x->a[i] * r->targets->labels[i];
-    if (!push(r, r->w.change, f))
+        r->scratch.change[i] = r->scale * r->arrays->a[i] * r->targets->labels[i];
+    if (!multiply_by_kernel(r, r->scratch.change, f))
         return false;
-    double intercept = s->constant_feature * constant_of(r, sum_of(r, r->scale, r->x->a));
+    double intercept = s->constant_feature * constant_of(r, sum_of(r, r->scale, r->arrays->a));
     if (s->free_intercept)
-        intercept = s->reference = pegasos_best_intercept(r->targets, f, r->w.room);
+        intercept = s->reference = pegasos_best_intercept(r->targets, f, r->scratch.room);
     for (int64_t i = 0; i < n; i++) {
         const double c = weight(r, i), lower = lower_bound(r, i), upper = upper_bound(r, i);
         const double u = error_at(r->targets, i, f[i] + intercept);
-        const bool is_free = lower < r->x->a[i] && r->x->a[i] < upper && r->x->a[i] != 0;
+        const bool is_free =
+            lower < r->arrays->a[i] && r->arrays->a[i] < upper && r->arrays->a[i] != 0;
         if (!loss_is_smooth(r->loss) && is_free)
-            a[i] = clamp(more * r->x->a[i], lower, upper);
+            a[i] = clamp(more * r->arrays->a[i], lower, upper);
         else
             a[i] = c * loss_derivative(r->loss, u);
         a[i] = r->targets->labels[i] != 0 ? a[i] : 0;
     }
-    memcpy(r->x->a, a, (size_t)n * sizeof(double));
+    memcpy(r->arrays->a, a, (size_t)n * sizeof(double));
     return true;
 }
 
@@ -624,19 +629,20 @@ static bool find_objectives(const run *r, double *f, double constant, found *at)
     const pegasos_kernel *s = r->s;
     const int64_t n = r->columns->n_rows;
     double norm = s->free_intercept ? 0 : constant * constant, losses = 0;
-    at->a = r->x->a;
+    at->a = r->arrays->a;
     at->intercept = s->constant_feature * constant;
     if (s->free_intercept) {
-        double *const balanced = r->w.feasible, *const more = r->w.room;
-        pegasos_make_feasible(r->targets, 1, r->x->a, balanced);
+        double *const balanced = r->scratch.feasible, *const more = r->scratch.room;
+        pegasos_make_feasible(r->targets, 1, r->arrays->a, balanced);
         for (int64_t i = 0; i < n; i++)
-            r->w.change[i] = r->scale * (balanced[i] - r->x->a[i]) * r->targets->labels[i];
-        if (!push(r, r->w.change, more))
+            r->scratch.change[i] =
+                r->scale * (balanced[i] - r->arrays->a[i]) * r->targets->labels[i];
+        if (!multiply_by_kernel(r, r->scratch.change, more))
             return false;
         for (int64_t i = 0; i < n; i++)
             f[i] += more[i];
         at->a = balanced;
-        at->intercept = pegasos_best_intercept(r->targets, f, r->w.room);
+        at->intercept = pegasos_best_intercept(r->targets, f, r->scratch.room);
     }
     for (int64_t i = 0; i < n; i++) {
         norm += r->scale * at->a[i] * r->targets->labels[i] * f[i];
@@ -650,12 +656,12 @@ static bool find_objectives(const run *r, double *f, double constant, found *at)
 }
 
 /* Keeps the point if it is the best so far, and sets the gap. */
-static void keep(const run *r, const found *at)
+static void keep_best(const run *r, const found *at)
 {
     pegasos_kernel *s = r->s;
     if (at->primal < s->primal) {
         for (int64_t i = 0; i < r->columns->n_rows; i++)
-            r->x->coef[i] = r->scale * at->a[i] * r->targets->labels[i];
+            r->arrays->coef[i] = r->scale * at->a[i] * r->targets->labels[i];
         s->intercept = at->intercept;
         s->primal = at->primal;
     }
@@ -687,56 +693,58 @@ static void judge_round(const run *r, double gap_before, bool has_changed)
     const bool is_solved = s->position < s->most_steps;
     const double moves = s->free_intercept ? fabs(s->constant_feature * s->constant_weight) : 0;
     s->is_slow = is_solved && s->relative_gap > gap_before / 2;
-    s->is_stuck = is_by_pairs(r) && s->is_slow && !has_changed && !is_in_float(r)
-                  && moves <= PEGASOS_ROUNDING;
+    s->is_at_rounding = is_by_pairs(r) && s->is_slow && !has_changed && !is_in_float(r)
+                        && moves <= PEGASOS_ROUNDING;
     s->in_double |= s->is_slow;
 }
 
 /* Brings the scores of all rows up to date, and finds the gap: the end of a round, or the place
  * where a run begins. Changes nothing before its end; false: it was stopped. */
-static bool refresh(run *r)
+static bool check_gap(run *r)
 {
     pegasos_kernel *s = r->s;
     const int64_t n = r->columns->n_rows;
     const size_t bytes = (size_t)n * sizeof(double);
-    double *const fresh = r->w.fresh, *const f = r->w.pushed, moved = 0, gap_before;
+    double *const fresh = r->scratch.fresh, *const f = r->scratch.product, largest_change = 0,
+                  gap_before;
     bool has_changed = false;
     found at;
     r->scale = 1 / (s->lam * s->mass);
     for (int64_t i = 0; i < n; i++) {
         /* not the difference of dual variables: a_i = 0 leaves no rounding errors */
-        const double before = r->scale * r->x->scored[i] * r->targets->labels[i];
-        r->w.change[i] = r->scale * r->x->a[i] * r->targets->labels[i] - before;
-        has_changed |= r->w.change[i] != 0;
+        const double before = r->scale * r->arrays->scored[i] * r->targets->labels[i];
+        r->scratch.change[i] = r->scale * r->arrays->a[i] * r->targets->labels[i] - before;
+        has_changed |= r->scratch.change[i] != 0;
     }
-    if (!push(r, r->w.change, f))
+    if (!multiply_by_kernel(r, r->scratch.change, f))
         return false;
-    const double constant = constant_of(r, sum_of(r, r->scale, r->x->a));
+    const double constant = constant_of(r, sum_of(r, r->scale, r->arrays->a));
     const double shift = s->constant_feature * (constant - s->constant_weight);
     for (int64_t i = 0; i < n; i++) {
-        moved = r->targets->labels[i] != 0 ? fmax(moved, fabs(f[i] + shift)) : moved;
-        f[i] += r->x->scores[i];
+        largest_change =
+            r->targets->labels[i] != 0 ? fmax(largest_change, fabs(f[i] + shift)) : largest_change;
+        f[i] += r->arrays->scores[i];
     }
     memcpy(fresh, f, bytes);
     if (!find_objectives(r, f, constant, &at))
         return false;
-    memcpy(r->x->scores, fresh, bytes);
-    memcpy(r->x->scored, r->x->a, bytes);
+    memcpy(r->arrays->scores, fresh, bytes);
+    memcpy(r->arrays->scored, r->arrays->a, bytes);
     s->constant_weight = constant;
     gap_before = s->relative_gap;
-    keep(r, &at);
-    if (s->part == PEGASOS_KERNEL_ROUND)
+    keep_best(r, &at);
+    if (s->phase == PEGASOS_KERNEL_ROUND)
         judge_round(r, gap_before, has_changed);
-    else if (s->part != PEGASOS_KERNEL_CHECK)
+    else if (s->phase != PEGASOS_KERNEL_CHECK)
         s->n_steps += rows_of_sample(s->n_inside);
-    if (s->part != PEGASOS_KERNEL_CHECK) {
-        const bool is_later = s->part == PEGASOS_KERNEL_ROUND;
+    if (s->phase != PEGASOS_KERNEL_CHECK) {
+        const bool is_later = s->phase == PEGASOS_KERNEL_ROUND;
         count_epochs(r, is_later && !holds_all(r->columns) && r->m < s->n_inside);
         const bool is_solution = is_later || !is_part(s); /* for this reference */
         s->reference += s->free_intercept && is_solution ? s->constant_feature * constant : 0;
     }
-    s->moved = moved;
-    s->part = PEGASOS_KERNEL_CHOOSE;
+    s->largest_score_change = largest_change;
+    s->phase = PEGASOS_KERNEL_CHOOSE;
     return true;
 }
 
@@ -750,8 +758,8 @@ static pegasos_progress progress_of(const pegasos_kernel *s)
 static bool is_over(const run *r)
 {
     const pegasos_kernel *s = r->s;
-    return (s->part == PEGASOS_KERNEL_BEGIN || s->part == PEGASOS_KERNEL_CHOOSE)
-           && (s->n_epochs >= s->last_epoch || s->is_stuck
+    return (s->phase == PEGASOS_KERNEL_BEGIN || s->phase == PEGASOS_KERNEL_CHOOSE)
+           && (s->n_epochs >= s->last_epoch || s->is_at_rounding
                || is_small_gap(r->targets->loss, s->relative_gap, s->primal, s->tol));
 }
 
@@ -762,7 +770,7 @@ static void leave_round_without_room(const pegasos_columns *c, pegasos_kernel *s
     if (has_all || s->n_active <= rows_of_round(c->n_rows, c->n_columns))
         return;
     s->n_active = 0;
-    s->part = PEGASOS_KERNEL_CHECK;
+    s->phase = PEGASOS_KERNEL_CHECK;
 }
 
 static run run_of(const pegasos_matrix *matrix, pegasos_kernel *problem,
@@ -773,12 +781,12 @@ static run run_of(const pegasos_matrix *matrix, pegasos_kernel *problem,
     assert(s->lam > 0 && s->mass > 0 && 1 <= s->n_inside && s->n_inside <= n);
     return (run){.columns = matrix->columns,
                  .is_positive = matrix->is_positive,
-                 .x = arrays,
+                 .arrays = arrays,
                  .s = s,
                  .watch = matrix->columns->workers->watch,
                  .targets = arrays->targets,
                  .loss = loss_of(arrays->targets->loss),
-                 .w = scratch_in(arrays->scratch, n),
+                 .scratch = scratch_in(arrays->scratch, n),
                  .scale = 1 / (s->lam * s->mass),
                  .constant = s->constant_feature * s->constant_feature};
 }
@@ -786,9 +794,9 @@ static run run_of(const pegasos_matrix *matrix, pegasos_kernel *problem,
 void pegasos_kernel_leave_round(pegasos_kernel *problem)
 {
     pegasos_kernel *s = problem;
-    s->n_active = s->n_seen = s->is_slow = s->in_double = s->is_stuck = 0;
-    s->moved = 0;
-    s->part = PEGASOS_KERNEL_CHECK;
+    s->n_active = s->n_seen = s->is_slow = s->in_double = s->is_at_rounding = 0;
+    s->largest_score_change = 0;
+    s->phase = PEGASOS_KERNEL_CHECK;
 }
 
 int pegasos_kernel_begin(const pegasos_matrix *matrix, pegasos_kernel *problem,
@@ -798,7 +806,7 @@ int pegasos_kernel_begin(const pegasos_matrix *matrix, pegasos_kernel *problem,
     run r = run_of(matrix, problem, arrays);
     const int64_t n = matrix->columns->n_rows;
     const size_t bytes = (size_t)n * sizeof(double);
-    double *const a = r.w.feasible, *const f = r.w.fresh;
+    double *const a = r.scratch.feasible, *const f = r.scratch.fresh;
     bool is_zero = true;
     for (int64_t i = 0; i < n; i++)
         is_zero &= arrays->a[i] == 0;
@@ -807,18 +815,18 @@ int pegasos_kernel_begin(const pegasos_matrix *matrix, pegasos_kernel *problem,
     if (!is_zero) {
         pegasos_make_feasible(r.targets, s->free_intercept, arrays->a, a);
         for (int64_t i = 0; i < n; i++)
-            r.w.change[i] = r.scale * a[i] * r.targets->labels[i];
-        if (!push(&r, r.w.change, f))
+            r.scratch.change[i] = r.scale * a[i] * r.targets->labels[i];
+        if (!multiply_by_kernel(&r, r.scratch.change, f))
             return PEGASOS_STOPPED;
     }
     s->constant_weight = is_zero ? 0 : constant_of(&r, sum_of(&r, r.scale, a));
-    s->reference = s->free_intercept ? pegasos_best_intercept(r.targets, f, r.w.room) : 0;
+    s->reference = s->free_intercept ? pegasos_best_intercept(r.targets, f, r.scratch.room) : 0;
     memcpy(arrays->a, a, bytes);
     memcpy(arrays->scored, a, bytes);
     memcpy(arrays->scores, f, bytes);
     pegasos_kernel_leave_round(s);
     if (is_zero && r.is_positive)
-        s->part = PEGASOS_KERNEL_BEGIN;
+        s->phase = PEGASOS_KERNEL_BEGIN;
     return PEGASOS_DONE;
 }
 
@@ -830,19 +838,19 @@ int pegasos_kernel_run(const pegasos_matrix *matrix, pegasos_kernel *problem,
     leave_round_without_room(r.columns, s);
     r.watch->progress = progress_of(s);
     while (!is_over(&r)) {
-        if (s->part == PEGASOS_KERNEL_BEGIN && !begin_with_sample(&r))
+        if (s->phase == PEGASOS_KERNEL_BEGIN && !begin_with_sample(&r))
             return PEGASOS_STOPPED;
-        if (s->part == PEGASOS_KERNEL_CHOOSE)
+        if (s->phase == PEGASOS_KERNEL_CHOOSE)
             choose_rows(&r);
         set_rows(&r);
-        const bool is_sample = s->part == PEGASOS_KERNEL_SAMPLE;
-        if ((is_sample || s->part == PEGASOS_KERNEL_ROUND) && !solve_round(&r))
+        const bool is_sample = s->phase == PEGASOS_KERNEL_SAMPLE;
+        if ((is_sample || s->phase == PEGASOS_KERNEL_ROUND) && !solve_round(&r))
             return PEGASOS_STOPPED;
         if (is_sample && is_part(s) && !spread(&r))
             return PEGASOS_STOPPED;
         if (is_sample)
-            s->part = PEGASOS_KERNEL_SPREAD;
-        if (!refresh(&r))
+            s->phase = PEGASOS_KERNEL_SPREAD;
+        if (!check_gap(&r))
             return PEGASOS_STOPPED;
         if (is_to_stop_after_epoch(r.watch, progress_of(s)))
             return PEGASOS_STOPPED;

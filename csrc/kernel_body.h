@@ -34,7 +34,7 @@ typedef struct NAME(lists) {
 static NAME(lists) NAME(lists_of)(const run *r)
 {
     const int64_t size = r->size;
-    REAL *first = r->w.lists;
+    REAL *first = r->scratch.lists;
     return (NAME(lists)){
         first,           first + size, first + 2 * size, first + 3 * size, first + 4 * size,
         first + 5 * size};
@@ -51,7 +51,7 @@ static double NAME(best_step)(const NAME(lists) * l, int64_t k, double g)
 static void NAME(set_bounds)(const run *r, const NAME(lists) * l, int64_t k)
 {
     const int64_t i = r->rows[k];
-    const double a = r->x->a[i], up = end_above(r, i, a) - a, down = a - end_below(r, i, a);
+    const double a = r->arrays->a[i], up = end_above(r, i, a) - a, down = a - end_below(r, i, a);
     l->lowest[k] = (REAL)(r->targets->labels[i] > 0 ? -down : -up);
     l->highest[k] = (REAL)(r->targets->labels[i] > 0 ? up : down);
     l->dead[k] = (REAL)(a == 0 ? r->loss.dead : 0);
@@ -67,7 +67,7 @@ static void NAME(load)(const run *r)
         if (k >= r->m || r->targets->labels[r->rows[k]] == 0)
             continue;
         const double h = curvature_of(r, r->rows[k]);
-        l.slope[k] = (REAL)r->x->slopes[k];
+        l.slope[k] = (REAL)r->arrays->slopes[k];
         l.curvature[k] = (REAL)h;
         l.inverse[k] = (REAL)(1 / h);
         NAME(set_bounds)(r, &l, k);
@@ -79,7 +79,7 @@ static void NAME(save)(const run *r)
 {
     const NAME(lists) l = NAME(lists_of)(r);
     for (int64_t k = 0; k < r->m; k++)
-        r->x->slopes[k] = (double)l.slope[k];
+        r->arrays->slopes[k] = (double)l.slope[k];
 }
 
 /* The largest gain of all lanes; of equal gains, that of the first row. */
@@ -237,17 +237,17 @@ static void NAME(pair_steps)(const NAME(lists) * l, int64_t i, int64_t j, double
 static double NAME(move)(const run *r, const NAME(lists) * l, int64_t k, double step)
 {
     const int64_t i = r->rows[k];
-    const double y = r->targets->labels[i], before = r->x->a[i];
+    const double y = r->targets->labels[i], before = r->arrays->a[i];
     const double lower = end_below(r, i, before), upper = end_above(r, i, before);
     const double corner = corner_of(r, i);
     const bool is_up = step >= (double)l->highest[k], is_down = step <= (double)l->lowest[k];
     double after = before + y * step;
     if (is_up || is_down)
         after = is_up == (y > 0) ? upper : lower;
-    r->x->a[i] = clamp(after, lower, upper);
+    r->arrays->a[i] = clamp(after, lower, upper);
     NAME(set_bounds)(r, l, k);
     /* The rest of what this does to the slope follows with all rows. */
-    const double change = y * (r->x->a[i] - before);
+    const double change = y * (r->arrays->a[i] - before);
     const double diagonal = loss_diagonal(r->loss, weight(r, i));
     l->slope[k] -= (REAL)(diagonal * change + (corner_of(r, i) - corner));
     return change;
@@ -261,7 +261,7 @@ static double NAME(gap)(const run *r, double *primal)
     double sum = 0, norm = 0, losses = 0;
     for (int64_t k = 0; k < r->m; k++) {
         const int64_t i = r->rows[k];
-        const double y = r->targets->labels[i], c = weight(r, i), a = r->x->a[i];
+        const double y = r->targets->labels[i], c = weight(r, i), a = r->arrays->a[i];
         const double slope = (double)l.slope[k] + corner_of(r, i);
         const double u = y * slope + loss_diagonal(loss, c) * a;
         if (y == 0)
@@ -279,14 +279,14 @@ static double NAME(gap)(const run *r, double *primal)
 static bool NAME(fetch)(run *r, int64_t k)
 {
     const NAME(lists) l = NAME(lists_of)(r);
-    double *const gains = r->w.gains;
+    double *const gains = r->scratch.gains;
     int64_t found[TOGETHER], count = 1;
     found[0] = k;
     for (int64_t i = 0; i < r->m; i++) {
         const double step = NAME(best_step)(&l, i, (double)l.slope[i]);
         const double g = shrunk((double)l.slope[i], (double)l.dead[i]);
         gains[i] = step * (g - 0.5 * (double)l.curvature[i] * step);
-        const bool is_there = r->w.column[i] || r->columns->place[r->rows[i]] >= 0;
+        const bool is_there = r->scratch.column[i] || r->columns->column_of[r->rows[i]] >= 0;
         if (is_there || i == k || gains[i] <= 0
             || (count == TOGETHER && gains[i] <= gains[found[count - 1]]))
             continue;
@@ -311,7 +311,7 @@ static bool NAME(step_on_pairs)(run *r)
     const double scale = r->scale, constant = r->constant;
     const double numbers = NUMBERS_PER_STEP * (double)r->m;
     const bool has_corner = r->loss.dead > 0;
-    const VALUE *x = r->w.zeros, *z = r->w.zeros;
+    const VALUE *x = r->scratch.zeros, *z = r->scratch.zeros;
     double p = 0, t = 0;
     NAME(load)(r);
     for (;; r->s->position++) {
@@ -328,20 +328,20 @@ static bool NAME(step_on_pairs)(run *r)
         if (is_to_stop(r->watch, numbers))
             return false;
         const int64_t i = first.row;
-        if (!has_column(r, i) && !NAME(fetch)(r, i))
+        if (!ensure_column(r, i) && !NAME(fetch)(r, i))
             return false;
-        x = r->w.column[i];
+        x = r->scratch.column[i];
         double steps[2] = {NAME(best_step)(&l, i, (double)l.slope[i]), 0};
         const bool is_free = (double)l.lowest[i] < steps[0] && steps[0] < (double)l.highest[i];
         NAME(choose_partner)(r->m, &l, x, (REAL)scale, (REAL)constant, (REAL)steps[0],
                              is_free ? l.inverse[i] : 0, has_corner, &partner);
         const int64_t j = partner.row;
-        z = r->w.zeros;
+        z = r->scratch.zeros;
         t = 0;
         if (j != i && partner.gain > 0) {
-            if (!has_column(r, j) && !NAME(fetch)(r, j))
+            if (!ensure_column(r, j) && !NAME(fetch)(r, j))
                 return false;
-            z = r->w.column[j];
+            z = r->scratch.column[j];
             NAME(pair_steps)(&l, i, j, scale * ((double)x[j] + constant), steps);
             t = NAME(move)(r, &l, j, steps[1]);
         }

@@ -3,7 +3,7 @@
  *
  * As certificate.c has them, with w = sum_j beta_j phi(x_j): |w|^2 = sum_j beta_j f_j, of the
  * scores f_i = sum_j beta_j K(x_i, x_j), which are computed afresh. What rounding may do to scores
- * is part of the proof.
+ * is part of the certificate.
  *
  * Scores of float columns are computed again in double where that matters: of rows with
  * coefficients, and of those that may be within their margin; of others, rounding leaves no doubt
@@ -153,7 +153,7 @@ static int score_in_double(const making *c, int64_t count, int64_t m, int64_t n_
             if (e->in_double(e->context, is_all ? 0 : n_x, c->rows + x, n_z, c->rows + z, &columns)
                     != 0
                 || pegasos_columns_add(columns, n_x, c->sequence, n_points, c->some_coef, n_x, NULL,
-                                       is_all && !columns->is_whole, m, c->some_scores + z)
+                                       is_all && !columns->needs_full_rows, m, c->some_scores + z)
                        != 0)
                 return 1;
         }
@@ -206,7 +206,7 @@ static int score(const making *c, bool in_double)
     }
     if (in_double)
         return score_rows(c, 0, n_problems, true);
-    return pegasos_columns_push(c->e->columns, c->n_sets * n_problems, c->points, c->scores);
+    return pegasos_columns_multiply(c->e->columns, c->n_sets * n_problems, c->points, c->scores);
 }
 
 /* Kernel values K(x_i, .) are at most sizes[i], with an error of at most errors[i]. A sum of them
@@ -319,7 +319,7 @@ static int score_by_weights(const making *c)
     return 0;
 }
 
-/* ---- Proofs ---------------------------------------------------------------------------------- */
+/* ---- Certificates ---------------------------------------------------------------------------- */
 
 /* Returns sum_i c_i l(z_i - y_i (f_i + b)), and writes by how much it grows at most where each
  * z_i - y_i (f_i + b) is off by doubt + ridge |beta_i|. */
@@ -357,7 +357,7 @@ static bool is_negative(const making *c, int64_t point)
 }
 
 /* With `ridge` on the diagonal, |w|^2 and each row's own score are larger, too. */
-static pegasos_kernel_proof prove(const making *c, int64_t k)
+static pegasos_kernel_certificate certificate_of(const making *c, int64_t k)
 {
     const pegasos_targets t = targets_among(&c->m->targets, c->m->epsilons, k);
     const int64_t n = c->n, other = (c->n_sets - 1) * c->n_problems + k;
@@ -377,12 +377,12 @@ static pegasos_kernel_proof prove(const making *c, int64_t k)
     const double dual_errors = ridge * dual->squares + dual->rounding;
     const double objective = lam / 2 * norm + losses / mass + t.loss.nu * b;
     const double value = pegasos_best_dual(&t, a, dual_norm, mass, lam, is_positive);
-    const double proved = pegasos_best_dual(&t, a, dual_norm + dual_errors, mass, lam, 1);
+    const double bound = pegasos_best_dual(&t, a, dual_norm + dual_errors, mass, lam, 1);
     const double more = lam / 2 * errors + growth / mass;
-    return (pegasos_kernel_proof){
+    return (pegasos_kernel_certificate){
         .objective = objective,
         .dual_value = value,
-        .dual_objective = is_positive ? fmax(proved, 0) - more : NAN,
+        .dual_objective = is_positive ? fmax(bound, 0) - more : NAN,
         .is_refuted =
             value > objective * (1 + BY_ROUNDING) || is_negative(c, k) || is_negative(c, other),
     };
@@ -390,7 +390,7 @@ static pegasos_kernel_proof prove(const making *c, int64_t k)
 
 int pegasos_kernel_certify(const pegasos_kernel_models *models,
                            const pegasos_kernel_evidence *evidence, void *scratch,
-                           pegasos_kernel_proof *proofs)
+                           pegasos_kernel_certificate *certificates)
 {
     making c;
     lay_out(&c, models, evidence, scratch);
@@ -406,6 +406,6 @@ int pegasos_kernel_certify(const pegasos_kernel_models *models,
             sum_weights(&c, p, longest, squares);
     }
     for (int64_t k = 0; k < c.n_problems; k++)
-        proofs[k] = prove(&c, k);
+        certificates[k] = certificate_of(&c, k);
     return 0;
 }

@@ -6,7 +6,7 @@
  * blocks, for some rows of a round or to be added to scores, and forgotten.
  *
  * Values come from whoever writes them: kernels of rows (kernels.c), or a program
- * (kernel_values.c).
+ * (kernel_callback.c).
  */
 #include "rows.h"
 #include "tasks.h"
@@ -16,21 +16,22 @@
 
 /* Rows whose columns are computed, or added to scores, at a time; and columns of a block. */
 enum { ROWS = 256, WIDTH = 4096, MIRRORED = 512, GATHERED = 16 };
-/* Numbers this far apart each take a line of cache: computing products of thick rows is faster. */
+/* Numbers this far apart each take a line of cache: where gathering is slow, values are computed
+ * instead. */
 enum { FAR = 16 };
 /* The time in which a kernel value that is there is added to a score, in reads of a number. */
 static const double PART_OF_NUMBER = 0.125;
 /* Clearing a number may take as long as reading this many. */
 static const double CLEARED = 4;
 
-static int64_t least_of(int64_t a, int64_t b)
+static int64_t min_of(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
 
 int64_t pegasos_columns_block(int64_t n_rows)
 {
-    const int64_t least = (int64_t)ROWS * least_of(WIDTH, n_rows);
+    const int64_t least = (int64_t)ROWS * min_of(WIDTH, n_rows);
     return n_rows > least ? n_rows : least;
 }
 
@@ -38,7 +39,7 @@ int64_t pegasos_columns_block(int64_t n_rows)
 static int64_t rows_of_block(int64_t width)
 {
     const int64_t rows = (int64_t)ROWS * WIDTH / width;
-    return rows < 1 ? 1 : least_of(rows, ROWS);
+    return rows < 1 ? 1 : min_of(rows, ROWS);
 }
 
 /* ---- Columns that are kept ------------------------------------------------------------------- */
@@ -76,10 +77,10 @@ static int fill_all(pegasos_columns *c)
     /* A piece's square on the diagonal is not halved: where threads are not worth while, pieces are
      * small. */
     const bool is_little = c->is_symmetric && n * n <= LEAST_SHARED / 2;
-    const int64_t part = is_little ? least_of(MIRRORED, n / 8 + 32) : MIRRORED;
+    const int64_t part = is_little ? min_of(MIRRORED, n / 8 + 32) : MIRRORED;
     int64_t rows[MIRRORED];
     for (int64_t first = 0, count; first < n; first += count) {
-        count = least_of(part, n - first);
+        count = min_of(part, n - first);
         const int64_t from = c->is_symmetric ? first : 0, last = first + count;
         for (int64_t i = 0; i < count; i++)
             rows[i] = first + i;
@@ -95,7 +96,7 @@ static int fill_all(pegasos_columns *c)
             return 1;
     }
     for (int64_t i = 0; i < n; i++)
-        c->place[i] = i;
+        c->column_of[i] = i;
     *c->n_kept = n;
     return 0;
 }
@@ -106,22 +107,22 @@ int pegasos_columns_keep(pegasos_columns *c, int64_t count, const int64_t *rows)
     int64_t missing[ROWS];
     bool is_there = true;
     for (int64_t j = 0; j < count; j++)
-        is_there &= c->place[rows[j]] >= 0;
+        is_there &= c->column_of[rows[j]] >= 0;
     if (is_there)
         return 0;
     if (c->is_all_at_once)
         return fill_all(c);
     for (int64_t j = 0; j < count && *c->n_kept < c->n_columns;) {
-        const int64_t room = least_of(ROWS, c->n_columns - *c->n_kept);
+        const int64_t room = min_of(ROWS, c->n_columns - *c->n_kept);
         int64_t some = 0;
         for (; j < count && some < room; j++)
-            if (c->place[rows[j]] < 0)
+            if (c->column_of[rows[j]] < 0)
                 missing[some++] = rows[j];
         char *const out = (char *)c->columns + *c->n_kept * n * c->value_bytes;
         if (some > 0 && c->values(c->context, some, missing, 0, n, NULL, n, out) != 0)
             return 1;
         for (int64_t k = 0; k < some; k++)
-            c->place[missing[k]] = (*c->n_kept)++;
+            c->column_of[missing[k]] = (*c->n_kept)++;
     }
     return 0;
 }
@@ -170,34 +171,34 @@ typedef struct gathering {
 static void do_gather(void *argument, int64_t slot, int64_t k)
 {
     const gathering *const g = argument;
-    const int64_t first = k * GATHERED, count = least_of(GATHERED, g->count - first);
+    const int64_t first = k * GATHERED, count = min_of(GATHERED, g->count - first);
     const int64_t bytes = g->c->value_bytes;
     int64_t places[GATHERED];
     (void)slot;
     for (int64_t j = 0; j < count; j++)
-        places[j] = g->c->place[g->rows[first + j]];
+        places[j] = g->c->column_of[g->rows[first + j]];
     pegasos_kernel_gather(count, places, g->c->n_rows, bytes, g->c->columns, g->m, g->which,
                           g->stride, g->out + first * g->stride * bytes);
 }
 
-int pegasos_columns_among(pegasos_columns *c, int64_t count, const int64_t *rows, int64_t m,
-                          const int64_t *which, int64_t stride, void *out)
+int pegasos_columns_values(pegasos_columns *c, int64_t count, const int64_t *rows, int64_t m,
+                           const int64_t *which, int64_t stride, void *out)
 {
     const int64_t bytes = c->value_bytes, most = rows_of_block(m);
     gathering g = {c, count, m, stride, rows, which, out};
     int64_t missing[ROWS], lines[ROWS], n_missing = 0;
     if (c->is_all_at_once && pegasos_columns_keep(c, count, rows) != 0)
         return 1;
-    const bool is_far = c->is_thick && !c->is_all_at_once && c->n_rows > FAR * m;
+    const bool is_far = c->is_gather_slow && !c->is_all_at_once && c->n_rows > FAR * m;
     for (int64_t j = 0; j < count; j++)
-        n_missing += is_far || c->place[rows[j]] < 0;
+        n_missing += is_far || c->column_of[rows[j]] < 0;
     if (n_missing < count
         && !run_tasks(c->workers, (count + GATHERED - 1) / GATHERED, GATHERED * (double)m,
                       do_gather, &g))
         return 1;
     for (int64_t j = 0, some; j < count && n_missing > 0;) {
         for (some = 0; j < count && some < most; j++)
-            if (is_far || c->place[rows[j]] < 0) {
+            if (is_far || c->column_of[rows[j]] < 0) {
                 missing[some] = rows[j];
                 lines[some++] = j;
             }
@@ -216,13 +217,13 @@ int pegasos_columns_among(pegasos_columns *c, int64_t count, const int64_t *rows
 
 /* ---- Scores ---------------------------------------------------------------------------------- */
 
-/* Scores of `SCORES` rows are updated by `PUSH_COLUMNS` columns before the next rows: both stay in
- * cache. */
-enum { SCORES = 8192, PUSH_COLUMNS = 16, PUSH_TOGETHER = 4, PUSH_LANES = 8 };
+/* Scores of `SCORES` rows are updated by `COLUMNS_IN_CACHE` columns before the next rows: both stay
+ * in cache. */
+enum { SCORES = 8192, COLUMNS_IN_CACHE = 16, ADDED_TOGETHER = 4, SCORE_LANES = 8 };
 
 /* What coefficients of `count` columns add to the scores of n rows, for several problems. From one
  * column to the next there are `stride` numbers. */
-typedef struct pushing {
+typedef struct addition {
     int64_t count, n, stride, value_bytes, n_problems, coef_stride, score_stride;
     const int64_t *places, *which; /* of columns and coefficients; NULL: 0, 1, 2, ... */
     const void *columns;
@@ -230,45 +231,45 @@ typedef struct pushing {
     double *scores;
     int64_t n_mirrored; /* coefficients are of rows 0 .. n_mirrored - 1, and values between two of
                            these serve both; 0: not so */
-} pushing;
+} addition;
 
 /* to += u column + constant */
-#define DEFINE_PUSH(VALUE)                                                                         \
-    CLONES_WIDE static void push_##VALUE(int64_t m, double u, double constant,                     \
-                                         const VALUE *restrict column, double *restrict to)        \
+#define DEFINE_ADD_COLUMN(VALUE)                                                                   \
+    CLONES_WIDE static void add_column_##VALUE(int64_t m, double u, double constant,               \
+                                               const VALUE *restrict column, double *restrict to)  \
     {                                                                                              \
-        const int64_t full = m - m % PUSH_LANES;                                                   \
-        for (int64_t i = 0; i < full; i += PUSH_LANES)                                             \
-            for (int l = 0; l < PUSH_LANES; l++)                                                   \
+        const int64_t full = m - m % SCORE_LANES;                                                  \
+        for (int64_t i = 0; i < full; i += SCORE_LANES)                                            \
+            for (int l = 0; l < SCORE_LANES; l++)                                                  \
                 to[i + l] += u * (double)column[i + l] + constant;                                 \
         for (int64_t i = full; i < m; i++)                                                         \
             to[i] += u * (double)column[i] + constant;                                             \
     }
-DEFINE_PUSH(float)
-DEFINE_PUSH(double)
+DEFINE_ADD_COLUMN(float)
+DEFINE_ADD_COLUMN(double)
 
 void pegasos_kernel_add(int64_t n, double factor, double constant, int64_t value_bytes,
                         const void *column, double *scores)
 {
     if (value_bytes == 4)
-        push_float(n, factor, constant, column, scores);
+        add_column_float(n, factor, constant, column, scores);
     else
-        push_double(n, factor, constant, column, scores);
+        add_column_double(n, factor, constant, column, scores);
 }
 
-/* Adds four columns to scores, one after the other for each row: as if by four pushes. Then the
- * columns from number r on, up to PUSH_COLUMNS, to scores of problem k, of rows number first ..
+/* Adds four columns to scores, one after the other for each row: as if by four additions. Then the
+ * columns from number r on, up to COLUMNS_IN_CACHE, to scores of problem k, of rows number first ..
  * first + m - 1. */
-#define DEFINE_PUSH_SOME(VALUE)                                                                    \
-    static INLINE void push_four_##VALUE(int64_t m, const double *u, const VALUE *const *columns,  \
-                                         double *restrict to)                                      \
+#define DEFINE_ADD_COLUMNS(VALUE)                                                                  \
+    static INLINE void add_four_##VALUE(int64_t m, const double *u, const VALUE *const *columns,   \
+                                        double *restrict to)                                       \
     {                                                                                              \
         const VALUE *restrict c0 = columns[0], *restrict c1 = columns[1];                          \
         const VALUE *restrict c2 = columns[2], *restrict c3 = columns[3];                          \
         const double u0 = u[0], u1 = u[1], u2 = u[2], u3 = u[3];                                   \
-        const int64_t full = m - m % PUSH_LANES;                                                   \
-        for (int64_t i = 0; i < full; i += PUSH_LANES)                                             \
-            for (int l = 0; l < PUSH_LANES; l++)                                                   \
+        const int64_t full = m - m % SCORE_LANES;                                                  \
+        for (int64_t i = 0; i < full; i += SCORE_LANES)                                            \
+            for (int l = 0; l < SCORE_LANES; l++)                                                  \
                 to[i + l] = to[i + l] + u0 * (double)c0[i + l] + u1 * (double)c1[i + l]            \
                             + u2 * (double)c2[i + l] + u3 * (double)c3[i + l];                     \
         for (int64_t i = full; i < m; i++)                                                         \
@@ -276,44 +277,44 @@ void pegasos_kernel_add(int64_t n, double factor, double constant, int64_t value
                     + u3 * (double)c3[i];                                                          \
     }                                                                                              \
                                                                                                    \
-    CLONES_WIDE static void push_some_##VALUE(const pushing *p, int64_t r, int64_t k,              \
-                                              int64_t first, int64_t m)                            \
+    CLONES_WIDE static void add_columns_##VALUE(const addition *p, int64_t r, int64_t k,           \
+                                                int64_t first, int64_t m)                          \
     {                                                                                              \
-        const VALUE *const columns = (const VALUE *)p->columns + first, *chosen[PUSH_COLUMNS];     \
+        const VALUE *const columns = (const VALUE *)p->columns + first, *chosen[COLUMNS_IN_CACHE]; \
         const double *const coef = p->coef + k * p->coef_stride;                                   \
-        double *const to = p->scores + k * p->score_stride + first, u[PUSH_COLUMNS];               \
+        double *const to = p->scores + k * p->score_stride + first, u[COLUMNS_IN_CACHE];           \
         int64_t n = 0, done = 0;                                                                   \
-        for (int64_t j = r; j < p->count && j < r + PUSH_COLUMNS; j++) {                           \
+        for (int64_t j = r; j < p->count && j < r + COLUMNS_IN_CACHE; j++) {                       \
             u[n] = coef[p->which ? p->which[j] : j];                                               \
             chosen[n] = columns + (p->places ? p->places[j] : j) * p->stride;                      \
             n += u[n] != 0;                                                                        \
         }                                                                                          \
-        for (; done + PUSH_TOGETHER <= n; done += PUSH_TOGETHER)                                   \
-            push_four_##VALUE(m, u + done, chosen + done, to);                                     \
+        for (; done + ADDED_TOGETHER <= n; done += ADDED_TOGETHER)                                 \
+            add_four_##VALUE(m, u + done, chosen + done, to);                                      \
         for (; done < n; done++)                                                                   \
-            push_##VALUE(m, u[done], 0, chosen[done], to);                                         \
+            add_column_##VALUE(m, u[done], 0, chosen[done], to);                                   \
     }
-DEFINE_PUSH_SOME(float)
-DEFINE_PUSH_SOME(double)
+DEFINE_ADD_COLUMNS(float)
+DEFINE_ADD_COLUMNS(double)
 
-static void do_push(void *argument, int64_t slot, int64_t task)
+static void add_to_scores_of_rows(void *argument, int64_t slot, int64_t task)
 {
-    const pushing *const p = argument;
-    const int64_t first = task * SCORES, m = least_of(SCORES, p->n - first);
+    const addition *const p = argument;
+    const int64_t first = task * SCORES, m = min_of(SCORES, p->n - first);
     (void)slot;
-    for (int64_t r = 0; r < p->count; r += PUSH_COLUMNS)
+    for (int64_t r = 0; r < p->count; r += COLUMNS_IN_CACHE)
         for (int64_t k = 0; k < p->n_problems; k++)
             if (p->value_bytes == 4)
-                push_some_float(p, r, k, first, m);
+                add_columns_float(p, r, k, first, m);
             else
-                push_some_double(p, r, k, first, m);
+                add_columns_double(p, r, k, first, m);
 }
 
-static bool push_all(const pegasos_columns *c, pushing *p)
+static bool add_to_scores(const pegasos_columns *c, addition *p)
 {
     const double each = PART_OF_NUMBER * (double)(p->count * p->n_problems * SCORES);
     const int64_t n_tasks = (p->n + SCORES - 1) / SCORES;
-    return p->count == 0 || run_tasks(c->workers, n_tasks, each, do_push, p);
+    return p->count == 0 || run_tasks(c->workers, n_tasks, each, add_to_scores_of_rows, p);
 }
 
 /* sum_j u_j column_j */
@@ -332,18 +333,18 @@ CLONES_WIDE static double weighted_sum(int64_t m, const double *restrict u,
     return sum;
 }
 
-typedef struct pulling {
-    const pushing *p;
+typedef struct mirrored_addition {
+    const addition *p;
     const double *coef, *columns;
     int64_t m;
     double *scores;
-} pulling;
+} mirrored_addition;
 
 /* Adds what coefficients of the columns of a block make to the score of its row number r. */
-static void do_pull(void *argument, int64_t slot, int64_t r)
+static void add_mirrored(void *argument, int64_t slot, int64_t r)
 {
-    const pulling *const g = argument;
-    const pushing *const p = g->p;
+    const mirrored_addition *const g = argument;
+    const addition *const p = g->p;
     (void)slot;
     for (int64_t k = 0; k < p->n_problems; k++)
         g->scores[k * p->score_stride + r] +=
@@ -351,27 +352,27 @@ static void do_pull(void *argument, int64_t slot, int64_t r)
 }
 
 /* Adds at most ROWS columns that are computed, which has a number for each; not 0: stopped. */
-static int push_computed(pegasos_columns *c, int64_t count, const int64_t *rows, pushing p)
+static int add_computed(pegasos_columns *c, int64_t count, const int64_t *rows, addition p)
 {
-    const int64_t n = c->n_rows, width = c->is_whole ? n : least_of(WIDTH, n);
+    const int64_t n = c->n_rows, width = c->needs_full_rows ? n : min_of(WIDTH, n);
     const int64_t most = rows_of_block(width), *const which = p.which;
     double *const scores = p.scores;
     p.columns = c->block;
     p.places = NULL;
     for (int64_t j = 0; j < count; j += p.count)
         for (int64_t first = p.n_mirrored > 0 ? rows[j] : 0; first < n; first += p.n) {
-            p.count = least_of(most, count - j);
-            p.n = p.stride = least_of(width, n - first);
+            p.count = min_of(most, count - j);
+            p.n = p.stride = min_of(width, n - first);
             p.which = which + j;
             p.scores = scores + first;
             if (c->values(c->context, p.count, rows + j, first, p.n, NULL, p.n, c->block) != 0
-                || !push_all(c, &p))
+                || !add_to_scores(c, &p))
                 return 1;
             const int64_t own = rows[j] + p.count, begin = own > first ? own : first;
-            const int64_t m = least_of(p.n_mirrored, first + p.n) - begin;
-            pulling g = {&p, p.coef + begin, (double *)c->block + begin - first, m,
-                         scores + rows[j]};
-            if (m > 0 && !run_tasks(c->workers, p.count, (double)m, do_pull, &g))
+            const int64_t m = min_of(p.n_mirrored, first + p.n) - begin;
+            mirrored_addition g = {&p, p.coef + begin, (double *)c->block + begin - first, m,
+                                   scores + rows[j]};
+            if (m > 0 && !run_tasks(c->workers, p.count, (double)m, add_mirrored, &g))
                 return 1;
         }
     return 0;
@@ -379,14 +380,15 @@ static int push_computed(pegasos_columns *c, int64_t count, const int64_t *rows,
 
 /* Adds columns number first, first + 1, ... of the listed rows, at most ROWS, those that are kept
  * first; not 0: stopped. */
-static int push_some(pegasos_columns *c, int64_t first, int64_t count, const int64_t *rows,
-                     pushing p)
+static int add_some(pegasos_columns *c, int64_t first, int64_t count, const int64_t *rows,
+                    addition p)
 {
     const int64_t *const which = p.which;
     int64_t places[ROWS], own[ROWS], missing[ROWS], others[ROWS], n_missing = 0;
     p.count = 0;
     for (int64_t j = first; j < count && j < first + ROWS; j++) {
-        const int64_t place = c->place ? c->place[rows[j]] : -1, number = which ? which[j] : j;
+        const int64_t place = c->column_of ? c->column_of[rows[j]] : -1;
+        const int64_t number = which ? which[j] : j;
         if (place >= 0) {
             places[p.count] = place;
             own[p.count++] = number;
@@ -397,10 +399,10 @@ static int push_some(pegasos_columns *c, int64_t first, int64_t count, const int
     }
     p.places = places;
     p.which = own;
-    if (!push_all(c, &p))
+    if (!add_to_scores(c, &p))
         return 1;
     p.which = others;
-    return push_computed(c, n_missing, missing, p);
+    return add_computed(c, n_missing, missing, p);
 }
 
 int pegasos_columns_add(pegasos_columns *c, int64_t count, const int64_t *rows, int64_t n_problems,
@@ -409,33 +411,33 @@ int pegasos_columns_add(pegasos_columns *c, int64_t count, const int64_t *rows, 
 {
     /* Columns serve later calls as well, if there is room, and computing them again is not cheap.
      */
-    const bool is_worth = c->place && (c->is_all_at_once || !c->is_cheap);
-    const pushing p = {.n = c->n_rows,
-                       .stride = c->n_rows,
-                       .value_bytes = c->value_bytes,
-                       .columns = c->columns,
-                       .n_problems = n_problems,
-                       .coef = coef,
-                       .coef_stride = coef_stride,
-                       .which = which,
-                       .n_mirrored = is_half ? count : 0,
-                       .score_stride = score_stride,
-                       .scores = scores};
-    assert(!is_half || (c->value_bytes == 8 && !c->place && !c->is_whole && !which));
+    const bool is_worth = c->column_of && (c->is_all_at_once || !c->is_cheap);
+    const addition p = {.n = c->n_rows,
+                        .stride = c->n_rows,
+                        .value_bytes = c->value_bytes,
+                        .columns = c->columns,
+                        .n_problems = n_problems,
+                        .coef = coef,
+                        .coef_stride = coef_stride,
+                        .which = which,
+                        .n_mirrored = is_half ? count : 0,
+                        .score_stride = score_stride,
+                        .scores = scores};
+    assert(!is_half || (c->value_bytes == 8 && !c->column_of && !c->needs_full_rows && !which));
     if (is_worth && pegasos_columns_keep(c, count, rows) != 0)
         return 1;
     for (int64_t j = 0; j < count; j += ROWS)
-        if (push_some(c, j, count, rows, p) != 0)
+        if (add_some(c, j, count, rows, p) != 0)
             return 1;
     return 0;
 }
 
-int pegasos_columns_push(pegasos_columns *c, int64_t n_problems, const double *change,
-                         double *pushed)
+int pegasos_columns_multiply(pegasos_columns *c, int64_t n_problems, const double *change,
+                             double *product)
 {
     const int64_t n = c->n_rows;
     int64_t rows[ROWS], count = 0;
-    memset(pushed, 0, (size_t)(n_problems * n) * sizeof(double));
+    memset(product, 0, (size_t)(n_problems * n) * sizeof(double));
     for (int64_t i = 0; i < n; i++) {
         bool has_changed = false;
         for (int64_t k = 0; k < n_problems; k++)
@@ -444,7 +446,7 @@ int pegasos_columns_push(pegasos_columns *c, int64_t n_problems, const double *c
             rows[count++] = i;
         if (count == 0 || (count < ROWS && i < n - 1))
             continue;
-        if (pegasos_columns_add(c, count, rows, n_problems, change, n, rows, 0, n, pushed) != 0)
+        if (pegasos_columns_add(c, count, rows, n_problems, change, n, rows, 0, n, product) != 0)
             return 1;
         count = 0;
     }
@@ -455,20 +457,20 @@ int pegasos_columns_score(pegasos_columns *c, int64_t count, const int64_t *rows
                           const int64_t *others, int64_t n_problems, const double *coef,
                           int64_t coef_stride, const int64_t *which, void *values, double *scores)
 {
-    pushing p = {.n = m,
-                 .stride = m,
-                 .value_bytes = c->value_bytes,
-                 .columns = values,
-                 .n_problems = n_problems,
-                 .coef = coef,
-                 .coef_stride = coef_stride,
-                 .score_stride = m,
-                 .scores = scores};
+    addition p = {.n = m,
+                  .stride = m,
+                  .value_bytes = c->value_bytes,
+                  .columns = values,
+                  .n_problems = n_problems,
+                  .coef = coef,
+                  .coef_stride = coef_stride,
+                  .score_stride = m,
+                  .scores = scores};
     for (int64_t j = 0; j < count; j += p.count) {
-        p.count = least_of(rows_of_block(m), count - j);
+        p.count = min_of(rows_of_block(m), count - j);
         p.which = which + j;
-        if (pegasos_columns_among(c, p.count, rows + j, m, others, m, values) != 0
-            || !push_all(c, &p))
+        if (pegasos_columns_values(c, p.count, rows + j, m, others, m, values) != 0
+            || !add_to_scores(c, &p))
             return 1;
     }
     return 0;

@@ -71,8 +71,9 @@ void pegasos_kernel_fit_solution(int64_t n_rows, void *memory, pegasos_solution 
     const pegasos_kernel_arrays arrays = pegasos_kernel_arrays_in(n_rows, memory);
     const pegasos_kernel *const r = &s->run;
     const bool has_begun = s->pending == PEGASOS_GO_ON;
-    const bool has_run = has_begun && (r->part != PEGASOS_KERNEL_BEGIN || r->relative_gap == 0);
-    const bool is_newton_first = s->newton > 0 && s->before <= (r->n_steps > 0);
+    const bool has_run = has_begun && (r->phase != PEGASOS_KERNEL_BEGIN || r->relative_gap == 0);
+    const bool is_newton_first =
+        s->newton_epochs > 0 && s->epochs_before_newton <= (r->n_steps > 0);
     *solution = (pegasos_solution){
         .coef = arrays.coef,
         .intercept = r->intercept,
@@ -82,7 +83,7 @@ void pegasos_kernel_fit_solution(int64_t n_rows, void *memory, pegasos_solution 
             has_run && isfinite(r->relative_gap) ? r->primal * (1 - r->relative_gap) : -INFINITY,
         .relative_gap = has_run ? r->relative_gap : INFINITY,
         .n_epochs = r->n_epochs,
-        .epochs = {0, r->n_epochs - s->newton, s->newton},
+        .epochs = {0, r->n_epochs - s->newton_epochs, s->newton_epochs},
         .n_steps = r->n_steps,
         .first_solver = has_run ? is_newton_first ? PEGASOS_NEWTON : PEGASOS_ASCENT : PEGASOS_AUTO,
         .solver = has_run ? PEGASOS_ASCENT : PEGASOS_AUTO,
@@ -108,10 +109,10 @@ static void set_problem(kernel_fit *f, const double *norms)
     s->loss = f->problem->loss;
     if (s->plan_end != f->options->max_epochs) {
         s->plan_end = f->options->max_epochs;
-        s->budget_end = s->n_runs = s->is_alone = 0;
+        s->budget_end = s->n_runs = s->has_no_factor = 0;
     } else if (r->tol == tol)
         return;
-    s->is_at_rounding = r->is_stuck = 0;
+    s->is_at_rounding = r->is_at_rounding = 0;
     r->tol = tol;
 }
 
@@ -136,15 +137,15 @@ static bool begin_at_point(kernel_fit *f)
     if (r->n_inside == 0) {
         memset(f->arrays.a, 0, (size_t)(8 * KEPT_ARRAYS * s->n_rows));
         pegasos_kernel_leave_round(r);
-        r->part = PEGASOS_KERNEL_BEGIN;
+        r->phase = PEGASOS_KERNEL_BEGIN;
     } else if (pegasos_kernel_begin(f->matrix, r, &f->arrays) != PEGASOS_DONE)
         return false;
     /* A problem that was slow in single precision has used up its budget. */
     s->budget_end = is_wider && s->was_slow ? r->n_epochs : 0;
     s->gap_before = r->relative_gap;
-    s->was_slow = s->n_runs = s->is_alone = s->is_at_rounding = 0;
+    s->was_slow = s->n_runs = s->has_no_factor = s->is_at_rounding = 0;
     forget_model(f);
-    if (r->part == PEGASOS_KERNEL_BEGIN)
+    if (r->phase == PEGASOS_KERNEL_BEGIN)
         r->relative_gap = r->primal > 0; /* the dual value of a = 0 is 0 */
     s->value_bytes = f->matrix->columns->value_bytes;
     s->pending = PEGASOS_GO_ON;
@@ -168,8 +169,8 @@ static void change_lam(kernel_fit *f)
     r->lam = lam;
     r->reference = r->free_intercept ? r->intercept : 0;
     r->n_epochs = r->n_steps = 0;
-    s->budget_end = s->was_slow = s->n_runs = s->newton = s->before = s->is_alone = 0;
-    s->is_at_rounding = 0;
+    s->budget_end = s->was_slow = s->n_runs = s->has_no_factor = s->is_at_rounding = 0;
+    s->newton_epochs = s->epochs_before_newton = 0;
     s->gap_before = 0;
     pegasos_kernel_leave_round(r);
     forget_model(f);
@@ -181,7 +182,7 @@ static bool prepare(kernel_fit *f, const double *norms)
     kernel_state *const s = f->s;
     if (s->pending == PEGASOS_BEGIN)
         memset(s, 0, (size_t)pegasos_kernel_state_bytes(f->targets.n));
-    if (s->run.part == PEGASOS_KERNEL_BEGIN && s->run.n_epochs == 0)
+    if (s->run.phase == PEGASOS_KERNEL_BEGIN && s->run.n_epochs == 0)
         s->run.generator = f->options->seed;
     s->n_rows = f->targets.n;
     set_problem(f, norms);
@@ -223,8 +224,8 @@ static int run_newton(kernel_fit *f)
     pegasos_solution found;
     if (f->matrix->factor(f->matrix->factor_context, &factor) != 0)
         return PEGASOS_STOPPED;
-    s->is_alone = factor.rows.n_features == 0;
-    if (s->is_alone)
+    s->has_no_factor = factor.rows.n_features == 0;
+    if (s->has_no_factor)
         return PEGASOS_DONE;
     problem.kernel = NULL;
     problem.rows = &factor.rows;
@@ -241,9 +242,9 @@ static int run_newton(kernel_fit *f)
         return status;
     pegasos_fit_solution(factor.rows.n_rows, factor.rows.n_features, factor.memory, &found);
     pegasos_make_feasible(&f->targets, problem.free_intercept, own.a, f->arrays.a);
-    s->before = s->newton == 0 ? r->n_epochs : s->before;
+    s->epochs_before_newton = s->newton_epochs == 0 ? r->n_epochs : s->epochs_before_newton;
     s->n_runs++;
-    s->newton += found.n_epochs;
+    s->newton_epochs += found.n_epochs;
     r->n_epochs += found.n_epochs;
     r->reference = r->free_intercept ? found.intercept : r->reference;
     pegasos_kernel_leave_round(r);
@@ -256,7 +257,7 @@ static int run_newton(kernel_fit *f)
 static bool may_change(const kernel_fit *f)
 {
     const int64_t solver = f->options->solver;
-    return f->matrix->factor && f->matrix->is_positive && !f->s->is_alone
+    return f->matrix->factor && f->matrix->is_positive && !f->s->has_no_factor
            && (solver == PEGASOS_NEWTON || (solver == PEGASOS_AUTO && f->options->tol >= 0));
 }
 
@@ -304,7 +305,7 @@ static int run_fit(kernel_fit *f)
     pegasos_kernel *const r = &s->run;
     const int64_t most = f->options->max_epochs;
     /* In single precision, that may be the reason for being slow: others go on in double. */
-    const int64_t most_runs = f->matrix->is_narrow ? 0 : MOST_RUNS;
+    const int64_t most_runs = f->matrix->is_single ? 0 : MOST_RUNS;
     while (!s->is_at_rounding) {
         const bool has_budget = may_change(f);
         if (has_budget && s->budget_end == 0) {
@@ -319,7 +320,7 @@ static int run_fit(kernel_fit *f)
             break;
         const bool is_first = s->n_runs == 0 && f->options->solver == PEGASOS_NEWTON;
         const bool is_slow = is_first || r->relative_gap > s->gap_before / 2;
-        s->is_at_rounding = r->is_stuck || (is_slow && s->n_runs >= most_runs);
+        s->is_at_rounding = r->is_at_rounding || (is_slow && s->n_runs >= most_runs);
         if (!s->is_at_rounding && is_slow) {
             const int ended = run_newton(f);
             if (ended != PEGASOS_DONE)

@@ -47,27 +47,27 @@ typedef struct run {
     double *scores, *unpushed; /* of all rows */
     pegasos_watch *watch;
     int64_t n, bytes;
-    bool is_whole; /* blocks have all rows: arrays are the state's, columns the matrix's */
+    bool holds_all; /* blocks have all rows: arrays are the state's, columns the matrix's */
     int64_t n_unpushed, *unpushed_rows; /* at most PUSHED_TOGETHER */
     int8_t *marks;
     double *pushed; /* n_problems x n */
     /* The block: m rows, ascending, and the place of each row of the matrix among them. */
-    int64_t m, *rows, *local;
-    int64_t first, count;  /* draws number `first` and so on, */
-    int64_t *room, *where; /* their places in the block, */
-    int64_t *last;         /* and the last draw of each row of the block */
+    int64_t m, *rows, *place_in_block;
+    int64_t first, count;          /* draws number `first` and so on, */
+    int64_t *room, *place_of_draw; /* their places in the block, */
+    int64_t *last;                 /* and the last draw of each row of the block */
     const int64_t *draws;
     /* Columns of rows of the block among these: their places in `values`, m numbers each. */
-    const int64_t *column;
-    int64_t *place, n_values, most_values;
+    const int64_t *column_of;
+    int64_t *own_column_of, n_values, most_values;
     const void *values;
     void *value_room;
     /* Copies, or the state; arrays are n_problems x m. */
     pegasos_linear *problems;
-    double *v, *gained; /* scores, and what was added to beta, */
-    double *late;       /* or to the sums */
-    /* ... beside beta from before the block, times these numbers; NULL if whole. */
-    double *factor, *late_factor;
+    double *v, *added_to_beta; /* scores, and what was added to beta, */
+    double *added_to_sums;     /* or to the sums */
+    /* ... beside beta from before the block, times these numbers; NULL if holds_all. */
+    double *factor, *sums_factor;
     double *counts, *slopes;
     int64_t *pending;
     /* Scratch */
@@ -91,30 +91,30 @@ static int64_t lay_out(run *r, void *scratch)
 {
     const int64_t n = r->n, K = r->set->n_problems, batch = r->set->batch_size;
     const int64_t draws = longest_block(n), pending = K * (batch - 1);
-    const int64_t most = r->is_whole || draws + pending > n ? n : draws + pending;
+    const int64_t most = r->holds_all || draws + pending > n ? n : draws + pending;
     layout all = {scratch, ALIGNED, 0};
     r->marks = take(&all, n);
-    r->local = take(&all, n * 8);
+    r->place_in_block = take(&all, n * 8);
     r->rows = take(&all, most * 8);
     r->last = take(&all, most * 8);
     r->list = take(&all, most * 8);
     r->wanted = take(&all, most * 8);
     r->key = take(&all, most * 8);
     r->room = take(&all, draws * 8);
-    r->where = take(&all, draws * 8);
+    r->place_of_draw = take(&all, draws * 8);
     r->pushed = take(&all, K * n * 8);
-    if (r->is_whole)
+    if (r->holds_all)
         return all.bytes;
     r->unpushed_rows = take(&all, PUSHED_TOGETHER * 8);
-    r->place = take(&all, most * 8);
+    r->own_column_of = take(&all, most * 8);
     r->problems = take(&all, K * (int64_t)sizeof(pegasos_linear));
     r->factor = take(&all, K * 8);
-    r->late_factor = take(&all, K * 8);
+    r->sums_factor = take(&all, K * 8);
     r->pending = take(&all, K * batch * 8);
     r->slopes = r->set->slopes ? take(&all, K * batch * 8) : NULL;
     r->v = take(&all, K * most * 8);
-    r->gained = take(&all, K * most * 8);
-    r->late = r->set->sums ? take(&all, K * most * 8) : NULL;
+    r->added_to_beta = take(&all, K * most * 8);
+    r->added_to_sums = r->set->sums ? take(&all, K * most * 8) : NULL;
     r->counts = r->set->counts ? take(&all, K * most * 8) : NULL;
     /* Where pending rows make blocks long, there is room for fewer columns than rows. */
     const int64_t columns = LONGEST * (int64_t)LONGEST / most;
@@ -127,7 +127,7 @@ static run run_of(const pegasos_columns *columns, const pegasos_linear_set *set)
 {
     const int64_t n = columns->n_rows;
     return (run){
-        .set = set, .n = n, .bytes = columns->value_bytes, .is_whole = columns->n_columns >= n};
+        .set = set, .n = n, .bytes = columns->value_bytes, .holds_all = columns->n_columns >= n};
 }
 
 int64_t pegasos_kernel_train_scratch_bytes(const pegasos_columns *columns,
@@ -147,19 +147,19 @@ static bool compute(run *r, int64_t count, const int64_t *list)
         return true;
     for (int64_t j = 0; j < count; j++)
         r->wanted[j] = r->rows[list[j]];
-    if (r->is_whole)
+    if (r->holds_all)
         return pegasos_columns_keep(r->columns, count, r->wanted) == 0
                && !is_to_stop(r->watch, numbers);
     if (r->n_values + count > r->most_values) { /* room is short: forget those that are there */
         r->n_values = 0;
         for (int64_t l = 0; l < r->m; l++)
-            r->place[l] = -1;
+            r->own_column_of[l] = -1;
     }
     char *const out = (char *)r->value_room + r->n_values * r->m * r->bytes;
-    if (pegasos_columns_among(r->columns, count, r->wanted, r->m, r->rows, r->m, out) != 0)
+    if (pegasos_columns_values(r->columns, count, r->wanted, r->m, r->rows, r->m, out) != 0)
         return false;
     for (int64_t j = 0; j < count; j++)
-        r->place[list[j]] = r->n_values++;
+        r->own_column_of[list[j]] = r->n_values++;
     return !is_to_stop(r->watch, numbers);
 }
 
@@ -205,8 +205,8 @@ static bool fetch(run *r, int64_t count, int64_t most, double least)
     const int64_t next = next_draw(r->set->n_problems, r->problems) - r->first;
     int64_t *const others = r->list + count, n_others = 0, left = most - count;
     for (int64_t l = 0; l < r->m; l++)
-        if (r->key[l] > least && r->key[l] < INFINITY && r->column[l] < 0
-            && (r->is_whole || r->last[l] >= next))
+        if (r->key[l] > least && r->key[l] < INFINITY && r->column_of[l] < 0
+            && (r->holds_all || r->last[l] >= next))
             others[n_others++] = l;
     left = left > 0 ? left : 0;
     if (n_others > left) {
@@ -218,25 +218,25 @@ static bool fetch(run *r, int64_t count, int64_t most, double least)
 
 /* Has the columns of rows of a step, its pending rows number j to count - 1, as far as there is
  * room for them; false: it was stopped. */
-static bool has_columns(run *r, int64_t k, const pegasos_linear *p, int64_t j, int64_t count)
+static bool ensure_columns(run *r, int64_t k, const pegasos_linear *p, int64_t j, int64_t count)
 {
     const int64_t *pending = r->pending + k * r->set->batch_size;
-    const int64_t most = r->is_whole ? r->n : r->most_values;
+    const int64_t most = r->holds_all ? r->n : r->most_values;
     int64_t missing = 0;
-    while (j < count && r->column[r->local[pending[j]]] >= 0)
+    while (j < count && r->column_of[r->place_in_block[pending[j]]] >= 0)
         j++;
     if (j == count)
         return true;
     r->problems[k] = *p;
     find_keys(r);
     for (; j < count && missing < most; j++) {
-        const int64_t l = r->local[pending[j]];
-        if (r->column[l] < 0 && r->key[l] < INFINITY) {
+        const int64_t l = r->place_in_block[pending[j]];
+        if (r->column_of[l] < 0 && r->key[l] < INFINITY) {
             r->key[l] = INFINITY; /* once */
             r->list[missing++] = l;
         }
     }
-    return fetch(r, missing, r->is_whole ? TOGETHER : TOGETHER_IN_BLOCK, 1 - NEARLY);
+    return fetch(r, missing, r->holds_all ? TOGETHER : TOGETHER_IN_BLOCK, 1 - NEARLY);
 }
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
@@ -244,7 +244,7 @@ static bool has_columns(run *r, int64_t k, const pegasos_linear *p, int64_t j, i
 /* v += u phi(x), of row l of the block. */
 static void add(const run *r, int64_t l, double u, double *v)
 {
-    const char *const column = (const char *)r->values + r->column[l] * r->m * r->bytes;
+    const char *const column = (const char *)r->values + r->column_of[l] * r->m * r->bytes;
     pegasos_kernel_add(r->m, u, 0, r->bytes, column, v);
     r->watch->n_read += (double)r->m;
 }
@@ -252,17 +252,17 @@ static void add(const run *r, int64_t l, double u, double *v)
 /* v <- q v, q <- 1. */
 static void fold(run *r, int64_t k, pegasos_linear *p)
 {
-    double *const v = r->v + k * r->m, *const gained = r->gained + k * r->m;
+    double *const v = r->v + k * r->m, *const added_to_beta = r->added_to_beta + k * r->m;
     if (p->rate_sum > 0) {
-        double *const late = r->late + k * r->m;
+        double *const added_to_sums = r->added_to_sums + k * r->m;
         for (int64_t l = 0; l < r->m; l++)
-            late[l] -= p->rate_sum * gained[l];
-        if (r->late_factor)
-            r->late_factor[k] -= p->rate_sum * r->factor[k];
+            added_to_sums[l] -= p->rate_sum * added_to_beta[l];
+        if (r->sums_factor)
+            r->sums_factor[k] -= p->rate_sum * r->factor[k];
     }
     for (int64_t l = 0; l < r->m; l++) {
         v[l] *= p->q;
-        gained[l] *= p->q;
+        added_to_beta[l] *= p->q;
     }
     if (r->factor)
         r->factor[k] *= p->q;
@@ -278,16 +278,16 @@ static bool take_step(run *r, int64_t k, pegasos_linear *p)
     double *const v = r->v + k * m;
     p->n_steps++;
     for (int64_t j = 0; j < p->n_pending; j++) {
-        const int64_t i = pending[j], l = r->local[i], place = k * m + l;
-        if (r->column[l] < 0 && !has_columns(r, k, p, j, p->n_pending))
+        const int64_t i = pending[j], l = r->place_in_block[i], place = k * m + l;
+        if (r->column_of[l] < 0 && !ensure_columns(r, k, p, j, p->n_pending))
             return false; /* of copies: columns of the whole matrix stay */
         const double u = take_row(p, own.labels[i], sample_weight(own.weights, i),
                                   r->slopes ? r->slopes[k * batch + j] : 1, batch,
                                   r->counts ? r->counts + place : NULL);
         const double before = v[l] + p->intercept_scaling * p->constant_weight;
-        r->gained[place] += u;
+        r->added_to_beta[place] += u;
         if (p->rate_sum > 0)
-            r->late[place] += p->rate_sum * u;
+            r->added_to_sums[place] += p->rate_sum * u;
         add(r, l, u, v);
         p->constant_weight += u * p->intercept_scaling;
         /* |v + u x|^2 - |v|^2 = u (<v, x> + <v + u x, x>) */
@@ -312,7 +312,7 @@ static bool take_steps(run *r, int64_t k, int64_t begin, int64_t end)
     bool goes_on = true;
     for (int64_t j = skip > begin ? skip : begin; j < end && p.n_steps < p.last_step; j++) {
         const int64_t i = r->draws[j];
-        const double y = own.labels[i], z = value_at(&own, i), score = v[r->where[j]];
+        const double y = own.labels[i], z = value_at(&own, i), score = v[r->place_of_draw[j]];
         if (y == 0) {
             p.next_draw++;
             continue;
@@ -322,7 +322,7 @@ static bool take_steps(run *r, int64_t k, int64_t begin, int64_t end)
             r->slopes[k * batch + p.n_pending] = slope_of_violation(loss, &p, y, z, score);
         if (violation)
             r->pending[k * batch + p.n_pending] = r->draws[j];
-        if (is_last && !has_columns(r, k, &p, 0, p.n_pending + violation)) {
+        if (is_last && !ensure_columns(r, k, &p, 0, p.n_pending + violation)) {
             goes_on = false; /* this draw is not taken */
             break;
         }
@@ -354,7 +354,7 @@ static int64_t end_of_block(int64_t n, int64_t first)
 static void find_rows(run *r)
 {
     const pegasos_linear_set *set = r->set;
-    memset(r->marks, r->is_whole, (size_t)r->n);
+    memset(r->marks, r->holds_all, (size_t)r->n);
     for (int64_t j = 0; j < r->count; j++)
         r->marks[r->draws[j]] = 1;
     for (int64_t k = 0; k < set->n_problems; k++)
@@ -365,11 +365,11 @@ static void find_rows(run *r)
         if (r->marks[i]) {
             r->rows[r->m] = i;
             r->last[r->m] = -1;
-            r->local[i] = r->m++;
+            r->place_in_block[i] = r->m++;
         }
     for (int64_t j = 0; j < r->count; j++) {
-        r->where[j] = r->local[r->draws[j]];
-        r->last[r->where[j]] = j;
+        r->place_of_draw[j] = r->place_in_block[r->draws[j]];
+        r->last[r->place_of_draw[j]] = j;
     }
 }
 
@@ -377,14 +377,14 @@ static void find_rows(run *r)
 static void use_state(run *r)
 {
     const pegasos_linear_set *set = r->set;
-    r->column = r->columns->place;
+    r->column_of = r->columns->column_of;
     r->values = r->columns->columns;
     r->problems = set->problems;
     r->pending = set->pending;
     r->slopes = set->slopes;
     r->v = r->scores;
-    r->gained = set->weights;
-    r->late = set->sums;
+    r->added_to_beta = set->weights;
+    r->added_to_sums = set->sums;
     r->counts = set->counts;
 }
 
@@ -392,7 +392,7 @@ static void use_state(run *r)
 static bool push(run *r)
 {
     const int64_t K = r->set->n_problems;
-    if (pegasos_columns_push(r->columns, K, r->unpushed, r->pushed) != 0)
+    if (pegasos_columns_multiply(r->columns, K, r->unpushed, r->pushed) != 0)
         return false;
     for (int64_t i = 0; i < K * r->n; i++) {
         r->scores[i] += r->pushed[i];
@@ -425,15 +425,15 @@ static bool copy_state(run *r)
     const size_t bytes = (size_t)(K * r->m) * sizeof(double);
     if (!find_unpushed(r))
         return false;
-    r->column = r->place;
+    r->column_of = r->own_column_of;
     r->values = r->value_room;
     r->n_values = 0;
     for (int64_t l = 0; l < r->m; l++)
-        r->place[l] = -1;
+        r->own_column_of[l] = -1;
     memcpy(r->problems, set->problems, (size_t)K * sizeof(pegasos_linear));
-    memset(r->gained, 0, bytes);
-    if (r->late)
-        memset(r->late, 0, bytes);
+    memset(r->added_to_beta, 0, bytes);
+    if (r->added_to_sums)
+        memset(r->added_to_sums, 0, bytes);
     if (r->counts)
         memset(r->counts, 0, bytes);
     for (int64_t k = 0; k < K; k++) {
@@ -442,7 +442,7 @@ static bool copy_state(run *r)
         if (r->slopes)
             memcpy(r->slopes + k * batch, set->slopes + k * batch, waiting);
         r->factor[k] = 1;
-        r->late_factor[k] = 0;
+        r->sums_factor[k] = 0;
         for (int64_t l = 0; l < r->m; l++)
             r->v[k * r->m + l] = r->scores[k * r->n + r->rows[l]];
     }
@@ -480,9 +480,9 @@ static void put_back(run *r)
         double *beta = (double *)set->weights + k * n, *scores = r->scores + k * n;
         double *sums = set->sums ? (double *)set->sums + k * n : NULL;
         double *unpushed = r->unpushed + k * n;
-        const double factor = r->factor[k], late_factor = r->late_factor[k];
-        for (int64_t i = 0; late_factor != 0 && i < n; i++)
-            sums[i] += late_factor * beta[i];
+        const double factor = r->factor[k], sums_factor = r->sums_factor[k];
+        for (int64_t i = 0; sums_factor != 0 && i < n; i++)
+            sums[i] += sums_factor * beta[i];
         for (int64_t i = 0; factor != 1 && i < n; i++) {
             beta[i] *= factor;
             scores[i] *= factor;
@@ -490,11 +490,11 @@ static void put_back(run *r)
         }
         for (int64_t l = 0; l < m; l++) {
             const int64_t i = r->rows[l];
-            const double gained = r->gained[k * m + l];
-            beta[i] += gained;
-            unpushed[i] += gained;
+            const double added_to_beta = r->added_to_beta[k * m + l];
+            beta[i] += added_to_beta;
+            unpushed[i] += added_to_beta;
             if (sums)
-                sums[i] += r->late[k * m + l];
+                sums[i] += r->added_to_sums[k * m + l];
             if (r->counts)
                 set->counts[k * n + i] += r->counts[k * m + l];
         }
@@ -518,7 +518,7 @@ int pegasos_kernel_train(pegasos_columns *columns, const pegasos_linear_set *set
     r.watch = columns->workers->watch;
     assert(set->n_problems >= 1 && set->batch_size >= 1 && !set->bundled);
     lay_out(&r, scratch);
-    if (r.is_whole) {
+    if (r.holds_all) {
         use_state(&r);
         if (!push(&r))
             return PEGASOS_STOPPED;
@@ -526,7 +526,7 @@ int pegasos_kernel_train(pegasos_columns *columns, const pegasos_linear_set *set
     for (int64_t first; (first = next_draw(set->n_problems, set->problems)) >= 0;) {
         if (!begin_block(&r, draws, first))
             break;
-        if (!r.is_whole && (!copy_state(&r) || !fetch_violators(&r)))
+        if (!r.holds_all && (!copy_state(&r) || !fetch_violators(&r)))
             return PEGASOS_STOPPED;
         for (int64_t begin = 0; begin < r.count; begin += DRAWS_TOGETHER) {
             const int64_t left = r.count - begin;
@@ -535,7 +535,7 @@ int pegasos_kernel_train(pegasos_columns *columns, const pegasos_linear_set *set
                 if (!take_steps(&r, k, begin, end) || is_to_stop(r.watch, 0))
                     return PEGASOS_STOPPED;
         }
-        if (!r.is_whole)
+        if (!r.holds_all)
             put_back(&r);
         if (is_to_stop(r.watch, (double)(set->n_problems * (r.m + r.count))))
             return PEGASOS_STOPPED;

@@ -38,30 +38,30 @@ typedef struct lines {
 
 /* ---- Products of sparse rows ----------------------------------------------------------------- */
 
-static INLINE int64_t number_of(const pegasos_some *rows, int64_t i)
+static INLINE int64_t number_of(const pegasos_subset *rows, int64_t i)
 {
     return rows->which ? rows->which[i] : rows->first + i;
 }
 
-static pegasos_some part_of(const pegasos_some *some, int64_t first, int64_t count)
+static pegasos_subset part_of(const pegasos_subset *subset, int64_t first, int64_t count)
 {
-    pegasos_some part = *some;
-    part.count = some->count - first < count ? some->count - first : count;
+    pegasos_subset part = *subset;
+    part.count = subset->count - first < count ? subset->count - first : count;
     part.first += first;
-    part.which = some->which ? some->which + first : NULL;
+    part.which = subset->which ? subset->which + first : NULL;
     return part;
 }
 
 /* <x, Z> = sum_j x_j Z_j, where Z_j, the column j of Z, is row j of its transpose: only entries
  * that meet cost anything. */
 static INLINE void multiply_rows(const row_functions *f, const pegasos_rows *transpose,
-                                 const pegasos_some *some, int64_t stride, void *products)
+                                 const pegasos_subset *subset, int64_t stride, void *products)
 {
-    const pegasos_rows *const x = &some->points->rows;
+    const pegasos_rows *const x = &subset->points->rows;
     const int64_t bytes = x->value_bytes;
     char *out = products;
-    for (int64_t k = 0; k < some->count; k++, out += stride * bytes) {
-        const int64_t i = number_of(some, k);
+    for (int64_t k = 0; k < subset->count; k++, out += stride * bytes) {
+        const int64_t i = number_of(subset, k);
         memset(out, 0, (size_t)(transpose->n_features * bytes));
         for (int64_t j = row_offset(x, i); j < row_offset(x, i + 1); j++)
             f->add(transpose, row_column(x, j), get(x->values, bytes, j), out);
@@ -71,7 +71,7 @@ static INLINE void multiply_rows(const row_functions *f, const pegasos_rows *tra
 /* Products where most entries meet: rows of z are written out side by side, as many as there are
  * registers for their sums, and each x goes over them once. */
 static INLINE void multiply_panels(const row_functions *f, const pegasos_rows *x,
-                                   const pegasos_some *some, const pegasos_some *others,
+                                   const pegasos_subset *subset, const pegasos_subset *others,
                                    void *panel, int64_t stride, void *products)
 {
     const pegasos_rows *const z = &others->points->rows;
@@ -87,22 +87,22 @@ static INLINE void multiply_panels(const row_functions *f, const pegasos_rows *x
                 set_to(panel, bytes, place, get(panel, bytes, place) + get(z->values, bytes, j));
             }
         }
-        for (int64_t i = 0; i < some->count; i++) {
-            f->dot_panel(x, number_of(some, i), panel, sums);
+        for (int64_t i = 0; i < subset->count; i++) {
+            f->dot_panel(x, number_of(subset, i), panel, sums);
             memcpy((char *)products + (i * stride + first) * bytes, sums, (size_t)(count * bytes));
         }
     }
 }
 
 #define DEFINE_PRODUCTS(TYPE)                                                                      \
-    static void multiply_##TYPE(const pegasos_rows *transpose, const pegasos_some *x,              \
+    static void multiply_##TYPE(const pegasos_rows *transpose, const pegasos_subset *x,            \
                                 int64_t stride, void *products)                                    \
     {                                                                                              \
         multiply_rows(&functions_##TYPE, transpose, x, stride, products);                          \
     }                                                                                              \
-    CLONES_WIDE static void multiply_panels_##TYPE(const pegasos_rows *rows,                       \
-                                                   const pegasos_some *x, const pegasos_some *z,   \
-                                                   void *panel, int64_t stride, void *products)    \
+    CLONES_WIDE static void multiply_panels_##TYPE(                                                \
+        const pegasos_rows *rows, const pegasos_subset *x, const pegasos_subset *z, void *panel,   \
+        int64_t stride, void *products)                                                            \
     {                                                                                              \
         multiply_panels(&functions_##TYPE, rows, x, z, panel, stride, products);                   \
     }
@@ -119,7 +119,7 @@ static const double NUMBERS_OF_TILE = 5e6;
 static const double WRITTEN = 3, OF_TANH = 6;
 
 /* How values are computed: by the points' own function; from differences of dense rows; from
- * products of dense rows, of thin ones, by their transpose, or of thick ones, by panels. */
+ * products of dense rows; or from those of sparse rows, by their transpose or by panels. */
 typedef enum way { BY_KERNEL, BY_DIFFERENCES, BY_DENSE, BY_TRANSPOSE, BY_PANELS } way;
 
 static way way_of(const pegasos_points *x, const pegasos_points *z)
@@ -128,7 +128,7 @@ static way way_of(const pegasos_points *x, const pegasos_points *z)
         return BY_KERNEL;
     if (x->by_differences || z->by_differences || z->kernel.kind == PEGASOS_LAPLACIAN)
         return BY_DIFFERENCES;
-    return z->is_thin ? BY_TRANSPOSE : z->is_thick ? BY_PANELS : BY_DENSE;
+    return z->by_transpose ? BY_TRANSPOSE : z->by_panels ? BY_PANELS : BY_DENSE;
 }
 
 /* What a product or difference costs, in numbers read, before the kernel makes a value of it. Sizes
@@ -177,21 +177,21 @@ static tile_size size_of_tiles(const pegasos_points *x, const pegasos_points *z,
 
 /* Rows first, first + 1, ... of some, with their norms; dense copies in `room` if that is not NULL.
  * `norms` has room for those of rows that do not follow each other. */
-static lines lines_of(const pegasos_some *some, void *room, void *norms)
+static lines lines_of(const pegasos_subset *subset, void *room, void *norms)
 {
-    const pegasos_points *const p = some->points;
+    const pegasos_points *const p = subset->points;
     const int64_t d = p->rows.n_features, bytes = p->rows.value_bytes;
-    lines found = {p->rows.values, p->norms, some->first, some->count, some->which};
-    if (p->norms && some->which) {
-        for (int64_t i = 0; i < some->count; i++)
-            set_to(norms, bytes, i, get(p->norms, bytes, some->which[i]));
+    lines found = {p->rows.values, p->norms, subset->first, subset->count, subset->which};
+    if (p->norms && subset->which) {
+        for (int64_t i = 0; i < subset->count; i++)
+            set_to(norms, bytes, i, get(p->norms, bytes, subset->which[i]));
         found.norms = norms;
     } else if (p->norms)
-        found.norms = (const char *)p->norms + some->first * bytes;
+        found.norms = (const char *)p->norms + subset->first * bytes;
     if (!room)
         return found;
-    for (int64_t i = 0; i < some->count; i++) {
-        const int64_t row = number_of(some, i);
+    for (int64_t i = 0; i < subset->count; i++) {
+        const int64_t row = number_of(subset, i);
         char *const to = (char *)room + i * d * bytes;
         if (p->rows.index_bytes == 0) {
             memcpy(to, (const char *)p->rows.values + row * d * bytes, (size_t)(d * bytes));
@@ -228,9 +228,9 @@ static void multiply_by_blas(const pegasos_blas *blas, const lines *x, const lin
 
 /* Values between rows x and z, which go tile by tile. */
 typedef struct block {
-    const pegasos_some *x, *z;
+    const pegasos_subset *x, *z;
     const pegasos_workers *workers;
-    const pegasos_rows *transpose; /* of the rows z, if they are thin */
+    const pegasos_rows *transpose; /* of the rows z, where products are by it */
     tile_size size;
     int64_t n_across, scratch_bytes, stride;
     char *out;
@@ -238,8 +238,8 @@ typedef struct block {
 } block;
 
 /* Writes a tile of values; not 0: the kernel's own function has failed. */
-static int write_tile(const block *b, const pegasos_some *x, const pegasos_some *z, void *scratch,
-                      void *out)
+static int write_tile(const block *b, const pegasos_subset *x, const pegasos_subset *z,
+                      void *scratch, void *out)
 {
     const pegasos_points *const p = z->points;
     const pegasos_blas *const blas = b->workers->blas;
@@ -261,8 +261,9 @@ static int write_tile(const block *b, const pegasos_some *x, const pegasos_some 
         DISPATCH_SPARSE(multiply, b->transpose, x, stride, out);
     else if (how == BY_PANELS)
         DISPATCH_SPARSE(multiply_panels, &x->points->rows, x, z, scratch, stride, out);
-    for (int64_t first = 0; first < z->count; first += MOST_Z) { /* the whole, but for thin rows */
-        const pegasos_some part = part_of(z, first, MOST_Z);
+    /* All at once, but for BY_TRANSPOSE. */
+    for (int64_t first = 0; first < z->count; first += MOST_Z) {
+        const pegasos_subset part = part_of(z, first, MOST_Z);
         const lines Z = lines_of(&part, copies_z ? more : NULL, z_norms);
         char *const to = (char *)out + first * bytes;
         if (by_blas)
@@ -313,17 +314,17 @@ int64_t pegasos_kernel_values_scratch_bytes(const pegasos_points *x, const pegas
     return n_threads * scratch_of_tile(x, z);
 }
 
-int64_t pegasos_transpose(const pegasos_some *some, void *room, pegasos_rows *out)
+int64_t pegasos_transpose(const pegasos_subset *subset, void *room, pegasos_rows *out)
 {
-    const pegasos_rows *const x = &some->points->rows;
+    const pegasos_rows *const x = &subset->points->rows;
     const int64_t bytes = x->value_bytes, d = x->n_features;
     int64_t *const which = room, *const ends = which + x->n_rows;
     int64_t *const indices = ends + d + 1;
     char *const values = (char *)(indices + (int64_t)stored_numbers(x));
     int64_t count = 0, left = (int64_t)stored_numbers(x);
     bool is_there = out->n_rows == d;
-    for (; count < some->count && count < x->n_rows; count++) {
-        const int64_t i = number_of(some, count);
+    for (; count < subset->count && count < x->n_rows; count++) {
+        const int64_t i = number_of(subset, count);
         left -= row_offset(x, i + 1) - row_offset(x, i);
         if (left < 0)
             break;
@@ -363,7 +364,7 @@ static void do_tile(void *argument, int64_t slot, int64_t k)
     block *const b = argument;
     const int64_t bytes = b->z->points->rows.value_bytes;
     const int64_t i = k / b->n_across * b->size.x, j = k % b->n_across * b->size.z;
-    const pegasos_some x = part_of(b->x, i, b->size.x), z = part_of(b->z, j, b->size.z);
+    const pegasos_subset x = part_of(b->x, i, b->size.x), z = part_of(b->z, j, b->size.z);
     char *const scratch = (char *)b->workers->scratch + slot * b->scratch_bytes;
     if (b->ended == 0)
         b->ended = write_tile(b, &x, &z, scratch, b->out + (i * b->stride + j) * bytes);
@@ -390,8 +391,8 @@ int pegasos_kernel_values(void *source, int64_t count, const int64_t *rows, int6
 {
     pegasos_source *const s = source;
     const int64_t bytes = s->z->rows.value_bytes;
-    pegasos_some x = {s->x, 0, count, rows};
-    const pegasos_some z = {s->z, first, m, which};
+    pegasos_subset x = {s->x, 0, count, rows};
+    const pegasos_subset z = {s->z, first, m, which};
     const bool by_transpose = way_of(s->x, s->z) == BY_TRANSPOSE;
     const bool is_there = s->z->transpose.n_rows > 0 && !which && m == s->z->rows.n_rows;
     int64_t j = 1;
@@ -399,9 +400,9 @@ int pegasos_kernel_values(void *source, int64_t count, const int64_t *rows, int6
     while (rows && j < count && rows[j] == rows[0] + j)
         j++;
     if (rows && j == count) /* they are read where they lie */
-        x = (pegasos_some){s->x, rows[0], count, NULL};
+        x = (pegasos_subset){s->x, rows[0], count, NULL};
     for (int64_t k = 0, some = m; k < m && count > 0; k += some) {
-        pegasos_some part = part_of(&z, k, m);
+        pegasos_subset part = part_of(&z, k, m);
         if (by_transpose && !is_there)
             part.count = some = pegasos_transpose(&part, s->workers->scratch, &s->transpose);
         block b = {.x = &x,

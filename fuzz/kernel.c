@@ -50,7 +50,7 @@ typedef struct task {
     pegasos_linear problems[3];
 } task;
 
-static trained train(input *in, const task *t, bool is_whole, bool is_cut)
+static trained train(input *in, const task *t, bool holds_all, bool is_cut)
 {
     const int64_t m = t->m, K = t->K;
     trained end = {
@@ -62,16 +62,16 @@ static trained train(input *in, const task *t, bool is_whole, bool is_cut)
     const pegasos_workers workers = {.watch = &watch};
     pegasos_columns columns = {.n_rows = m,
                                .value_bytes = t->bytes,
-                               .n_columns = is_whole ? m : 0,
+                               .n_columns = holds_all ? m : 0,
                                .columns = room(in, m * m, t->bytes),
-                               .place = room(in, m, 8),
+                               .column_of = room(in, m, 8),
                                .n_kept = &n_kept,
                                .values = copy_values,
                                .context = &of,
                                .block = room(in, pegasos_columns_block(m), t->bytes),
                                .workers = &workers};
     for (int64_t i = 0; i < m; i++)
-        columns.place[i] = -1;
+        columns.column_of[i] = -1;
     memcpy(end.problems, t->problems, sizeof end.problems);
     const pegasos_linear_set set = {
         .n_problems = K,
@@ -122,8 +122,8 @@ static void train_all(input *in, const void *gram, int64_t m, int64_t bytes, peg
         p->delay = delay_for(p, loss, longest);
         pegasos_linear_start(p);
     }
-    for (int is_whole = 0; is_whole < 2; is_whole++) {
-        const trained once = train(in, &t, is_whole, false), cut = train(in, &t, is_whole, true);
+    for (int holds_all = 0; holds_all < 2; holds_all++) {
+        const trained once = train(in, &t, holds_all, false), cut = train(in, &t, holds_all, true);
         for (int64_t k = 0; k < t.K; k++) {
             const pegasos_linear *p = &once.problems[k], *q = &cut.problems[k];
             MUST(p->n_steps == q->n_steps && p->next_draw == q->next_draw);
@@ -150,8 +150,8 @@ static pegasos_points points_of(input *in, pegasos_rows rows, const pegasos_poin
     for (int64_t i = 0; i < n; i++)
         put(own, bytes, i, norms[i]);
     points.norms = own;
-    points.is_thick = rows.index_bytes != 0 && layout == 1;
-    points.is_thin = rows.index_bytes != 0 && layout == 2;
+    points.by_panels = rows.index_bytes != 0 && layout == 1;
+    points.by_transpose = rows.index_bytes != 0 && layout == 2;
     return points;
 }
 
@@ -262,7 +262,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         pegasos_columns columns = {.n_rows = stride,
                                    .value_bytes = bytes,
                                    .columns = K,
-                                   .place = place,
+                                   .column_of = place,
                                    .workers = &workers};
         for (int64_t i = 0; i < stride; i++)
             place[i] = i < n ? n - 1 - i : -1;

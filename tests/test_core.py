@@ -128,7 +128,7 @@ def calls(layout, dtype):
     yield "Rows.part", [rows, np.array([N - 1, 0])]
     two = [np.empty(2 * D, kind) for kind in (dtype, X.indices.dtype)]
     yield "Rows.take", [rows, np.array([N - 1, 0]), *two]
-    for how in ({"is_thin": True}, {"is_thick": True}):
+    for how in ({"by_transpose": True}, {"by_panels": True}):
         yield "kernel_values", [x, points(layout, dtype, **how), values(dtype, N, N), watch]
     yield "Pegasos.run", [_core.Pegasos(*pegasos(dtype)), rows, targets, 0, draws, watch, True]
 
@@ -621,7 +621,7 @@ def test_points_without_what_they_need_are_refused(layout, dtype):
         {"kind": 5}, {"kind": -2}, {"kind": _core.OTHER}, {"kind": _core.LINEAR, "write": print},
         {"kind": _core.POLYNOMIAL, "degree": -1}, {"kind": _core.GAUSSIAN, "norms": ones[1:]},
         {"kind": _core.GAUSSIAN, "norms": ones.astype("f4" if dtype == np.float64 else "f8")},
-        *([{"kind": _core.LINEAR, name: True} for name in ("is_thin", "is_thick")]
+        *([{"kind": _core.LINEAR, name: True} for name in ("by_transpose", "by_panels")]
           if layout == "dense" else []),
     ):  # fmt: skip
         with pytest.raises((ValueError, TypeError)):

@@ -276,7 +276,7 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
             (functools.partial(fits.are_valid, loss=0, **problem), 8), (fits.solutions,),
             (_core.Fits, 2, 6, 6), (fits.begin_at, weights, coef, intercept),
             (_core.kernel_values, points, points, x.copy(), _core.Watch()),
-            (lambda: (thin := _core.Points(sparse, kind=_core.LINEAR, is_thin=True),
+            (lambda: (thin := _core.Points(sparse, kind=_core.LINEAR, by_transpose=True),
             _core.kernel_values(thin, thin, x.copy(), _core.Watch())),),
             (functools.partial(solve, solver=_core.NEWTON, n_threads=3), rows, targets, ones,
             fits, draws[:2]),

@@ -174,7 +174,7 @@ def test_products_of_thick_rows_are_those_of_dense_ones(rng, monkeypatch, layout
     points, others = (kernel.points(convert(rows, layout, dtype)) for rows in (X, Z))
     others.X.data[:] = 1  # a column that is stored twice counts twice
     others.X.indices[:] = rng.integers(0, 23, others.X.nnz)
-    assert others.is_thick
+    assert others.by_panels
     values = points.against(others)
     tolerance = 1e-5 if dtype is np.float32 else 1e-13
     np.testing.assert_allclose(values, X @ others.X.toarray().T, rtol=tolerance, atol=tolerance)
@@ -211,7 +211,7 @@ def test_rows_may_be_asked_for_again_and_again(rng, dtype):
     X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 3e-4)
     X[7] = rng.normal(size=d)
     points = kernels.make("linear").points(sparse.csr_array(X.astype(dtype)))
-    assert points.is_thin
+    assert points.by_transpose
     rows, which = np.arange(30), np.full(2 * n, 7)
     out = np.empty((len(rows), len(which)), dtype)
     kernels.ColumnCache(points, 0.1).among(rows, which, out)
@@ -226,7 +226,7 @@ def test_threads_may_ask_for_the_transpose_at_once(rng):
     X = sparse.csr_array((rng.random(n * numbers), *places), shape=(n, d))
     X.sum_duplicates()
     points, some = kernels.make("linear").points(X), kernels.make("linear").points(X[:5])
-    assert points.is_thin
+    assert points.by_transpose
     expected = (X[:5] @ X.T).toarray()
 
     def ask(k, on_poll):
@@ -970,8 +970,8 @@ def test_ctrl_c_is_heard_between_pieces_of_work(rng, kernel, shape, density):
     told = []
     points.against(points, on_poll=lambda: told.append(None))
     numbers = n * n * d / 32  # a piece has about 5e6 of them
-    if points.is_thin or points.is_thick:
-        numbers = n * n * density * d * (density if points.is_thin else 1 / 16)
+    if points.by_transpose or points.by_panels:
+        numbers = n * n * density * d * (density if points.by_transpose else 1 / 16)
     assert numbers / 1e7 - 1 <= len(told) <= (numbers + n * n) / 1e6 + 1
 
 

@@ -134,8 +134,8 @@ class Points:
     rows: Rows
     def __init__(
         self, rows: Rows, *, kind: int, gamma: float = ..., coef0: float = ..., degree: int = ...,
-        norms: _Floats | None = ..., by_differences: bool = ..., is_thick: bool = ...,
-        is_thin: bool = ..., write: Callable[..., None] | None = ..., data: Any = ...,
+        norms: _Floats | None = ..., by_differences: bool = ..., by_panels: bool = ...,
+        by_transpose: bool = ..., write: Callable[..., None] | None = ..., data: Any = ...,
         wide: Rows | None = ..., which: _Ints | None = ..., far_in_double: bool = ...,
     ) -> None: ...  # fmt: skip
     def transpose(self) -> None: ...

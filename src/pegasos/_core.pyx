@@ -212,7 +212,7 @@ cdef extern from "core.h" nogil:
         double gamma, coef0
         int64_t degree
 
-    ctypedef struct pegasos_some:
+    ctypedef struct pegasos_subset:
         const pegasos_points *points
         int64_t first, count
         const int64_t *which
@@ -221,9 +221,9 @@ cdef extern from "core.h" nogil:
         pegasos_rows rows
         pegasos_kernel_function kernel
         const void *norms
-        int64_t by_differences, is_thick, is_thin
+        int64_t by_differences, by_panels, by_transpose
         pegasos_rows transpose
-        int (*write)(const pegasos_some *x, const pegasos_some *z, int64_t stride,
+        int (*write)(const pegasos_subset *x, const pegasos_subset *z, int64_t stride,
                      void *out) noexcept nogil
         void *context
 
@@ -235,7 +235,7 @@ cdef extern from "core.h" nogil:
         pegasos_watch *watch
 
     int64_t pegasos_transpose_bytes(const pegasos_rows *)
-    int64_t pegasos_transpose(const pegasos_some *, void *, pegasos_rows *)
+    int64_t pegasos_transpose(const pegasos_subset *, void *, pegasos_rows *)
     int64_t pegasos_kernel_values_scratch_bytes(const pegasos_points *, const pegasos_points *,
                                                 int64_t)
 
@@ -249,8 +249,8 @@ cdef extern from "core.h" nogil:
     ctypedef struct pegasos_columns:
         int64_t n_rows, value_bytes, n_columns
         void *columns
-        int64_t *place, *n_kept
-        int64_t is_all_at_once, is_symmetric, is_whole, is_cheap, is_thick
+        int64_t *column_of, *n_kept
+        int64_t is_all_at_once, is_symmetric, needs_full_rows, is_cheap, is_gather_slow
         int (*values)(void *context, int64_t count, const int64_t *rows, int64_t first, int64_t m,
                       const int64_t *which, int64_t stride, void *out) noexcept nogil
         void *context, *block
@@ -258,8 +258,8 @@ cdef extern from "core.h" nogil:
 
     int64_t pegasos_columns_block(int64_t)
     int pegasos_columns_keep(pegasos_columns *, int64_t, const int64_t *)
-    int pegasos_columns_among(pegasos_columns *, int64_t, const int64_t *, int64_t, const int64_t *,
-                              int64_t, void *)
+    int pegasos_columns_values(pegasos_columns *, int64_t, const int64_t *, int64_t,
+                               const int64_t *, int64_t, void *)
     int pegasos_columns_add(pegasos_columns *, int64_t, const int64_t *, int64_t, const double *,
                             int64_t, const int64_t *, int64_t, int64_t, double *)
 
@@ -270,7 +270,7 @@ cdef extern from "core.h" nogil:
 
     ctypedef struct pegasos_matrix:
         pegasos_columns *columns
-        int64_t is_positive, is_narrow, rank
+        int64_t is_positive, is_single, rank
         int (*factor)(void *context, pegasos_factor *factor) noexcept nogil
         void *factor_context
 
@@ -305,14 +305,14 @@ cdef extern from "core.h" nogil:
         void *context
         int64_t most_in_double
 
-    ctypedef struct pegasos_kernel_proof:
+    ctypedef struct pegasos_kernel_certificate:
         double objective, dual_value, dual_objective
         int64_t is_refuted
 
     int64_t pegasos_kernel_certificate_scratch_bytes(const pegasos_kernel_models *,
                                                      const pegasos_kernel_evidence *)
     int pegasos_kernel_certify(const pegasos_kernel_models *, const pegasos_kernel_evidence *,
-                               void *, pegasos_kernel_proof *)
+                               void *, pegasos_kernel_certificate *)
 
     int PEGASOS_NEWTON_MAX_UNKNOWNS
     double PEGASOS_ROUNDING
@@ -348,8 +348,9 @@ SAMPLINGS = {
 }
 
 cdef pegasos_linear _blank
-cdef pegasos_kernel_proof _blank_proof
-cdef object type_of_proofs = np.asarray(<pegasos_kernel_proof[:1]> &_blank_proof).dtype
+cdef pegasos_kernel_certificate _blank_certificate
+cdef object type_of_certificates = np.asarray(
+    <pegasos_kernel_certificate[:1]> &_blank_certificate).dtype
 #: Layout of the C struct of a problem.
 PROBLEM = np.asarray(<pegasos_linear[:1]> &_blank).dtype
 
@@ -1006,7 +1007,7 @@ cdef class Pegasos:
         cdef pegasos_draws drawn = draws_of(draws, first, n, self.problems)
         cdef Work work
         cdef Room room
-        require(columns.c.place != NULL and self.value_bytes == 8 and self.width == n,
+        require(columns.c.column_of != NULL and self.value_bytes == 8 and self.width == n,
                 "weights must have n_rows columns, of float64, and columns places")
         require(scores.shape[0] == unpushed.shape[0] == set.n_problems
                 and scores.shape[1] == unpushed.shape[1] == n,
@@ -1381,14 +1382,14 @@ cdef object copied(const int64_t *numbers, int64_t count):
     return np.asarray(<int64_t[:count]> <int64_t *> numbers).copy()
 
 
-cdef object rows_in(const pegasos_some *some):
+cdef object rows_in(const pegasos_subset *subset):
     """What selects these rows of an array."""
-    if some.which == NULL:
-        return slice(some.first, some.first + some.count)
-    return copied(some.which, some.count)
+    if subset.which == NULL:
+        return slice(subset.first, subset.first + subset.count)
+    return copied(subset.which, subset.count)
 
 
-cdef int write_by_python(const pegasos_some *x, const pegasos_some *z, int64_t stride,
+cdef int write_by_python(const pegasos_subset *x, const pegasos_subset *z, int64_t stride,
                          void *out) noexcept nogil:
     with gil:
         return (<Points> z.points.context).ask(x, z, stride, out)
@@ -1416,21 +1417,22 @@ cdef class Points:
         free_lock(self.lock)
 
     def __init__(self, Rows rows not None, *, int64_t kind, double gamma=1, double coef0=0,
-                 int64_t degree=0, norms=None, bint by_differences=False, bint is_thick=False,
-                 bint is_thin=False, write=None, data=None, Rows wide=None, which=None,
+                 int64_t degree=0, norms=None, bint by_differences=False, bint by_panels=False,
+                 bint by_transpose=False, write=None, data=None, Rows wide=None, which=None,
                  bint far_in_double=False):
         require(kind == OTHER or PEGASOS_LINEAR <= kind <= PEGASOS_LAPLACIAN,
                 "there is no such kernel")
         require((kind == OTHER) == (write is not None), "OTHER kernels have write, and only they")
         require(degree >= 0, "degree must be >= 0")
-        require(not (is_thin or is_thick) or rows.c.index_bytes > 0,
-                "rows that are thin or thick must be CSR")
+        require(not (by_transpose or by_panels) or rows.c.index_bytes > 0,
+                "rows of products by transpose or by panels must be CSR")
         self.c.rows, self.rows = rows.c, rows
         self.c.kernel.kind, self.c.kernel.degree = kind, degree
         self.c.kernel.gamma, self.c.kernel.coef0 = gamma, coef0
-        self.c.by_differences, self.c.is_thick, self.c.is_thin = by_differences, is_thick, is_thin
+        self.c.by_differences = by_differences
+        self.c.by_panels, self.c.by_transpose = by_panels, by_transpose
         self.by_blas = (rows.c.n_rows >= FEW_ROWS
-                        and not (is_thin or is_thick or by_differences))
+                        and not (by_transpose or by_panels or by_differences))
         self.write, self.data = write, data
         self.wide, self.which, self.far_in_double = wide, which, far_in_double
         if norms is not None:
@@ -1441,7 +1443,7 @@ cdef class Points:
         if write is not None:
             self.c.write, self.c.context = write_by_python, <void *> self
 
-    cdef int ask(self, const pegasos_some *x, const pegasos_some *z, int64_t stride,
+    cdef int ask(self, const pegasos_subset *x, const pegasos_subset *z, int64_t stride,
                  void *out) noexcept:
         """Let `write` write values."""
         cdef Points others
@@ -1467,15 +1469,15 @@ cdef class Points:
         norms = None if self.norms is None else exact.squared_norms()
         return Points(exact, kind=self.c.kernel.kind, gamma=self.c.kernel.gamma,
                       coef0=self.c.kernel.coef0, degree=self.c.kernel.degree, norms=norms,
-                      by_differences=self.far_in_double, is_thick=self.c.is_thick,
-                      is_thin=self.c.is_thin)
+                      by_differences=self.far_in_double, by_panels=self.c.by_panels,
+                      by_transpose=self.c.by_transpose)
 
     def transpose(self):
-        """Have the transpose of thin rows, of which values will be asked for more than once.
+        """Have the transpose, if products are by it and values will be asked for more than once.
 
         One of several threads makes it.
         """
-        if not self.c.is_thin:
+        if not self.c.by_transpose:
             return
         with nogil:
             PyThread_acquire_lock(self.lock, WAIT_LOCK)
@@ -1486,7 +1488,7 @@ cdef class Points:
             PyThread_release_lock(self.lock)
 
     cdef int make_transpose(self) except -1:
-        cdef pegasos_some every
+        cdef pegasos_subset every
         cdef pegasos_rows out
         try:
             self.room = np.empty(pegasos_transpose_bytes(&self.c.rows), np.uint8)
@@ -1683,7 +1685,7 @@ cdef class Columns:
         require(place is not None or points is not None, "there must be places")
         self.place, self.x, self.z = place, points, points
         if place is not None:
-            self.c.place = &place[0]
+            self.c.column_of = &place[0]
             for k in range(self.c.n_rows):
                 self.n_kept += place[k] >= 0
         self.check()
@@ -1697,8 +1699,9 @@ cdef class Columns:
                                        and self.n_kept in (0, self.c.n_rows)),
                 "there must be room for all columns at once")
         self.c.is_all_at_once, self.c.is_cheap = is_all_at_once, is_cheap
-        self.c.is_whole, self.c.is_thick = points.c.is_thin, points.c.is_thick
-        self.c.is_symmetric = points.c.write == NULL and not points.c.is_thin
+        self.c.needs_full_rows = points.c.by_transpose
+        self.c.is_gather_slow = points.c.by_panels
+        self.c.is_symmetric = points.c.write == NULL and not points.c.by_transpose
 
     cdef int check(self) except -1:
         """Raise a ValueError unless places are some of columns."""
@@ -1712,7 +1715,7 @@ cdef class Columns:
         cdef int status
         cdef Work work
         require_indices(rows, 0, self.c.n_rows, "rows must be in [0, n_rows)")
-        require(self.c.place != NULL, "there must be places")
+        require(self.c.column_of != NULL, "there must be places")
         if rows.shape[0] == 0:
             return
         work = Work.of(self.x, self.z, watch, n_threads, self)
@@ -1729,13 +1732,13 @@ cdef class Columns:
         require_indices(rows, 0, self.c.n_rows, "rows must be in [0, n_rows)")
         require_indices(which, 0, self.c.n_rows, "which must be in [0, n_rows)")
         require(sizeof(value_t) == self.c.value_bytes and out.shape[0] == rows.shape[0]
-                and out.shape[1] == which.shape[0] and self.c.place != NULL,
+                and out.shape[1] == which.shape[0] and self.c.column_of != NULL,
                 "out must have shape (n_rows, n_which), and the type of columns")
         if rows.shape[0] == 0 or which.shape[0] == 0:
             return
         work = Work.of(self.x, self.z, watch, n_threads, self)
         with nogil:
-            status = pegasos_columns_among(&work.columns, rows.shape[0], &rows[0], which.shape[0],
+            status = pegasos_columns_values(&work.columns, rows.shape[0], &rows[0], which.shape[0],
                                            &which[0], apart, &out[0, 0])
         work.end(PEGASOS_STOPPED if status else PEGASOS_DONE)
 
@@ -1776,9 +1779,9 @@ cdef class Columns:
         cdef pegasos_kernel_models models
         cdef pegasos_kernel_evidence evidence
         cdef Work work
-        table = np.empty(targets.n_problems, type_of_proofs)
-        cdef pegasos_kernel_proof[::1] proofs = table
-        require(targets.c.n == n and self.c.place != NULL, "targets must be of n_rows")
+        table = np.empty(targets.n_problems, type_of_certificates)
+        cdef pegasos_kernel_certificate[::1] certificates = table
+        require(targets.c.n == n and self.c.column_of != NULL, "targets must be of n_rows")
         targets.require_rows(coef, "coef")
         targets.require_rows(a, "a")
         targets.require_masses(masses)
@@ -1810,7 +1813,7 @@ cdef class Columns:
             evidence.most_in_double = max(1, MOST_IN_DOUBLE // exact.c.rows.n_features)
         room = Room(pegasos_kernel_certificate_scratch_bytes(&models, &evidence))
         with nogil:
-            status = pegasos_kernel_certify(&models, &evidence, room.at, &proofs[0])
+            status = pegasos_kernel_certify(&models, &evidence, room.at, &certificates[0])
         work.end(PEGASOS_STOPPED if status else PEGASOS_DONE)
         return table
 
@@ -1827,10 +1830,10 @@ cdef class Matrix:
 
     def __init__(self, Columns columns not None, factor not None, *, bint is_positive,
                  bint is_narrow=False, double rank=math.inf):
-        require(columns.c.place != NULL, "there must be places")
+        require(columns.c.column_of != NULL, "there must be places")
         require(rank >= 0, "rank must not be negative")
         self.columns, self.factor = columns, factor
-        self.c.is_positive, self.c.is_narrow = is_positive, is_narrow
+        self.c.is_positive, self.c.is_single = is_positive, is_narrow
         self.c.rank = <int64_t> min(<double> columns.c.n_rows, rank)
 
 

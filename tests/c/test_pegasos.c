@@ -495,7 +495,7 @@ static pegasos_columns columns_of(source *of, const void *gram, int64_t bytes, i
                                .value_bytes = bytes,
                                .n_columns = mode != PARTS ? N : 0,
                                .columns = of->columns,
-                               .place = of->place,
+                               .column_of = of->place,
                                .n_kept = &of->n_kept,
                                .values = copy_values,
                                .context = of,
@@ -1621,7 +1621,7 @@ static int write_digest(const char *path)
                 .rows = rows_of_type(type),
                 .kernel = {kind, 0.1, 1, 3},
                 .by_differences = kind == PEGASOS_GAUSSIAN,
-                .is_thick = type >= 2
+                .by_panels = type >= 2
             };
             pegasos_watch watch = {.every = 1e18};
             const pegasos_workers workers = {

@@ -11,8 +11,8 @@ from pegasos.problems import _rows, _validate
 
 # Rows whose kernel values with themselves are computed at a time.
 _DIAGONAL = 16
-# Sparse rows are called thick if more than this part of their entries is stored: then sums of all
-# entries in registers are faster than sums of stored entries in memory.
+# Products of sparse rows are by panels if more than this part of their entries is stored: then sums
+# of all entries in registers are faster than sums of stored entries in memory.
 _THICK = 1 / 25
 # Dense rows with at most this part of their entries other than zero are worth being made sparse.
 _HOLLOW = 1 / 3
@@ -20,7 +20,8 @@ _HOLLOW = 1 / 3
 _WIDEST = 4096
 # Fewer kernel values than this are not worth another thread.
 _FEW = 2**20
-# Thick rows with at most this many entries are multiplied as fast as products are written and read.
+# By panels, rows with at most this many entries are multiplied as fast as products are written and
+# read.
 _CHEAP = 32
 
 
@@ -73,13 +74,13 @@ class Points:
         return np.inf if self.kernel.is_precomputed else self.kernel.rank(self.X.shape[1])
 
     @property
-    def is_thin(self) -> bool:
-        """Whether these are sparse rows, for products, of which little is stored."""
+    def by_transpose(self) -> bool:
+        """Whether products are by the transpose: of sparse rows of which little is stored."""
         return self._density < _THICK
 
     @property
-    def is_thick(self) -> bool:
-        """Whether these are sparse rows, for products, of which a good part is stored.
+    def by_panels(self) -> bool:
+        """Whether products are by panels: of sparse rows of which a good part is stored.
 
         What holds more still, or is wider, is made dense for BLAS.
         """
@@ -88,7 +89,7 @@ class Points:
     @property
     def is_cheap(self) -> bool:
         """Whether it is faster to compute kernel values again than to keep them in memory."""
-        return self.is_thick and not self.is_far and self.X.nnz <= _CHEAP * len(self)
+        return self.by_panels and not self.is_far and self.X.nnz <= _CHEAP * len(self)
 
     @functools.cached_property
     def core(self) -> _core.Points:
@@ -102,8 +103,8 @@ class Points:
             in_double = {"wide": self.wide.rows, "which": self._which}
         return _core.Points(
             rows, kind=kernel.number, gamma=kernel.gamma, coef0=kernel.coef0, degree=kernel.degree,
-            norms=self.norms, by_differences=self.is_far, is_thick=self.is_thick,
-            is_thin=self.is_thin, **in_double,
+            norms=self.norms, by_differences=self.is_far, by_panels=self.by_panels,
+            by_transpose=self.by_transpose, **in_double,
         )  # fmt: skip
 
     def __len__(self) -> int:

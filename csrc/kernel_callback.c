@@ -1,5 +1,5 @@
 /*
- * kernel_values.c - kernel machines of C programs: a matrix whose values the program writes.
+ * kernel_callback.c - kernel machines of C programs: a matrix whose values the program writes.
  *
  * Where memory has room for all columns, they stay there once they are computed. Else a round has
  * the values among its rows, and scores are brought up to date by values that are computed again
@@ -20,29 +20,29 @@ static const double NUMBERS_PER_VALUE = 16;
 
 /* What is known of the matrix. */
 typedef struct matrix_state {
-    int64_t has_begun; /* 1: labels and norms are there, and places of columns */
+    int64_t has_begun; /* 1: labels, norms and column_of are there */
     int64_t n_kept;    /* columns that are there */
 } matrix_state;
 
-/* A fit's memory: first what pegasos_kernel_solve_one keeps, and then: */
-typedef struct values {
+/* A fit's memory: first the state of pegasos_kernel_solve_one, and then: */
+typedef struct callback_fit {
     const pegasos_problem *problem;
     const pegasos_kernel_matrix *kernel;
     int64_t n_columns; /* that there is room for: n, or none is kept */
     pegasos_watch watch;
     int ended; /* what the fit returns if values end it */
     matrix_state *s;
-    double *norms, *dual;  /* n: K(x_i, x_i), and dual variables that are feasible */
-    int64_t *place, *all;  /* n; all: 0, 1, 2, ... */
-    double *columns;       /* n x n, if they are kept */
-    double *piece, *block; /* scratch */
+    double *norms, *dual;     /* n: K(x_i, x_i), and dual variables that are feasible */
+    int64_t *column_of, *all; /* n; all: 0, 1, 2, ... */
+    double *columns;          /* n x n, if they are kept */
+    double *piece, *block;    /* scratch */
     void *scratch;
     int8_t *labels; /* n */
-} values;
+} callback_fit;
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-static int64_t least_of(int64_t a, int64_t b)
+static int64_t min_of(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
@@ -50,11 +50,11 @@ static int64_t least_of(int64_t a, int64_t b)
 static int64_t room_for_columns(const pegasos_kernel_matrix *kernel)
 {
     const int64_t n = kernel->n_rows, least = (int64_t)LEAST_ROWS * LEAST_ROWS / n;
-    return least_of(n, kernel->n_columns > least ? kernel->n_columns : least);
+    return min_of(n, kernel->n_columns > least ? kernel->n_columns : least);
 }
 
 /* Lays a fit out in its memory; returns how many bytes it takes. */
-static int64_t lay_out(values *v, const pegasos_kernel_matrix *kernel, void *memory)
+static int64_t lay_out(callback_fit *v, const pegasos_kernel_matrix *kernel, void *memory)
 {
     const int64_t n = kernel->n_rows;
     layout all = {memory, 8, 0};
@@ -63,7 +63,7 @@ static int64_t lay_out(values *v, const pegasos_kernel_matrix *kernel, void *mem
     v->s = take(&all, (int64_t)sizeof(matrix_state));
     v->norms = take(&all, 8 * n);
     v->dual = take(&all, 8 * n);
-    v->place = take(&all, 8 * n);
+    v->column_of = take(&all, 8 * n);
     v->all = take(&all, 8 * n);
     v->columns = take(&all, v->n_columns < n ? 0 : 8 * n * n);
     v->piece = take(&all, 8 * PIECE);
@@ -75,15 +75,15 @@ static int64_t lay_out(values *v, const pegasos_kernel_matrix *kernel, void *mem
 
 int64_t pegasos_kernel_memory(const pegasos_kernel_matrix *kernel)
 {
-    values v;
+    callback_fit v;
     return lay_out(&v, kernel, NULL);
 }
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
 /* Has values between `count` rows and m others written to `out`; false: the fit ends. */
-static bool ask(values *v, int64_t count, const int64_t *rows, int64_t m, const int64_t *others,
-                double *out)
+static bool ask(callback_fit *v, int64_t count, const int64_t *rows, int64_t m,
+                const int64_t *others, double *out)
 {
     if (v->kernel->values(v->kernel->context, count, rows, m, others, out) != 0)
         return false;
@@ -98,12 +98,12 @@ static bool ask(values *v, int64_t count, const int64_t *rows, int64_t m, const 
 static int write_values(void *context, int64_t count, const int64_t *rows, int64_t first, int64_t m,
                         const int64_t *which, int64_t stride, void *out)
 {
-    values *const v = context;
+    callback_fit *const v = context;
     const int64_t *const others = which ? which : v->all + first;
     for (int64_t j = 0, height; j < count; j += height) {
-        height = least_of(PIECE_ROWS, count - j);
+        height = min_of(PIECE_ROWS, count - j);
         for (int64_t k = 0, width; k < m; k += width) {
-            width = least_of(PIECE_COLUMNS, m - k);
+            width = min_of(PIECE_COLUMNS, m - k);
             if (!ask(v, height, rows + j, width, others + k, v->piece))
                 return 1;
             for (int64_t l = 0; l < height; l++)
@@ -117,11 +117,11 @@ static int write_values(void *context, int64_t count, const int64_t *rows, int64
 /* ---- A fit ----------------------------------------------------------------------------------- */
 
 /* Writes labels and K(x_i, x_i); false: the fit ends. */
-static bool begin(values *v)
+static bool begin(callback_fit *v)
 {
     for (int64_t i = 0; i < v->kernel->n_rows; i++) {
         v->labels[i] = label_of(v->problem, i);
-        v->place[i] = -1;
+        v->column_of[i] = -1;
         v->all[i] = i;
         if (!ask(v, 1, v->all + i, 1, v->all + i, v->norms + i))
             return false;
@@ -131,7 +131,7 @@ static bool begin(values *v)
 }
 
 /* Returns a status. */
-static int solve(values *v, const pegasos_options *options, void *memory)
+static int solve(callback_fit *v, const pegasos_options *options, void *memory)
 {
     const int64_t n = v->kernel->n_rows;
     const pegasos_workers workers = {.watch = &v->watch};
@@ -140,7 +140,7 @@ static int solve(values *v, const pegasos_options *options, void *memory)
                                .n_columns = v->n_columns,
                                .is_cheap = v->n_columns < n, /* none is kept */
                                .columns = v->columns,
-                               .place = v->place,
+                               .column_of = v->column_of,
                                .n_kept = &v->s->n_kept,
                                .values = write_values,
                                .context = v,
@@ -155,10 +155,10 @@ static int solve(values *v, const pegasos_options *options, void *memory)
 int pegasos_kernel_solve(const pegasos_problem *problem, const pegasos_options *options,
                          void *memory, pegasos_solution *solution)
 {
-    values v = {.problem = problem,
-                .kernel = problem->kernel,
-                .watch = pegasos_watch_of(options),
-                .ended = PEGASOS_STOPPED};
+    callback_fit v = {.problem = problem,
+                      .kernel = problem->kernel,
+                      .watch = pegasos_watch_of(options),
+                      .ended = PEGASOS_STOPPED};
     const int64_t n = problem->kernel->n_rows;
     lay_out(&v, problem->kernel, memory);
     if (!options->resume) {
