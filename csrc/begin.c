@@ -18,6 +18,8 @@ static const double NARROW = 0.003, OWN_PART = 0.01;
 static const double LEAST_FEATURE = 1e-3, PART_OF_ROWS = 0.1, PART_OF_LOG_LOSS = 0.4;
 /* Vectors of unchanged data are what they were up to rounding. */
 static const double SAME = 1e-9;
+/* Running sums round objectives up to this number of times as much as one sum does. */
+static const double RUNNING = 100;
 /* Sums of squares.c in single precision are what they were up to this. */
 static const double SINGLE = 1e-5;
 
@@ -395,6 +397,13 @@ static bool are_vectors(fit *f, bool *same)
     return true;
 }
 
+/* By how much rounding changes objectives that are computed again: small ones of targets of about 1
+ * as well. */
+static double rounding_of_fit(const state *s)
+{
+    return SAME * fabs(s->primal) + RUNNING * rounding_of(s->loss);
+}
+
 /* Writes dual variables that are feasible as those are by which squares.c has proved a gap: less
  * their mean, which is returned. */
 static double take_mean_away(const fit *f, double *a)
@@ -430,7 +439,7 @@ static bool find_dual(fit *f)
     const double squared = squared_norm_of(f->sum, f->rows->n_features) + constant * constant;
     const double dual =
         pegasos_best_dual(&f->targets, a, squared, s->mass, f->problem->lam, is_proof);
-    const double rounding = SAME * fabs(s->primal) + SINGLE * fabs(mean);
+    const double rounding = rounding_of_fit(s) + SINGLE * fabs(mean);
     if (isfinite(s->primal) && fabs(dual - s->newton.dual_objective) <= rounding)
         return true;
     forget_progress(s);
@@ -449,7 +458,7 @@ bool pegasos_fit_check_data(fit *f)
         if (!are_vectors(f, &same) || !fit_score(f, f->coef, intercept, f->scratch))
             return false;
         const double primal = fit_objective(f, f->coef, intercept, f->scratch);
-        if (fabs(primal - before) > SAME * before)
+        if (fabs(primal - before) > rounding_of_fit(s))
             forget(s);
         else if (s->solver == PEGASOS_ASCENT && isfinite(before))
             s->primal = primal; /* which it claims to the last bit */

@@ -559,6 +559,16 @@ def test_what_was_proved_of_other_rows_is_forgotten(change, intercept, rng):
         same(public(whole), public(copied(cut).fit(X, y, weights)))
 
 
+def test_a_fit_of_exact_targets_that_has_ended_is_not_made_again(rng):
+    """Rounding is far from small beside objectives of 1e-9, though targets are of about 1."""
+    X = rng.normal(size=(150, 30))
+    y = X @ rng.normal(size=30) / 5
+    reg = PegasosRegressor(solver="newton", tol=0.1, max_iter=1000, warm_start=True)
+    for lam in 10.0 ** -np.arange(5, 12, 0.25):
+        reg = clone(reg).set_params(lam=lam).fit(X, y)
+        same(public(reg), public(copied(reg).fit(X, y)))
+
+
 def test_what_was_proved_by_sums_in_single_precision_stands(rng):
     """A free intercept is off by its rounding, and so is a little of the gap."""
     for _ in range(20):
