@@ -1,7 +1,9 @@
 """Linear machines on a Dask cluster: two workers of one thread each, in this process."""
 
+import asyncio
 import contextlib
 import doctest
+import gc
 import os
 import pickle
 import re
@@ -444,7 +446,7 @@ def test_a_fit_that_ends_early_warns(client, data):
     assert (clf.duality_gap_ > 0).all()
 
 
-def test_a_cluster_without_workers_or_client_is_told(data):
+def test_a_cluster_without_workers_or_client_is_told(data, caplog):
     X, y = data
     clf = DaskPegasosClassifier(lam=LAM, worker_timeout=1.0)
     with distributed.LocalCluster(
@@ -453,6 +455,10 @@ def test_a_cluster_without_workers_or_client_is_told(data):
         clf.client = client
         with pytest.raises(RuntimeError, match="no worker for worker_timeout=1 s"):
             clf.fit(in_chunks(X), in_chunks(y))
+        check_nothing_is_left(client)
+        client.sync(asyncio.sleep, 0)
+        gc.collect()
+        assert "never retrieved" not in caplog.text  # by Dask, of what the fit waited for
     with pytest.raises(RuntimeError, match="the Dask client is closed"):
         clf.fit(in_chunks(X), in_chunks(y))
 

@@ -121,16 +121,12 @@ class _Run:
         """Wait for a result, as long as there are workers.
 
         It is fetched in the thread of the client: `Future.result` with a timeout would begin anew
-        at each one, and cancel what it waits for.
+        at each one, and cancel what it waits for. What nobody waits for any more ends when the
+        future is released. If it were cancelled, other fits of the client could lose results.
         """
         loop: Any = self.client.loop
-        fetched = asyncio.run_coroutine_threadsafe(
-            self.client.gather(future, asynchronous=True), loop.asyncio_loop
-        )
-        try:
-            return self._wait(fetched)
-        finally:
-            fetched.cancel()
+        fetched = self.client.gather(future, asynchronous=True)
+        return self._wait(asyncio.run_coroutine_threadsafe(fetched, loop.asyncio_loop))
 
     def _wait(self, fetched: concurrent.futures.Future[Any]) -> Any:
         alone_since = None
