@@ -360,6 +360,28 @@ def test_a_worker_that_joins_gets_its_share(data, monkeypatch):
     assert min(tasks) > wanted.n_iter_ - 5
 
 
+def test_workers_have_equally_many_blocks(client, data):
+    """Dask leaves a task where its rows are: of two workers, one had seven of eight partitions."""
+    X, y = data
+    first, second = client.nthreads()
+    with pegasos.dask._Run(client, 30.0) as run:
+        tasks = [pegasos.dask._task(_rounds.identity)(k) for k in range(9)]
+        futures = run.begin(tasks, workers=[first])
+        distributed.wait(futures)
+        shared = run.shared(futures)
+        distributed.wait(shared)
+        places = client.who_has(shared)
+        assert sum(second in places[future.key] for future in shared) == 4
+        assert client.gather(shared) == list(range(9))
+        again = run.shared(shared)  # they are at rest
+        assert [future.key for future in again] == [future.key for future in shared]
+
+    clf = DaskPegasosClassifier(lam=LAM, random_state=0, client=client)
+    wanted = clone(clf).fit(in_chunks(X, (15,) * 8), in_chunks(y, (15,) * 8))
+    rows = [client.persist(in_chunks(array, (15,) * 8), workers=[first]) for array in (X, y)]
+    same_bits(wanted, clf.fit(*rows))
+
+
 def check_nothing_is_left(client):
     """The scheduler forgets tasks a moment after the client has let go of them."""
     deadline = time.monotonic() + 600

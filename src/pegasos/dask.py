@@ -152,14 +152,33 @@ class _Run:
                     "start workers, and fit again"
                 )
 
-    def places(self, futures: list[distributed.Future]) -> dict[str, list[int]]:
-        """Of each worker, the numbers of the futures whose results it has; each at one place."""
-        held: dict[str, list[int]] = {worker: [] for worker in self._asked("nthreads")}
+    def shared(self, futures: list[distributed.Future]) -> list[distributed.Future]:
+        """Futures whose results have moved so that workers have equally many for each thread.
+
+        Dask takes a task to where its rows are: a worker without any would have nothing to do, and
+        would wait for one that has most of them.
+        """
+        futures, threads = list(futures), self._asked("nthreads")
+        held: dict[str, list[int]] = {worker: [] for worker in threads}
+
+        def load(worker: str, more: int = 0) -> float:
+            return (len(held[worker]) + more) / threads[worker]
+
         of_keys = self._asked("who_has", futures)
         for k, future in enumerate(futures):
-            for worker in [worker for worker in of_keys[future.key] if worker in held][:1]:
-                held[worker].append(k)
-        return held
+            there = [worker for worker in of_keys[future.key] if worker in held]
+            if there:  # or it is made again at the moment
+                held[min(there, key=load)].append(k)
+        while held:
+            most, least = max(held, key=load), min(held, key=partial(load, more=1))
+            if load(least, more=1) >= load(most):
+                break
+            k = held[most].pop()
+            held[least].append(k)
+            old = futures[k]
+            (futures[k],) = self.begin([_task(identity)(old)], workers=[least])
+            self.forget([old])
+        return futures
 
     def _asked(self, what: str, *about: Any) -> Any:
         """Call a method of the client; the error of a lost scheduler if it fails."""
@@ -195,24 +214,9 @@ class _DaskBlockRunner(BlockRunner):
     ) -> dict[str, np.ndarray]:
         """See `BlockRunner`; workers that have joined get blocks before."""
         if time.monotonic() >= self._looked + _POLL:
-            self._share()
+            self.blocks = self.run.shared(self.blocks)
             self._looked = time.monotonic()
         return super().sum_up(function, message, on_block)
-
-    def _share(self) -> None:
-        """Let workers without blocks take some from those that have the most.
-
-        Dask itself takes a task to where its block is. A worker that joined would never have any.
-        """
-        held = self.run.places(self.blocks)
-        for worker in [worker for worker, own in held.items() if not own]:
-            own = held[worker]
-            while len(most := max(held.values(), key=len)) > len(own) + 1:
-                own.append(most.pop())
-            for k in own:
-                old = self.blocks[k]
-                (self.blocks[k],) = self.run.begin([_task(identity)(old)], workers=[worker])
-                self.run.forget([old])
 
     def result(self, total: Any, centres: list[Any]) -> dict[str, np.ndarray]:
         """Wait for the sums."""
@@ -447,8 +451,9 @@ class _DaskMachine(CommonMixin, _OnCluster, BaseEstimator):
             data.feature_attributes |= {} if names is None else {"feature_names_in_": names}
             settings = local._settings_for(local._lam_of(data), data)
             sent = _task(identity)((targets, settings))
-            blocks = run.begin([_task(_block)(checked[k], sent) for k in about.which])
-            run.forget([*checked, told])
+            parts = run.shared([checked[k] for k in about.which])
+            blocks = run.begin([_task(_block)(part, sent) for part in parts])
+            run.forget([*checked, *parts, told])
             rounds: Any = Rounds(
                 settings, _DaskBlockRunner(run, blocks), about, masses, n_inside, local._seed()
             )
