@@ -202,6 +202,11 @@ def test_tables_of_arrow_are_rows_with_names(iris, machine, tmp_path):
     ):
         with pytest.raises(ValueError, match=words):
             machine.fit(table.append_column("e", pyarrow.array(column)), y)
+    for kind in ("timestamp[us]", "date32", "date64", "time32[s]", "duration[ns]"):
+        times = pyarrow.nulls(len(y), pyarrow.type_for_alias(kind))
+        words = f"column 'e' of X must be numeric, got dtype {kind[:6]}"
+        with pytest.raises(TypeError, match=words):
+            machine.fit(table.append_column("e", times), y)
     blocks = pegasos.Blocks((table, y), cache=tmp_path, memory="1MB")
     assert blocks.feature_names == names
 
