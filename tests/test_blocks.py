@@ -1263,8 +1263,14 @@ def test_pieces_that_are_tables_of_arrow_have_their_columns_named(tmp_path, rng)
 
 @pytest.mark.parametrize("memory", [MEMORY, "1GB"])
 def test_boolean_labels_stay_booleans(tmp_path, rng, memory):
-    """They became 0 and 1, whose `~` is no mask."""
+    """They became 0 and 1, whose `~` is no mask; and strings, where they were objects."""
     X, y, _ = make(rng)
+    objects = Blocks((X, (y == 1).astype(object)), cache=tmp_path / "objects", memory=memory)
+    np.testing.assert_array_equal(objects.classes, [False, True])
+    assert objects.classes.dtype == bool
+    of_both = [(X[::2], y[::2] == 1), (X[1::2], (y[1::2] == 1).astype(object))]
+    both = Blocks(lambda: iter(of_both), cache=tmp_path / "both", memory=memory)
+    assert both.classes.dtype == bool
     blocks = Blocks((X, y == 1), cache=tmp_path / "booleans", memory=memory)
     clf = PegasosClassifier(random_state=0, class_weight={True: 2}).fit(blocks)
     assert blocks.classes.dtype == clf.classes_.dtype == clf.predict(X).dtype == bool

@@ -819,6 +819,9 @@ class _Conversion:
 
     def _numbers(self, y: np.ndarray) -> np.ndarray:
         """Labels or targets as numbers: of strings that are none, in order of appearance."""
+        is_object = y.dtype == object and y.size > 0
+        if is_object and all(isinstance(label, bool | np.bool_) for label in y.flat):
+            y = y.astype(bool)
         if y.dtype.kind in "OUS" and y.size:
             found, places = np.unique(y.astype(str), return_inverse=True)
             plain = _readers._plain_labels(found)
