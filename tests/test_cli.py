@@ -958,6 +958,29 @@ def test_columns_are_chosen_by_name(tmp_path, table, name, options, more, capsys
     assert "no column 'wide'; its columns are ['name', 'tall'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
+def test_the_last_column_has_the_labels_if_it_is_the_only_other_one(tmp_path, table, name, capsys):
+    """Columns that --drop left out were counted, so that a file had no labels."""
+    last = table[["name", "tall", "wide", "deep", "old", "kind"]]
+    file, model = write_table(tmp_path / name, last), str(tmp_path / "m.npz")
+    options = ["-o", str(tmp_path / "labels.txt")]
+    assert cli.main(["train", file, "-o", model, "--drop", "name"]) == 0
+    alone = write_table(tmp_path / f"alone{name[1:]}", last.drop(columns="name"))
+    unlabelled = write_table(tmp_path / f"new{name[1:]}", last.drop(columns="kind"))
+    for data, more, has_labels in (
+        (file, ["--drop", "name"], True),
+        (alone, [], True),
+        (file, [], False),  # two others, of which either may have the labels
+        (alone, ["--label", "none"], False),
+        (alone, ["--drop", "kind"], False),
+        (unlabelled, [], False),
+        (unlabelled, ["--drop", "name"], False),
+    ):
+        capsys.readouterr()
+        assert cli.main(["predict", model, data, *options, *more]) == 0
+        assert ("accuracy" in capsys.readouterr().err) == has_labels, (data, more)
+
+
 @pytest.mark.parametrize("more", [[], ["--memory", "1G"]], ids=["", "memory"])
 def test_columns_of_an_npy_file_have_numbers(tmp_path, numbers, more):
     X, y = numbers

@@ -184,7 +184,7 @@ def _add_train_options(sub: argparse.ArgumentParser) -> None:
 
 def _add_predict_options(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("model", metavar="MODEL", help="file written by `pegasos train`")
-    _add_data_options(sub)
+    _add_data_options(sub, "the last, if it is the only one that is no feature of MODEL")
     sub.add_argument("-o", "--output", default="-", metavar="FILE",
                      help="write here, not to standard output")  # fmt: skip
     instead = sub.add_mutually_exclusive_group()
@@ -223,14 +223,14 @@ def _add_demo_options(sub: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def _add_data_options(sub: argparse.ArgumentParser) -> None:
+def _add_data_options(sub: argparse.ArgumentParser, label: str = "the last") -> None:
     sub.add_argument("data", metavar="DATA", help="file with the rows")
     add = sub.add_argument_group("reading DATA").add_argument
     add("--format", choices=_FORMATS, help="format of DATA")
     add(
         "--label", type=_column, default=-1, metavar="COLUMN", dest="label_column",
         help="tables: name of the column of the label, or its number from 0, or negative from the "
-        "end (default -1, the last). Any format: none, there is no label",
+        f"end (default -1, {label}). Any format: none, there is no label",
     )  # fmt: skip
     add(
         "--drop", type=_column, action="append", default=[], metavar="COLUMN",

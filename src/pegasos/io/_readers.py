@@ -533,7 +533,8 @@ class _Columns:
             raise ValueError(f"{file}: column {label!r} has the labels, and is left out")
         if names is not None and wanted is not None:
             kept = [self._number_of(name) for name in wanted]
-            has_no_label = self.label in kept or (label == -1 and n > len(kept) + 1)
+            others = set(range(n)).difference(kept, dropped)
+            has_no_label = self.label in kept or (label == -1 and len(others) > 1)
         else:
             has_no_label = len(kept) == n_features
         if labels_optional and has_no_label:
