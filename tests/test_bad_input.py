@@ -1302,7 +1302,7 @@ def test_unknown_names_are_attribute_errors():
         (pegasos.PegasosClassifierCV, "kernel", "names begin with Kernel"),
         (pegasos.PegasosClassifier, "probability", "log_loss"),
         (pegasos.KernelPegasosClassifier, "probability", "predict_proba"),
-        (pegasos.PegasosRegressor, "alpha", "lam= "),
+        (pegasos.PegasosRegressor, "alpha", "SGDRegressor, and C is 1/alpha of Ridge"),
         (pegasos.KernelPegasosRegressorCV, "shrinking", "without changing the model"),
         (pegasos.PegasosClassifier, "dual", "the method is chosen"),
         (pegasos.PegasosClassifier, "early_stopping", "tol="),

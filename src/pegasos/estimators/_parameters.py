@@ -428,7 +428,8 @@ FOREIGN = {
     "sklearn.calibration.CalibratedClassifierCV gives probabilities to all losses",
     "penalty": _PENALTY,
     "l1_ratio": _PENALTY,
-    "alpha": "C= or lam= says how strong the penalty is; lam is the alpha of SGDClassifier",
+    "alpha": "C= or lam= says how strong the penalty is; lam is the alpha of SGDClassifier and "
+    "SGDRegressor, and C is 1/alpha of Ridge",
     "dual": "the method is chosen for the data, and all methods reach the same model",
     "learning_rate": _STEPS,
     "eta0": _STEPS,
