@@ -268,8 +268,9 @@ def _add_regularisation_options(group: Any) -> None:
     )  # fmt: skip
     group.add_argument(
         "--Cs", type=_count_or_list, metavar="K",
-        help="with --cv: the C to try, such as 0.1,1,10, or how many from 1e-4 to 10 (default 10; "
-        "for epsilon_insensitive, times about the standard deviation of the label)",
+        help="with --cv: the C to try, such as 0.1,1,10 or 1.0; or, as an integer, how many from "
+        "1e-4 to 10 (default 10; for epsilon_insensitive, times about the standard deviation of "
+        "the label)",
     )  # fmt: skip
     group.add_argument(
         "--cv-effort", type=_number_or("auto"), metavar="E", default=argparse.SUPPRESS,
