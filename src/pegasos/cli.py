@@ -263,8 +263,8 @@ def _add_regularisation_options(group: Any) -> None:
         "the rows are outliers (default 0.5)")  # fmt: skip
     group.add_argument(
         "--cv", type=int, metavar="FOLDS",
-        help="choose C by cross-validation with this number of folds, and with a kernel gamma "
-             "as well unless --gamma is given",
+        help="choose C by cross-validation with this number of folds, for the best accuracy or R2; "
+             "with a kernel, choose gamma as well unless --gamma is given",
     )  # fmt: skip
     group.add_argument(
         "--Cs", type=_count_or_list, metavar="K",
