@@ -1314,6 +1314,9 @@ def test_unknown_names_are_attribute_errors():
         (pegasos.PegasosClassifierCV, "nu", "PegasosOneClass"),
         (pegasos.KernelPegasosRegressorCV, "C", "searches take Cs="),
         (pegasos.KernelPegasosOneClass, "C", "nu="),
+        (pegasos.PegasosOneClass, "alpha", "nu="),
+        (pegasos.PegasosRegressorCV, "alpha", "lams="),
+        (pegasos.PegasosClassifierCV, "penalty", "Cs="),
     ],
 )
 def test_parameters_of_other_libraries_are_answered_with_what_takes_their_place(kind, name, told):

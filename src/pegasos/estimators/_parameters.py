@@ -417,7 +417,8 @@ class KernelEstimatorParameters(KernelParameters):
 
 
 _KERNELS = "the estimators whose names begin with Kernel have kernels"
-_PENALTY = "the penalty is always lam/2 |w|^2, and C= or lam= says how strong it is"
+_STRENGTH = "C= or lam= (Cs= or lams= of searches, nu= of one class) says how strong"
+_PENALTY = f"the penalty is always lam/2 |w|^2, and {_STRENGTH} it is"
 _STEPS = "steps have the lengths of the paper, or exact ones, and need no schedule"
 #: Parameters that other libraries have, and what takes their place here.
 FOREIGN = {
@@ -428,8 +429,8 @@ FOREIGN = {
     "sklearn.calibration.CalibratedClassifierCV gives probabilities to all losses",
     "penalty": _PENALTY,
     "l1_ratio": _PENALTY,
-    "alpha": "C= or lam= says how strong the penalty is; lam is the alpha of SGDClassifier and "
-    "SGDRegressor, and C is 1/alpha of Ridge",
+    "alpha": f"{_STRENGTH} the penalty is; lam is the alpha of SGDClassifier and SGDRegressor, and "
+    "C is 1/alpha of Ridge",
     "dual": "the method is chosen for the data, and all methods reach the same model",
     "learning_rate": _STEPS,
     "eta0": _STEPS,
