@@ -15,6 +15,12 @@ typedef struct layout {
     int64_t bytes; /* that are taken */
 } layout;
 
+/* Where arrays that begin at multiples of `unit` bytes can lie in memory of as many more bytes. */
+static INLINE void *aligned(void *memory, int64_t unit)
+{
+    return (char *)memory + (0 - (uintptr_t)memory) % (uintptr_t)unit;
+}
+
 /* The next array, of `bytes` bytes; NULL without memory. */
 static INLINE void *take(layout *p, int64_t bytes)
 {

@@ -44,6 +44,7 @@
  */
 #include "blocks.h"
 #include "fit.h"
+#include "memory.h"
 #include "symmetric.h"
 
 enum { LANES = SYMMETRIC_LANES };
@@ -121,19 +122,22 @@ typedef struct run {
     int64_t n_blocks;   /* of rows, at most */
     int64_t n_matrices; /* of blocks of the band, at most */
     /* arrays of rows */
-    double *u;           /* u_i */
-    double *a;           /* a_i(u_i) */
-    double *step_scores; /* y_i times what the step adds to f(x_i) */
-    double *weights;     /* c_i/m */
-    double *ratios;      /* the centre over c_i; where l is smooth, A_i/c_i delta/(h + delta) */
+    double *four_of_rows; /* the next four, which are scratch after the last iteration */
+    double *u;            /* u_i */
+    double *a;            /* a_i(u_i) */
+    double *step_scores;  /* y_i times what the step adds to f(x_i) */
+    double *weights;      /* c_i/m */
+    double *ratios;       /* the centre over c_i; where l is smooth, A_i/c_i delta/(h + delta) */
     double *second_derivatives; /* h_i''(u_i)/m */
     int64_t *band;              /* the rows where this is not 0 */
     /* arrays of the features and the constant one */
     double *sums;      /* sum_i a_i y_i (x_i, feature) */
     double *right;     /* the right side of Newton's equations: minus the gradient */
-    double *direction; /* the step; before that, of a free intercept, m lam w(a) */
-    double *towards;   /* of conjugate gradients: where the next product goes */
-    double *products;  /* the matrix times `towards` */
+    double *direction; /* the step */
+    /* m lam w(a) of the feasible a: of a free intercept where the step will be, else in `sums` */
+    double *feasible_sums;
+    double *towards;  /* of conjugate gradients: where the next product goes */
+    double *products; /* the matrix times `towards` */
     /* arrays of blocks */
     double *of_blocks; /* their sums */
     double *matrices;  /* of the band: their matrices, */
@@ -154,48 +158,57 @@ static int64_t blocks_of(int64_t n, int64_t d)
     return most < 1 ? 1 : most < MOST_BLOCKS ? most : MOST_BLOCKS;
 }
 
-/* Arrays, each of which begins with a cache line. */
-enum { OF_ROWS = 7, OF_FEATURES = 5, LINE = LANES * sizeof(double) };
+enum { LINE = LANES * sizeof(double) };
+
+/* Lays out the arrays, each of which begins with a cache line; returns how many bytes they take. */
+static int64_t lay_out_arrays(run *r, int64_t n, int64_t d, void *scratch)
+{
+    const int64_t stride = round_up(d + 1), of_rows = 8 * round_up(n), of_features = 8 * stride;
+    const bool has_matrix = d < PEGASOS_NEWTON_MAX_UNKNOWNS;
+    r->stride = stride;
+    r->n_blocks = blocks_of(n, d);
+    r->n_matrices = has_matrix ? symmetric_blocks(n, ROWS_PER_MATRIX, stride) : 0;
+    layout all = {scratch, LINE, 0};
+    r->four_of_rows = take(&all, 4 * of_rows);
+    layout four = {r->four_of_rows, LINE, 0};
+    r->u = take(&four, of_rows);
+    r->a = take(&four, of_rows);
+    r->step_scores = take(&four, of_rows);
+    r->weights = take(&four, of_rows);
+    r->ratios = take(&all, of_rows);
+    r->second_derivatives = take(&all, of_rows);
+    r->band = take(&all, of_rows);
+    r->sums = take(&all, of_features);
+    r->right = take(&all, of_features);
+    r->direction = take(&all, of_features);
+    r->towards = take(&all, of_features);
+    r->products = take(&all, of_features);
+    r->of_blocks = take(&all, r->n_blocks * (8 * NUMBERS + of_features));
+    r->matrices = take(&all, r->n_matrices * stride * of_features);
+    r->scaled = take(&all, r->n_matrices * BLAS_ROWS * of_features);
+    return all.bytes;
+}
 
 int64_t pegasos_newton_scratch_bytes(int64_t n_rows, int64_t n_features)
 {
-    const int64_t stride = round_up(n_features + 1), n_blocks = blocks_of(n_rows, n_features);
-    int64_t rows = OF_FEATURES + n_blocks;
-    if (n_features < PEGASOS_NEWTON_MAX_UNKNOWNS)
-        rows += (stride + BLAS_ROWS) * symmetric_blocks(n_rows, ROWS_PER_MATRIX, stride);
-    return LINE + 8 * (OF_ROWS * round_up(n_rows) + NUMBERS * n_blocks + rows * stride);
+    run r;
+    return LINE + lay_out_arrays(&r, n_rows, n_features, NULL);
 }
 
 static run lay_out(fit *f)
 {
-    const int64_t n = f->rows->n_rows, d = f->rows->n_features, stride = round_up(d + 1);
+    const int64_t n = f->rows->n_rows, d = f->rows->n_features;
     const double most = PIECE / fmax(stored_numbers(f->rows) / (double)n, 1);
-    run r = {.rows = f->rows, .targets = &f->targets, .f = f, .n = n, .d = d};
-    double **const of_rows[] = {&r.u,       &r.a,      &r.step_scores,
-                                &r.weights, &r.ratios, &r.second_derivatives};
-    double **const of_features[] = {&r.sums, &r.right, &r.direction, &r.towards, &r.products};
+    run r = {.rows = f->rows, .targets = &f->targets, .f = f, .n = n, .d = d, .size = d + 1};
     r.loss = loss_of(f->problem->loss);
     r.lam = f->s->lam;
     r.mass = f->s->mass;
     r.constant_feature = f->s->newton.constant_feature;
     r.is_free = f->problem->free_intercept;
-    r.size = d + 1;
-    r.stride = stride;
     r.piece = round_up((int64_t)fmin(most, MOST_ROWS));
     r.piece = r.piece < LANES ? LANES : r.piece;
-    r.n_blocks = blocks_of(n, d);
-    r.n_matrices =
-        d < PEGASOS_NEWTON_MAX_UNKNOWNS ? symmetric_blocks(n, ROWS_PER_MATRIX, stride) : 0;
-    double *next = (double *)(((uintptr_t)f->newton_scratch + LINE - 1) / LINE * LINE);
-    for (int k = 0; k < OF_ROWS - 1; k++, next += round_up(n))
-        *of_rows[k] = next;
-    r.band = (int64_t *)next;
-    next += round_up(n);
-    for (int k = 0; k < OF_FEATURES; k++, next += stride)
-        *of_features[k] = next;
-    r.of_blocks = next;
-    r.matrices = r.of_blocks + r.n_blocks * (NUMBERS + stride);
-    r.scaled = r.matrices + r.n_matrices * stride * stride;
+    lay_out_arrays(&r, n, d, aligned(f->newton_scratch, LINE));
+    r.feasible_sums = r.is_free ? r.direction : r.sums;
     return r;
 }
 
@@ -283,7 +296,8 @@ static void add_piece(const run *r, const piece *x, double *sums)
 }
 
 /* Finds u, a(u), y a as factors, and what a line search and Newton's equations need, of a piece of
- * rows; adds to the sums. Where the smooth problem is solved, A becomes the `a` that is there. Each
+ * rows; adds to the sums. Where the smooth problem is solved, the `a` that is there, of the same w,
+ * is the next A; `a` is overwritten, but A remains in `ratios`, from which `move` takes it. Each
  * statement has a loop of its own, so that lanes become SIMD. */
 static INLINE void evaluate_losses_of_lanes(const run *r, piece *x, const double *restrict scores,
                                             double *restrict u, double *restrict a,
@@ -417,8 +431,7 @@ static void balance_rows(const block_pass *pass, int64_t block, int64_t first, i
 }
 
 /* Where the intercept is not penalised, sum_i a_i y_i must be 0: multiplies the a_i of the heavier
- * sign by a factor. One class: see pegasos_nu_rescaling. Writes m lam w(a) to `direction`; false:
- * stopped. */
+ * sign by a factor. One class: see pegasos_nu_rescaling. Writes `feasible_sums`; false: stopped. */
 static bool balance(const run *r, iteration *s)
 {
     const double least = fmin(s->sums[POSITIVE], s->sums[NEGATIVE]);
@@ -427,7 +440,7 @@ static bool balance(const run *r, iteration *s)
     if (r->targets->loss.nu != 0)
         s->rescaling = pegasos_nu_rescaling_of(r->targets, r->a);
     s->n_passes++;
-    if (!go_over_rows(r, balance_rows, r->direction))
+    if (!go_over_rows(r, balance_rows, r->feasible_sums))
         return false;
     s->sums[DUAL_SUM] = sums_of(r, 0)[0];
     return true;
@@ -452,12 +465,11 @@ static bool find_objectives(const run *r, iteration *s)
         return false;
     if (r->is_free && !balance(r, s))
         return false;
-    const double *const sums = r->is_free ? r->direction : r->sums;
     double penalty = slope_of_constant(r) * r->f->point[r->d], squared = 0;
     for (int64_t j = 0; j < r->size; j++)
         penalty += penalised(r, j) * r->f->point[j] * r->f->point[j] / 2;
     for (int64_t j = 0; j < r->size - r->is_free; j++)
-        squared += sums[j] * sums[j];
+        squared += r->feasible_sums[j] * r->feasible_sums[j];
     const double delta = loss_smoothing(r->loss, p->width);
     const double smoothing = delta / 2 * s->sums[PROXIMAL_SUM] / r->mass;
     const double smooth = penalty + s->sums[INNER] / r->mass - smoothing;
@@ -613,33 +625,32 @@ static bool make_hessian(const run *r, const iteration *s, const symmetric *m)
 
 /* Makes a matrix and Cholesky's factor of it: lam + A A^T where there are few rows, else D + A^T A.
  * One that rounding has made singular is made again, in double precision, and then with a little
- * more on its diagonal. Writes 0 to `trace`, or the trace if all of that did not help; false:
- * stopped. */
-static bool factorise(const run *r, const iteration *s, bool are_few, symmetric *m, double *trace)
+ * more on its diagonal. Returns what symmetric_factorise did at last, and the trace. */
+static int factorise(const run *r, const iteration *s, bool are_few, symmetric *m, double *trace)
 {
     const double last = diagonal(r, s, r->d);
     double ridge = 0;
     for (int n_ridges = 0;; m->bytes = 8) {
         if (!(are_few ? make_gram_matrix(r, m) : make_hessian(r, s, m)))
-            return false;
-        const double sum = symmetric_add_diagonal(m, r->lam + ridge, last + ridge);
+            return SYMMETRIC_STOPPED;
+        *trace = symmetric_add_diagonal(m, r->lam + ridge, last + ridge);
         const int status = symmetric_factorise(m, &r->f->watch);
-        *trace = status == SYMMETRIC_FACTORED ? 0 : sum;
         if (status != SYMMETRIC_NOT_POSITIVE || n_ridges == RIDGES)
-            return status != SYMMETRIC_STOPPED;
+            return status;
         if (m->bytes == 8)
-            ridge = n_ridges++ == 0 ? RIDGE * sum : 100 * ridge;
+            ridge = n_ridges++ == 0 ? RIDGE * *trace : 100 * ridge;
     }
 }
 
-/* x becomes the solution of the equations of which it is the right side. */
-static void solve_factored(const run *r, const symmetric *m, double trace, double *x)
+/* x becomes the solution of the equations of which it is the right side. Without a factor, because
+ * numbers have overflown, it is divided by the trace: that leads downhill, at least. */
+static void solve_factored(const run *r, const symmetric *m, int status, double trace, double *x)
 {
-    if (trace == 0)
+    if (status == SYMMETRIC_FACTORED)
         symmetric_solve(m, x, r->products);
     else
         for (int64_t k = 0; k < m->size; k++)
-            x[k] /= trace; /* downhill, at least; numbers have overflown */
+            x[k] /= trace;
 }
 
 /*
@@ -663,7 +674,8 @@ static bool solve_by_matrix(const run *r, iteration *s)
                    .bytes = is_single ? 4 : 8,
                    .blas = r->f->blas};
     double trace, *const p = r->direction, *const x = r->towards;
-    if (!factorise(r, s, are_few, &m, &trace))
+    const int status = factorise(r, s, are_few, &m, &trace);
+    if (status == SYMMETRIC_STOPPED)
         return false;
     memcpy(p, r->right, (size_t)r->size * sizeof(double));
     if (are_few) {
@@ -671,7 +683,7 @@ static bool solve_by_matrix(const run *r, iteration *s)
         pegasos_linear_scores(r->rows, 0, r->band, m.size, 1, r->right, 8, 0, &intercept, x);
         for (int64_t k = 0; k < m.size; k++)
             x[k] *= sqrt(r->second_derivatives[r->band[k]]);
-        solve_factored(r, &m, trace, x);
+        solve_factored(r, &m, status, trace, x);
         for (int64_t k = 0; k < m.size; k++) {
             const double factor = -sqrt(r->second_derivatives[r->band[k]]) * x[k];
             pegasos_linear_combine(r->rows, r->band[k], 1, &factor, p);
@@ -680,7 +692,7 @@ static bool solve_by_matrix(const run *r, iteration *s)
         for (int64_t j = 0; j < r->size; j++)
             p[j] /= r->lam;
     } else
-        solve_factored(r, &m, trace, p);
+        solve_factored(r, &m, status, trace, p);
     return !is_to_stop(&r->f->watch, (double)(m.size * r->size));
 }
 
@@ -916,7 +928,8 @@ static bool search(const run *r, iteration *s)
 }
 
 /*
- * Moves the point, and A where the smooth problem is solved.
+ * Moves the point, and A where the smooth problem is solved: to pull A_i/c_i in `ratios`, times
+ * c_i/pull. (A stays until here, as an iteration that is stopped begins again.)
  *
  * Where lam is small and the band has fewer rows than there are features, steps are long in the
  * directions that the band does not see. The first rows that enter the band cut them short, so that
@@ -984,11 +997,11 @@ bool pegasos_newton_scale(fit *f, double *primal)
 static bool find_best_primal(const run *r)
 {
     state *const best = r->f->s;
-    double *const scores = r->ratios, *const scratch = r->u; /* the four arrays from u to weights */
+    double *const scores = r->ratios;
     if (!fit_score(r->f, r->f->coef, r->is_free ? 0 : best->intercept, scores))
         return false;
     if (r->is_free) {
-        best->intercept = pegasos_best_intercept(r->targets, scores, scratch);
+        best->intercept = pegasos_best_intercept(r->targets, scores, r->four_of_rows);
         for (int64_t i = 0; i < r->n; i++)
             scores[i] += best->intercept;
     }
