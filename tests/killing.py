@@ -16,7 +16,7 @@ LOADED = ("pytest", "pegasos.estimators", "pegasos.io._metrics", "pegasos.io._re
 
 
 def exit_code(run, *arguments):
-    """How a process ends that calls `run`, a function of this module: minus the signal, if killed."""
+    """How a process ends that calls `run`, a function of this module; killed: minus the signal."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([*LOADED])
     process = context.Process(target=run, args=arguments)

@@ -1,4 +1,4 @@
-"""The paper's algorithm and nothing else, for a fixed number of epochs: what many tests are about."""
+"""The paper's algorithm alone, for a fixed number of epochs: what many tests are about."""
 
 import functools
 

@@ -1818,8 +1818,10 @@ def checkpoint(case):
     model = case.call("load", lambda: pegasos.load(model_path_of(case)))
     rows = Rows(None, X, np.dtype("f8"), "data")
     intercept = options[options.index("--intercept") + 1]
-    settings = {"fit_intercept": intercept != "none", "penalize_intercept": intercept != "free",
-                "intercept_scaling": 1.0, "multi_class": model.multi_class, "loss": loss}  # fmt: skip
+    settings = {
+        "fit_intercept": intercept != "none", "penalize_intercept": intercept != "free",
+        "intercept_scaling": 1.0, "multi_class": model.multi_class, "loss": loss,
+    }  # fmt: skip
     if "ovo" in options:
         lam = model.lam
     said = {"lam": lam, "objective": model.objective, "dual_objective": model.dual_objective}

@@ -523,8 +523,8 @@ def check_known(clf, k, machine, rows):
 
 _WORDS = re.compile(
     r"stopped (?:at max_iter=(?P<epochs>\d+)|after (?P<done>\d+) epochs?: rounding allows no "
-    r"smaller gap)(?: for (?P<which>(?:class|classes|label) .*?))?\. Objective (?P<objective>[^,]+), "
-    r"(?:gap (?P<gap>[^,]+), (?P<part>\S+) % of the objective|"
+    r"smaller gap)(?: for (?P<which>(?:class|classes|label) .*?))?\. "
+    r"Objective (?P<objective>[^,]+), (?:gap (?P<gap>[^,]+), (?P<part>\S+) % of the objective|"
     r"(?P<apart>\S+) % from the dual value .*?); tol=(?P<tol>\S+) asks for"
 )
 # What an objective is known to, whatever the data: one that is smaller has converged.

@@ -29,7 +29,7 @@ _core.decision_function(rows, np.ones((1, 2)), np.ones(1))
 
 
 def runtimes():
-    """The shared libraries that must be loaded before Python, or None if the compiler lacks them."""
+    """The shared libraries that must be loaded before Python; None if the compiler lacks them."""
     paths = []
     for name in ("libasan.so", "libubsan.so"):
         asked = [CC, f"-print-file-name={name}"]

@@ -1,4 +1,4 @@
-"""A checksum for archives that a test has changed, so that what lies behind it is tested as well."""
+"""A checksum for archives that a test has changed: what lies behind it is tested as well."""
 
 import numpy as np
 

@@ -103,7 +103,9 @@ ROWS = {
     "three dimensions": (GOOD[None], ValueError, r"X must be two-dimensional.*\(1, 4, 2\)"),
     "a number": (3.0, ValueError, r"X must be two-dimensional.*\(\)"),
     "None": (None, ValueError, r"X must be two-dimensional"),
-    "rows of different lengths": ([[0, 1], [1]], ValueError, r"X must hold numbers, in rows of one length"),
+    "rows of different lengths": (
+        [[0, 1], [1]], ValueError, r"X must hold numbers, in rows of one length",
+    ),
     "no rows": (np.empty((0, 2)), ValueError, r"0 sample|at least one row"),
     "no columns": (np.empty((4, 0)), ValueError, r"0 feature|one column"),
     "complex": (GOOD + 1j, ValueError, r"X must be real.*complex"),
@@ -302,7 +304,8 @@ for _what, (_c, _error, _message) in WEIGHTS.items():
         refused(_name, f"sample_weight, {_what}", lambda _, t=_take, c=_c: t(c), _error, _message)
 
 refused(
-    "fit", "weights leave one class", lambda _: paper.fit(GOOD, LABELS, 1, sample_weight=[1, 0, 1, 0]),
+    "fit", "weights leave one class",
+    lambda _: paper.fit(GOOD, LABELS, 1, sample_weight=[1, 0, 1, 0]),
     ValueError, r"at least two classes.*one class: \[0\]",
 )  # fmt: skip
 
@@ -523,7 +526,9 @@ for _options, _message in SEARCHES:
 for _gammas in ([], [0], [float("nan")], ["wide"], 1.5):
     refused(
         "KernelPegasosClassifierCV.fit", f"gammas={_gammas}",
-        lambda _, g=_gammas: pegasos.KernelPegasosClassifierCV(lams=2, gammas=g, cv=2).fit(GOOD, LABELS),
+        lambda _, g=_gammas: (
+            pegasos.KernelPegasosClassifierCV(lams=2, gammas=g, cv=2).fit(GOOD, LABELS)
+        ),
         BOTH, r"gammas?.*",
     )  # fmt: skip
 refused(
@@ -645,7 +650,9 @@ UNFITTING = {
         lambda: pegasos.PegasosClassifierCV().predict(GOOD), ValueError, r"not fitted",
     ),
     "PegasosClassifierCV.predict: not refitted": (
-        lambda: pegasos.PegasosClassifierCV(lams=2, cv=2, refit=False).fit(GOOD, LABELS).predict(GOOD),
+        lambda: (
+            pegasos.PegasosClassifierCV(lams=2, cv=2, refit=False).fit(GOOD, LABELS).predict(GOOD)
+        ),
         AttributeError, r"refit=False",
     ),
     "KernelPegasosClassifier.fit: sparse precomputed": (
@@ -1002,7 +1009,9 @@ FILES = {
     "pandas.csv": (b"0,1,2,label\n5,4,1,a\n3,2,0,b\n", r"line 1: 0,1,2,\.\.\. may be a row"),
     "gap.csv": (b"1,,0\n3,1,1\n", r"line 1: column 2 is empty in"),
     "nolabel.csv": (b"1,2,0\n3,1,\n", r"line 2: the label is empty"),
-    "quote.csv": (b'1,2,a\n3,1,"b\n5,1,a\n', r"line 2: a quote is not closed in this line in '3,1,"),
+    "quote.csv": (
+        b'1,2,a\n3,1,"b\n5,1,a\n', r"line 2: a quote is not closed in this line in '3,1,",
+    ),
     "open.csv": (b'1,2,a\n3,"1,b\n5,1,a\n', r"line 2: a quote is not closed"),
     "noise.csv": (bytes(range(256)) * 20, r"noise\.csv|not a line of CSV"),
     "bad.csv.gz": (b"not gzip at all", r"bad\.csv\.gz is truncated or corrupt"),
@@ -1013,19 +1022,23 @@ FILES = {
     "noy.npz": (npz(X=GOOD), r"noy\.npz has no labels"),
     "objects.npz": (npz(X=np.array([{}]), y=np.zeros(1)), r"objects\.npz.*pickle"),
     "yobjects.npz": (npz(X=GOOD, y=np.array([0, "a", 0, "a"], object)), r"yobjects\.npz.*pickle"),
-    "strings.npz": (npz(X=GOOD.astype(str), y=np.array(LABELS)), r"strings\.npz: X must be numeric"),
+    "strings.npz": (
+        npz(X=GOOD.astype(str), y=np.array(LABELS)), r"strings\.npz: X must be numeric",
+    ),
     "short.npz": (npz(X=GOOD, y=np.array([0, 1])), r"y must have|inconsistent"),
     "nan.npz": (npz(X=with_value(np.nan), y=np.array(LABELS)), r"row 3, feature 2 is nan"),
     "flat.npz": (npz(X=GOOD[0], y=np.array([0, 1])), r"flat\.npz: X must be two-dimensional"),
     "number.npz": (npz(X=np.array(1.5), y=np.array(1)), r"number\.npz: X must be two-dimensional"),
     "index.npz": (
-        npz(**PARTS | {"indices": np.array([0, 1, 9]), "shape": [3, 3]}), r"index\.npz.*(index|indices)",
+        npz(**PARTS | {"indices": np.array([0, 1, 9]), "shape": [3, 3]}),
+        r"index\.npz.*(index|indices)",
     ),
     "negative.npz": (
         npz(**PARTS | {"indices": np.array([0, -1, 2]), "shape": [3, 3]}), r"negative\.npz.*ind",
     ),
     "indptr.npz": (
-        npz(**PARTS | {"indptr": np.array([0, 9, 2, 3]), "shape": [3, 3]}), r"indptr\.npz.*(indptr|index)",
+        npz(**PARTS | {"indptr": np.array([0, 9, 2, 3]), "shape": [3, 3]}),
+        r"indptr\.npz.*(indptr|index)",
     ),
     "floats.npz": (npz(**PARTS | {"indptr": np.arange(4.0), "shape": [3, 3]}), r"floats\.npz|ind"),
     "shape.npz": (npz(**PARTS, shape=np.array([3, -3])), r"shape\.npz|shape"),
@@ -1049,7 +1062,8 @@ OPTIONS = [
     (["--lam", "small"], r"argument --lam: invalid float value: 'small'"),
     (["--n-steps", "0"], r"--n-steps must be an integer >= 1"),
     (["--n-steps", "1.5"], r"argument --n-steps: invalid int value: '1\.5'"),
-    (["--n-steps", "5", "--solver", "sdca"], r"--n-steps needs --solver pegasos, got --solver sdca"),
+    (["--n-steps", "5", "--solver", "sdca"],
+     r"--n-steps needs --solver pegasos, got --solver sdca"),
     (["--max-iter", "0"], r"--max-iter.*0"),
     (["--tol", "-1"], r"tol.*-1"),
     (["--batch-size", "0"], r"--batch-size.*0"),
@@ -1071,8 +1085,10 @@ OPTIONS = [
     (["--format", "libsvm", "--separator", ";"], r"--separator .* is for CSV.*'libsvm'"),
     (["-o", "/nowhere/model.npz"], r"No such file or directory"),
     (["--kernel", "rbf", "--gamma", "0"], r"gamma.*0"),
-    (["--kernel", "rbf", "--gamma", "wide"], r"argument --gamma: must be a number, scale or auto, got 'wide'"),
-    (["--kernel", "sigmoid", "--loss", "log_loss"], r"--loss hinge, .*--coef0 >= 0, or, in Python, say"),
+    (["--kernel", "rbf", "--gamma", "wide"],
+     r"argument --gamma: must be a number, scale or auto, got 'wide'"),
+    (["--kernel", "sigmoid", "--loss", "log_loss"],
+     r"--loss hinge, .*--coef0 >= 0, or, in Python, say"),
     (["--kernel", "poly", "--degree", "-1"], r"degree.*-1"),
     (["--kernel", "poly", "--degree", "9" * 20], r"degree.*2147483647.* 9{20}"),
     (["--kernel", "rbf", "--cache-size", "-1"], r"--cache-size.*-1"),

@@ -128,8 +128,9 @@ def files(folder, X, y):
     }
 
 
-@pytest.mark.parametrize("kind", ["libsvm", "gz", "csv", "npy", "table", "memmap", "npz", "scipy", "csr",
-                                  "callable"])  # fmt: skip
+@pytest.mark.parametrize("kind", [
+    "libsvm", "gz", "csv", "npy", "table", "memmap", "npz", "scipy", "csr", "callable",
+])  # fmt: skip
 def test_every_source_becomes_the_same_rows_in_random_order(tmp_path, rng, kind):
     X, y, _ = make(rng)
     source = files(tmp_path, X, y)[kind]
@@ -1011,7 +1012,7 @@ def test_a_load_foretells_the_gap(blocks, loss):
 
 
 def test_where_many_rows_decide_two_passes_come_near_the_optimum(tmp_path, rng, monkeypatch):
-    """A first pass of dual ascent that takes w(a) for w leaves a gap that is 1.4 to 3 times as large.
+    """A first pass of dual ascent that takes w(a) for w leaves a gap 1.4 to 3 times as large.
 
     Gaps of single seeds differ as much: some are summed.
     """
@@ -1420,7 +1421,7 @@ STATUS = pathlib.Path("/proc/self/status")
     not STATUS.exists() or "VmHWM" not in STATUS.read_text(), reason="memory is read from /proc"
 )
 def test_conversion_and_fits_stay_within_memory(tmp_path):
-    """What the process took at most is its own: `ru_maxrss` has what the one that started it took."""
+    """What the process took at most is its own: `ru_maxrss` has that of the one that started it."""
     program = """
 import sys
 import numpy as np
@@ -1436,7 +1437,8 @@ def peak():
     with open("/proc/self/status") as status:
         return int(status.read().split("VmHWM:")[1].split()[0]) * 1.024e-3
 
-warm = Blocks(lambda: (p for p, _ in zip(source(), range(3))), cache=sys.argv[1] + "0", memory=2**18)
+first = lambda: (piece for piece, _ in zip(source(), range(3)))
+warm = Blocks(first, cache=sys.argv[1] + "0", memory=2**18)
 PegasosClassifier(random_state=0).fit(warm)
 before = peak()
 blocks = Blocks(source, cache=sys.argv[1], memory="8MB")

@@ -93,8 +93,8 @@ def test_interleaved_scores_have_the_bits_of_plain_ones(rng, layout, dtype, n_pr
     np.testing.assert_array_equal(fast, plain)
 
 
-# Losses of bundles: the bounds of dual variables of weight 1, and epsilon and width of the conjugate
-# epsilon |p| + width p^2/2.
+# Losses of bundles: the bounds of dual variables of weight 1, and epsilon and width of the
+# conjugate epsilon |p| + width p^2/2.
 FORMS = {
     "hinge": (0, 1, 0, 0),
     "epsilon_insensitive": (-1, 1, 0.3, 0),
@@ -104,7 +104,7 @@ FORMS = {
 
 
 def textbook(X, y, z, c, lam, order, feature, epochs, form, pegasos=False):
-    """Dual coordinate ascent over rows in the given order; and the mean of the last half of an epoch.
+    """Dual coordinate ascent over rows in the given order; and the mean of an epoch's last half.
 
     If `pegasos`, the first epoch takes steps of exact length for the sample that was seen so far.
     """
@@ -165,8 +165,8 @@ def test_a_sweep_is_the_textbook_s(
     near = {"rtol": 1e-9, "atol": 1e-10} if dtype == np.float64 else {"rtol": 1e-4, "atol": 1e-4}
     for k in range(n_problems):
         expected, last, mean = textbook(
-            X, labels[k], z, c, lam, inside[draws].reshape(epochs, -1), feature, epochs, FORMS[loss],
-            pegasos=pegasos,
+            X, labels[k], z, c, lam, inside[draws].reshape(epochs, -1), feature, epochs,
+            FORMS[loss], pegasos=pegasos,
         )  # fmt: skip
         np.testing.assert_allclose(a[:, k], expected, **near)
         np.testing.assert_allclose(w[:, k], last[:-1], **near)

@@ -1,4 +1,4 @@
-"""scikit-learn's callbacks: one task per epoch, with objective and gap, and a stop that is honoured."""
+"""scikit-learn's callbacks: one task per epoch, with objective and gap; a stop is honoured."""
 
 import signal
 

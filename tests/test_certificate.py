@@ -1,4 +1,4 @@
-"""The certificate: what it claims is true, and exact; and solvers that are asked for a gap reach it."""
+"""The certificate: what it claims is true, and exact; solvers reach the gap that is asked for."""
 
 import functools
 import itertools
@@ -213,8 +213,8 @@ def test_what_a_fit_that_stops_short_says_is_true(rng, make, multi_class, which)
     with pytest.warns(ConvergenceWarning) as told:
         clf.fit(X, y)
     said = re.match(
-        rf"stopped at max_iter=2 for {which}\. Objective (\S+), gap (\S+), (\S+) % of the objective; "
-        r"tol=1e-07 asks for 1e-05 %\.",
+        rf"stopped at max_iter=2 for {which}\. Objective (\S+), gap (\S+), "
+        r"(\S+) % of the objective; tol=1e-07 asks for 1e-05 %\.",
         str(told[0].message),
     )
     k = np.argmax(clf.duality_gap_ / clf.objective_)
@@ -370,7 +370,7 @@ def best_intercepts(scores, labels, weights):
 
 
 def test_of_several_best_intercepts_the_middle_one_is_taken(rng):
-    """Places y - <w, x> and weights whose sums are equal, which 0.1 thirty times is not to the last bit."""
+    """Places y - <w, x> and weights of equal sums, but for the last bit: 0.1 thirty times."""
     for _ in range(200):
         n = int(rng.integers(1, 31))
         y = np.repeat([-1, 1], n).astype(np.int8)
@@ -418,7 +418,7 @@ def test_free_intercepts_of_simple_machines_are_those_of_svc(make, solver, lam, 
 
 
 def test_a_gap_check_that_wakes_rows_is_followed_by_another():
-    """Estimates fall to 0 over the rows that are awake: the wrong ones, until a check wakes more."""
+    """Estimates fall to 0 over rows that are awake: the wrong ones, until a check wakes more."""
     X, y = make_blobs(200, random_state=0, centers=2, cluster_std=0.5)
     machine = PegasosClassifier(lam=1, solver="sdca", penalize_intercept=False, tol=1e-6)
     for seed in range(12):

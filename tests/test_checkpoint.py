@@ -177,8 +177,10 @@ def test_a_run_of_a_c_goes_on_with_its_lam(tmp_path, rng, kernel, task, capsys):
 
 @pytest.mark.parametrize("kernel", [[], ["--kernel", "rbf"]])
 def test_a_run_of_one_class_goes_on_with_its_nu(tmp_path, rng, kernel, capsys):
-    train = [*small(tmp_path, rng)[:-2], *kernel, "--task", "one-class", "--solver", "pegasos",
-             "--tol", "none", "--max-iter", "300", "-o", str(tmp_path / "m.npz"), "--nu"]  # fmt: skip
+    train = [
+        *small(tmp_path, rng)[:-2], *kernel, "--task", "one-class", "--solver", "pegasos",
+        "--tol", "none", "--max-iter", "300", "-o", str(tmp_path / "m.npz"), "--nu",
+    ]  # fmt: skip
     file = str(tmp_path / "c.npz")
     assert cli.main([*train, "0.2"]) == 0
     whole = pegasos.load(tmp_path / "m.npz")
@@ -332,7 +334,7 @@ def test_a_damaged_state_is_refused(checkpoint, capsys, name, change):
 @pytest.mark.parametrize(("solver", "n_iter"), [("newton", 100), ("sdca", 12)])
 @pytest.mark.parametrize("name", ["problems", "finisher"])
 def test_an_intercept_that_is_not_fitted_stays_zero(rng, solver, n_iter, name):
-    """Else what goes on from an edited state has an intercept that its certificate knows nothing of."""
+    """Else an edited state would go on with an intercept that its certificate knows nothing of."""
     X = rng.normal(size=(60, 4))
     y = X[:, 0] + rng.normal(size=60) > 0
     clf = PegasosClassifier(
@@ -374,7 +376,7 @@ def test_what_a_checkpoint_is_of_must_be_readable(checkpoint, capsys):
 
 
 def warm(kind, **options):
-    """A fitted estimator that can go on, and its rows; what is averaged and pending is there as well."""
+    """A fitted estimator that can go on, and its rows; with averages, and with what is pending."""
     n_classes = 5 if options.get("multi_class") == "ovo" else 3  # with few rows in each problem
     X, y = make_rows(np.random.default_rng(0), n=40, d=5)[0], np.arange(40) % n_classes
     clf = kind(lam=0.1, warm_start=True, random_state=0, **options)
@@ -470,7 +472,7 @@ def test_a_damaged_pickle_of_joint_classes_is_refused():
 
 @pytest.fixture(params=["pegasos", "sdca", "kernel sdca", "joint"])
 def of_another_version(request):
-    """What unpickles from a version that told no layout, and from one with another; and its rows."""
+    """What unpickles from a version that told no layout, from one with another; and its rows."""
     kind, options = WARM.get(request.param, JOINT)
     clf, X, y = warm(kind, **options)
     kept = clf.__getstate__()
@@ -535,7 +537,7 @@ COUNTS, NUMBERS = (0, 1, 2, 10**6, 2**61, -1), (0.0, 1e-300, -1.0, 1e300, np.inf
 
 
 def edited_memory(state, name):
-    """The same of each word of all that comes before a fit's arrays, and of three in each of these."""
+    """The same of each word before the arrays of a fit, and of three words in each array."""
     memory, (n_rows, n_features) = state[name], state["solver.shape"].tolist()
     if "solver.sizes" in state:
         n_rows, n_features = state["solver.sizes"][-1].tolist()
@@ -557,7 +559,7 @@ def edited_memory(state, name):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore:lam . steps . batch_size")
 def test_whatever_a_state_says_a_fit_ends(name):
-    """Refused, or carried out in the epochs that were asked for, to a model that is made of numbers."""
+    """Refused, or carried out in the epochs that were asked for, to a model of finite numbers."""
     clf, X, y = warmed(name)
     n_refused = 0
     for what, state in edited(clf._state):

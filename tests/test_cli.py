@@ -154,13 +154,15 @@ def test_labels_are_not_merged_nor_changed(tmp_path):
 def test_training_options_reach_the_solver(tmp_path, data):
     X, y = data
     file = write(tmp_path / "a.npz", X, y)
-    options = ["--n-steps", "55", "--batch-size", "2", "--sampling", "uniform", "--project",
-               "--average", "suffix", "--intercept", "free", "--float32", "--jobs", "2"]  # fmt: skip
+    options = [
+        "--n-steps", "55", "--batch-size", "2", "--sampling", "uniform", "--project",
+        "--average", "suffix", "--intercept", "free", "--float32", "--jobs", "2",
+    ]  # fmt: skip
     assert cli.main(["train", str(file), "-q", "-o", str(tmp_path / "m.npz"), *options]) == 0
     model = pegasos.LinearModel.load(tmp_path / "m.npz")
     direct = pegasos.fit(
-        X.astype(np.float32), y, 1 / len(y), n_steps=55, batch_size=2, sampling="uniform", project=True,
-        average="suffix", penalize_intercept=False, random_state=0,
+        X.astype(np.float32), y, 1 / len(y), n_steps=55, batch_size=2, sampling="uniform",
+        project=True, average="suffix", penalize_intercept=False, random_state=0,
     )  # fmt: skip
     np.testing.assert_array_equal(model.coef, direct.coef)
 
@@ -257,7 +259,8 @@ def test_c_may_be_chosen_by_cross_validation(tmp_path, data, kernel, capsys):
         (["--cv", "3", "--lam", "0.1"], "--lam does not go with --cv"),
         (["--cv", "3", "--C", "0.1"], "--C does not go with --cv"),
         (["--cv", "3", "--Cs", "0"], "--Cs must be an integer >= 1"),
-        (["--cv", "3", "--Cs", "1,0"], "--Cs must be a finite number > 0"), (["--C", "0"], "error: --C must be a finite"),
+        (["--cv", "3", "--Cs", "1,0"], "--Cs must be a finite number > 0"),
+        (["--C", "0"], "error: --C must be a finite"),
         (["--cv", "3", "--checkpoint", "c.npz"], "--checkpoint does not go with --cv"),
         (["--cv", "3", "--resume", "c.npz"], "--resume does not go with --cv"),
         (["--tol", "0"], "--tol must be a finite number > 0, or auto or none, got 0"),
@@ -944,7 +947,7 @@ def test_columns_are_chosen_by_name(tmp_path, table, name, options, more, capsys
     X, y = table[features].to_numpy(), table["kind"].to_numpy().astype(str)
     clf = pegasos.PegasosClassifier(random_state=0).fit(X, y)
     np.testing.assert_allclose(loaded.coef, clf.coef_, rtol=1e-3 if more else 1e-12)
-    # The model knows its features, whatever the order of columns; what else there is does not count.
+    # The model knows its features, whatever the order of columns; other columns do not count.
     shuffled = write_table(tmp_path / f"new{name[1:]}", table[table.columns[::-1]])
     capsys.readouterr()
     assert cli.main(["predict", model, shuffled, *options]) == 0

@@ -78,7 +78,8 @@ def calls(layout, dtype):
         rows, values(np.float64, D, K), np.ones(K), True, np.array([3, 0, 5]),
     ]  # fmt: skip
     yield "decision_function", [
-        rows, values(np.float64, 2 * K, D), np.ones(2 * K), False, np.array([3, 0, 5]), np.array([1, 3]),
+        rows, values(np.float64, 2 * K, D), np.ones(2 * K), False,
+        np.array([3, 0, 5]), np.array([1, 3]),
     ]  # fmt: skip
     yield "Rows.combine", [rows, np.ones((K, N))]
     yield "Rows.squared_norms", [rows, 2]
@@ -138,7 +139,8 @@ def calls(layout, dtype):
 MAY_BE_LONGER = {
     ("decision_function", 4, 0), ("Rows.combine", 1, 0),
     ("Rows", 0, 0), ("Rows", 1, 0), ("Rows", 2, 0), ("Pegasos", 3, 1),
-    ("Pegasos.run", 4, 0), ("Pegasos.run_kernel", 6, 0), ("Targets", 0, 0), ("Columns", 1, 0), ("Columns.keep", 1, 0),
+    ("Pegasos.run", 4, 0), ("Pegasos.run_kernel", 6, 0), ("Targets", 0, 0),
+    ("Columns", 1, 0), ("Columns.keep", 1, 0),
     ("Order", 1, 0), ("Rows.part", 1, 0), ("Rows.take", 2, 0), ("Rows.take", 3, 0),
 }  # fmt: skip
 MAY_BE_SHORTER = {
@@ -367,9 +369,9 @@ def arrays_for(method, dtype, **fields):
 @pytest.mark.parametrize(
     "fields",
     [
-        {"lam": 0.0}, {"lam": np.nan}, {"q": 0.0}, {"n_pending": 1}, {"n_drawn": 1}, {"n_drawn": -1},
-        {"n_steps": -1}, {"n_steps": 2**62}, {"next_draw": -1}, {"next_draw": -(2**63)},
-        {"last_step": 2**63 - 1}, {"average_from": -1}, {"n_averaged": 1},
+        {"lam": 0.0}, {"lam": np.nan}, {"q": 0.0}, {"n_pending": 1}, {"n_drawn": 1},
+        {"n_drawn": -1}, {"n_steps": -1}, {"n_steps": 2**62}, {"next_draw": -1},
+        {"next_draw": -(2**63)}, {"last_step": 2**63 - 1}, {"average_from": -1}, {"n_averaged": 1},
     ],
 )  # fmt: skip
 def test_problems_in_no_state_that_can_be_are_refused(layout, dtype, fields):
@@ -411,7 +413,8 @@ def test_problems_of_other_rows_are_refused(layout, dtype):
     "settings",
     [
         *({"lams": np.array([0.1, lam])} for lam in (0.0, np.nan, np.inf, -1.0)),
-        {"lams": np.full(K + 1, 0.1)}, {"intercept_scaling": -1.0}, {"intercept_scaling": np.nan}, {"free_intercept": True},
+        {"lams": np.full(K + 1, 0.1)}, {"intercept_scaling": -1.0},
+        {"intercept_scaling": np.nan}, {"free_intercept": True},
         {"tol": np.nan}, {"solver": 3}, {"solver": -1}, {"begin_together": True},
     ],
 )  # fmt: skip
@@ -435,7 +438,7 @@ def test_memory_of_another_fit_is_refused(layout, dtype):
 
 
 def test_a_load_tells_u_at_last_visits(dtype):
-    """A row that shares no feature with others has u = 1 - y <w, x> again once its step is short."""
+    """A row that shares no feature with others has u = 1 - y <w, x> after a step that is short."""
     X = np.diag(np.linspace(0.5, 3, N)).astype(dtype)
     y = np.where(np.arange(N) % 2, 1, -1).astype(np.int8)
     y[1] = 0
@@ -471,7 +474,7 @@ def test_a_bundle_has_no_more_problems_than_it_has_room_for(layout, dtype):
 
 
 def test_memory_of_another_kernel_machine_is_refused(dtype):
-    """Its words are sizes, what is pending, counts, truths, what it is at, and rows of the round."""
+    """Its words are sizes, what is pending, counts, truths, where it is, and rows of the round."""
     good = kernel_problems("dense", dtype)
     call("solve", good)
     n_words = _core.Fits.n_bytes(N, 0) // 8

@@ -241,7 +241,7 @@ def test_rows_outside_a_fold_do_not_change_its_machines(rng, effort):
 @pytest.mark.parametrize("sampling", ["permutation", "cyclic", "uniform"])
 @pytest.mark.parametrize("at", [2**31, 2**32, 2**53])
 def test_counters_pass_the_limits_of_smaller_numbers(sampling, at):
-    """Two fits whose only difference is how far their counters are go on alike past 2**31 and 2**32."""
+    """Two fits that differ in how far their counters are alone go on alike past 2**31 and 2**32."""
     X, y = make_rows(np.random.default_rng(0))
     clf = paper.linear(
         lam=0.1, n_steps=100, sampling=sampling, warm_start=True, random_state=0

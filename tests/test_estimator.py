@@ -234,8 +234,10 @@ def test_without_a_tolerance_a_fit_runs_the_epochs_that_were_asked_for(
 # ---- Going on ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [{}, {"project": True}, {"average": True}, {"batch_size": 4},
-                                     {"batch_size": 7}, {"sampling": "cyclic"}, {"sampling": "uniform"}])  # fmt: skip
+@pytest.mark.parametrize("options", [
+    {}, {"project": True}, {"average": True}, {"batch_size": 4}, {"batch_size": 7},
+    {"sampling": "cyclic"}, {"sampling": "uniform"},
+])  # fmt: skip
 def test_warm_start_gives_the_bits_of_one_longer_fit(problem, layout, dtype, options):
     X, y = problem
     X = convert(X, layout, dtype)

@@ -111,7 +111,7 @@ class Mallinfo2(ctypes.Structure):
 
 
 def allocated_bytes():
-    """Bytes in use, whichever of their pages the system has in memory; small objects of 64 bytes."""
+    """Bytes in use, whichever pages the system has in memory; small objects of 64 bytes."""
     mallinfo2 = ctypes.CDLL(None).mallinfo2
     mallinfo2.restype = Mallinfo2
     told = mallinfo2()
@@ -229,7 +229,7 @@ def test_a_lack_of_memory_is_not_taken_for_a_bad_file(tmp_path):
 
 
 def test_the_extension_fails_with_memory_errors_and_loses_nothing():
-    """Each allocation of a call into the extension fails once, and then all that follow for a while.
+    """Each allocation of a call into the extension fails once, then all that follow for a while.
 
     So it is while threads start and end, which are waited for all the same; no job is left out.
     """
@@ -309,8 +309,8 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
                     failed += error is not None
             return failed
 
-        # Python and NumPy keep some blocks for another call, and threads for the moment in which they
-        # end; one that is lost is lost each time.
+        # Python and NumPy keep some blocks for another call, and threads for the moment in which
+        # they end; one that is lost is lost each time.
         failed, blocks = np.zeros(len(calls), int), np.zeros((len(calls), 4), int)
         for k, call in enumerate(calls):
             sweep(call)
@@ -335,7 +335,7 @@ def resident_bytes():
 
 
 def kinds_of_fits(folder):
-    """Functions that fit, and use what came of it: linear and kernel, all solvers and kinds of rows."""
+    """Functions that fit, and use the result: linear and kernel, all solvers and kinds of rows."""
     X, y = small_problem()
     S, path = sparse.csr_array(X * (np.abs(X) > 0.5)), Path(folder) / "model.npz"
     y2 = y == 0

@@ -1,8 +1,9 @@
-"""Ctrl-C at random pieces of work and lines: it is answered, and a warm start goes on to the same bits.
+"""Ctrl-C at random pieces of work and lines: it is answered, and warm starts end at the same bits.
 
 ``python tests/test_interrupts.py 200`` interrupts so many fits and prints how long answers took: by
-the clock, which on a busy machine says little, and in CPU time of the process. Then it sends bursts of
-Ctrl-C to as many random estimators, eight fits of each or three searches or rounds of `partial_fit`.
+the clock, which on a busy machine says little, and in CPU time of the process. Then it sends bursts
+of Ctrl-C to as many random estimators, eight fits of each or three searches or rounds of
+`partial_fit`.
 """
 
 import contextlib
@@ -105,7 +106,7 @@ FITS = {
 
 
 class CtrlC:
-    """Comes `delay` seconds after a fit began its piece of work number `piece`, from 0 on; counts pieces.
+    """Comes `delay` seconds after a fit began piece `piece` of its work, from 0 on; counts pieces.
 
     It stands where checkpoints are asked for, after each piece of the main thread. Another thread
     raises the signal, for which the end of the next piece waits, unless the time it takes is of
@@ -274,7 +275,7 @@ def test_a_half_step_of_a_kernel_machine_goes_on_after_any_piece_of_work(cache_s
 
 
 def with_ctrl_c_at(number, call):
-    """Call it, with Ctrl-C at line `number` of all that it runs in the package; returns their count."""
+    """Call it, with Ctrl-C at line `number` of those it runs in the package; return their count."""
     count = 0
 
     def at_line(frame, event, argument):
@@ -298,7 +299,7 @@ def with_ctrl_c_at(number, call):
 
 
 def interrupted_at(line, make):
-    """What Ctrl-C at a line leaves; at an earlier one, should the main thread not get so far this time."""
+    """What Ctrl-C at a line leaves; at an earlier one, if the main thread does not get so far."""
     while True:
         clf, X, y = make()
         try:
@@ -442,7 +443,7 @@ def test_a_search_that_is_interrupted_is_made_or_not(machine, refit):
 
 
 class Twice(CtrlC):
-    """Comes in the main thread after a piece of work, and at a later line of the package once more."""
+    """Comes in the main thread after a piece of work, and once more at a later line."""
 
     def __init__(self, piece, line):
         super().__init__(piece)
@@ -611,7 +612,7 @@ def test_no_handler_is_set(monkeypatch, rng):
 
 # ---- Storms --------------------------------------------------------------------------------------
 
-#: Sends the process that started it bursts of signals: a delay and gaps between signals, in seconds.
+#: Sends the process that started it bursts of signals: a delay and gaps between them, in seconds.
 SENDER = """
 import os, signal, sys, time
 signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's goes to all
@@ -914,8 +915,8 @@ def test_no_handler_of_signals_is_set(n_jobs):
 
 
 STORMS = {
-    "fits": (storm_over_fits, 8), "searches": (storm_over_searches, 3), "pieces": (storm_over_pieces, 3),
-    "blocks": (storm_over_blocks, 3),
+    "fits": (storm_over_fits, 8), "searches": (storm_over_searches, 3),
+    "pieces": (storm_over_pieces, 3), "blocks": (storm_over_blocks, 3),
 }  # fmt: skip
 
 
@@ -983,8 +984,9 @@ def _figures(latencies):
         return "  0 answers"
     clock, cpu = 1000 * np.array(latencies).T
     return (
-        f"{len(clock):3} answers: median {np.median(clock):5.1f} ms, 95 % {np.quantile(clock, 0.95):5.1f},"
-        f" longest {clock.max():5.1f}; of CPU {np.median(cpu):5.1f}, longest {cpu.max():5.1f}"
+        f"{len(clock):3} answers: median {np.median(clock):5.1f} ms, "
+        f"95 % {np.quantile(clock, 0.95):5.1f}, longest {clock.max():5.1f}; "
+        f"of CPU {np.median(cpu):5.1f}, longest {cpu.max():5.1f}"
     )
 
 

@@ -79,9 +79,9 @@ def test_the_certificate_is_that_of_the_formulas(
     cost = make_cost(rng, n_classes) if costly else 1 - np.eye(n_classes)
     feature = 2.0 if intercept == "penalized" else 0.0
     clf = PegasosClassifier(
-        **JOINT, lam=lam, tol=1e-9, max_iter=10**5, fit_intercept=intercept != "none", solver=solver,
-        penalize_intercept=intercept != "free", warm_start=True, intercept_scaling=2.0,
-        cost=cost if costly else None,
+        **JOINT, lam=lam, tol=1e-9, max_iter=10**5, solver=solver,
+        fit_intercept=intercept != "none", penalize_intercept=intercept != "free",
+        warm_start=True, intercept_scaling=2.0, cost=cost if costly else None,
     ).fit(convert(X, layout, dtype), y, c)  # fmt: skip
     assert clf.objective_.shape == clf.duality_gap_.shape == (1,)
     assert 0 <= clf.duality_gap_[0] <= 1e-9 * clf.objective_[0]
@@ -490,7 +490,7 @@ def test_newton_gets_there_with_free_intercepts_and_weights_over_many_orders(see
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_weights_over_many_orders_leave_no_mean_of_classes(rng):
-    """The optimum has none, and steps of Newton's method bring none: lam alone would take it away."""
+    """The optimum has none, and Newton's steps bring none: lam alone would take it away."""
     X, c = 30 * rng.normal(size=(60, 5)), 10.0 ** rng.uniform(-6, 6, 60)
     y = np.arange(60) % 3
     clf = PegasosClassifier(

@@ -84,7 +84,7 @@ def test_pegasos_begins_every_fit(rng, multi_class, n, loss):
 
 
 def test_rounding_where_all_scores_are_0_disproves_nothing(rng):
-    """Classes that three features cannot tell apart: w = 0 is best, and |w|^2 is a rounding error."""
+    """Classes that 3 features cannot tell apart: w = 0 is best, and |w|^2 is a rounding error."""
     X = rng.normal(3, size=(20, 3))
     y = (10 * rng.random(20)).astype(int)
     fitted = KernelPegasosClassifier(kernel="precomputed", tol=1e-7, random_state=0).fit(X @ X.T, y)
@@ -132,7 +132,9 @@ def test_kernels_are_those_of_scikit_learn(rng, layout, dtype, which, shape):
     np.testing.assert_allclose(values, expected(X, Z), rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize(("dtype", "tolerance", "low"), [(np.float32, 1e-6, -87), (np.float64, 5e-16, -700)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("dtype", "tolerance", "low"), [(np.float32, 1e-6, -87), (np.float64, 5e-16, -700)]
+)
 def test_the_exponential_is_accurate(dtype, tolerance, low):
     x = np.linspace(low, 0, 200_003).astype(dtype)
     # exp(-gamma |x - z|^2) with norms -x and products 0, gamma = 1
@@ -390,8 +392,9 @@ def test_takes_the_same_decisions_as_a_textbook_version(
     weights = rng.uniform(0.1, 3, len(y)) if weighted else None
     lam, n_steps = 0.03, 260
     clf = paper.kernel(
-        lam=lam, kernel=name, **parameters, kernel_params=params, n_steps=n_steps, sampling=sampling,
-        batch_size=batch_size, intercept_scaling=0.8, random_state=5, cache_size=cache_size,
+        lam=lam, kernel=name, **parameters, kernel_params=params, n_steps=n_steps,
+        sampling=sampling, batch_size=batch_size, intercept_scaling=0.8, random_state=5,
+        cache_size=cache_size,
     ).fit(rows, y, sample_weight=weights)  # fmt: skip
     coef, intercept, alpha = kernel_pegasos(
         K, y, lam, stream(len(y), n_steps * batch_size, sampling, 5), batch_size=batch_size,
@@ -558,8 +561,8 @@ def test_pairs_of_classes_are_certified_among_their_own_rows(
     )
     machines = [
         KernelPegasosClassifier(
-            lam=1e-2, kernel=which, gamma=0.1, multi_class="ovo", tol=1e-4, random_state=0, n_jobs=n,
-            **intercept,
+            lam=1e-2, kernel=which, gamma=0.1, multi_class="ovo", tol=1e-4, random_state=0,
+            n_jobs=n, **intercept,
         ).fit(rows, y, sample_weight=weights)
         for n in (1, 2)
     ]  # fmt: skip
@@ -607,8 +610,8 @@ def test_rows_that_are_out_have_a_coefficient_of_exactly_zero(
     X, y = (X[:200] / 16).astype(dtype), y[:200]
     limits = {"tol": None, "max_iter": 30} if solver == "pegasos" else {"tol": 1e-5}
     clf = KernelPegasosClassifier(
-        lam=1e-4, gamma=1.0, solver=solver, multi_class=multi_class, warm_start=True, random_state=0,
-        **limits, **intercept,
+        lam=1e-4, gamma=1.0, solver=solver, multi_class=multi_class, warm_start=True,
+        random_state=0, **limits, **intercept,
     ).fit(X, y, sample_weight=rng.uniform(0.5, 2, 200))  # fmt: skip
     sizes = np.abs(clf.dual_coef_[clf.dual_coef_ != 0])
     assert sizes.min() > 1e-9 * sizes.max()
@@ -1014,8 +1017,8 @@ def test_coefficients_add_up_to_0_where_the_intercept_is_free(rng, dtype, kernel
         y[:k] = np.arange(k)
         weights = None if trial % 2 else 10 ** rng.uniform(-3, 3, n)
         clf = KernelPegasosClassifier(
-            lam=10 ** rng.uniform(-5, 1), kernel=kernel, loss=loss, solver=solver, random_state=trial,
-            multi_class=rng.choice(["ovr", "ovo"]), penalize_intercept=False,
+            lam=10 ** rng.uniform(-5, 1), kernel=kernel, loss=loss, solver=solver,
+            random_state=trial, multi_class=rng.choice(["ovr", "ovo"]), penalize_intercept=False,
             max_iter=int(rng.choice([1, 3, 200])), tol=rng.choice([0.1, 1e-6]),
         )  # fmt: skip
         clf.fit(X @ X.T if kernel == "precomputed" else X, y, sample_weight=weights)

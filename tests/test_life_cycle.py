@@ -1,4 +1,4 @@
-"""What an estimator is after each call: fits that fail or are interrupted, other data, other solvers."""
+"""What an estimator is after each call: fits that fail or are stopped, other data and solvers."""
 
 import itertools
 import pickle

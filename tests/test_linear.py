@@ -678,7 +678,8 @@ def test_interleaved_scores_do_not_depend_on_the_other_rows(
 
 @pytest.mark.parametrize("change", [
     lambda coef: coef.astype(np.float32), lambda coef: coef.astype(">f8"), np.asfortranarray,
-    lambda coef: np.repeat(coef, 2, axis=1)[:, ::2], np.ndarray.tolist, lambda coef: coef.astype("g"),
+    lambda coef: np.repeat(coef, 2, axis=1)[:, ::2], np.ndarray.tolist,
+    lambda coef: coef.astype("g"),
 ])  # fmt: skip
 def test_coefficients_that_were_replaced_are_taken_as_they_are(rng, layout, dtype, change):
     X, _ = make_rows(rng)

@@ -180,8 +180,8 @@ def test_solvers_climb_to_the_optimum(rng, layout, dtype, intercept, loss, solve
     fits = _core.Fits(1, n, d)
     table = _core.solve(
         rows_of(X, layout, dtype), core_targets(loss, y, z, c), (X**2).sum(axis=1), fits,
-        np.full(1, 100_000), lams=np.array([LAM]), tol=1e-9, free_intercept=intercept == "free", seed=0,
-        intercept_scaling=float(intercept == "penalized"), solver=solver,
+        np.full(1, 100_000), lams=np.array([LAM]), tol=1e-9, seed=0, solver=solver,
+        free_intercept=intercept == "free", intercept_scaling=float(intercept == "penalized"),
         watch=_core.Watch(),
     )  # fmt: skip
     found, a, coef = table[0], fits.a[0], fits.coef[0]
@@ -210,8 +210,8 @@ def test_losses_with_corners_are_solved_as_both_objectives_say(
     fits = _core.Fits(1, n, d)
     table = _core.solve(
         rows_of(X, layout, dtype), core_targets(loss, y, z, c), (X**2).sum(axis=1), fits,
-        np.full(1, 100_000), lams=np.array([LAM]), tol=1e-7, free_intercept=intercept == "free", seed=0,
-        intercept_scaling=float(intercept == "penalized"), solver=solver,
+        np.full(1, 100_000), lams=np.array([LAM]), tol=1e-7, seed=0, solver=solver,
+        free_intercept=intercept == "free", intercept_scaling=float(intercept == "penalized"),
         watch=_core.Watch(),
     )  # fmt: skip
     found, a, w = table[0], fits.a[0].copy(), fits.coef[0]

@@ -50,8 +50,8 @@ def test_linear_machines_reach_their_gap(rng, layout, dtype, shape, lam):
     given, X = convert(X, layout, dtype), X.astype(dtype).astype(np.float64)
     for intercept, loss in itertools.product(INTERCEPTS, LOSSES):
         clf = PegasosClassifier(
-            lam=lam, solver="newton", loss=loss, tol=1e-6, max_iter=10**4, fit_intercept=intercept != "none",
-            penalize_intercept=intercept != "free", random_state=0,
+            lam=lam, solver="newton", loss=loss, tol=1e-6, max_iter=10**4, random_state=0,
+            fit_intercept=intercept != "none", penalize_intercept=intercept != "free",
         ).fit(given, y, sample_weight=weights)  # fmt: skip
         (w,), (b,) = clf.coef_, clf.intercept_
         losses = LOSSES[loss](1 - y * (X @ w + b))
@@ -94,7 +94,7 @@ def test_newton_copes_with_small_lambda_and_bad_scales(rng, layout, free, lam):
 
 
 def test_a_free_intercept_is_not_held_back_where_features_are_large():
-    """Newton's matrix once had all of lam at the intercept: hundreds of steps of a thousandth each."""
+    """Newton's matrix once had all of lam at the intercept: hundreds of steps, 0.001 each."""
     X, y = load_wine(return_X_y=True)
     clf = PegasosClassifier(penalize_intercept=False, multi_class="ovo", random_state=0).fit(X, y)
     assert (clf.duality_gap_ <= 1e-3 * clf.objective_).all()
@@ -172,7 +172,7 @@ def test_ctrl_c_is_heard_while_a_factor_is_made(rng, monkeypatch):
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("intercept", INTERCEPTS)
 def test_kernel_machines_reach_their_gap(rng, dtype, loss, intercept):
-    """The dual variables of the linear machine on a factor's rows are those of the kernel machine."""
+    """Dual variables of the linear machine on a factor's rows are those of the kernel machine."""
     X, y = make_rows(rng, n=80, d=4)
     settings = Settings(
         0.001, loss, fit_intercept=intercept != "none", penalize_intercept=intercept != "free"
@@ -284,9 +284,9 @@ def test_a_fit_that_is_stopped_in_its_sample_draws_it_again(rng, layout, dtype):
         while True:
             try:
                 _core.solve(
-                    rows, _core.Targets(y), norms, fits, np.full(1, 500), lams=np.array([1e-3]), tol=1e-5,
-                    intercept_scaling=1.0, free_intercept=False, seed=3, solver=_core.AUTO,
-                    watch=_core.Watch(on_poll, every=3e3),
+                    rows, _core.Targets(y), norms, fits, np.full(1, 500), lams=np.array([1e-3]),
+                    tol=1e-5, intercept_scaling=1.0, free_intercept=False, seed=3,
+                    solver=_core.AUTO, watch=_core.Watch(on_poll, every=3e3),
                 )  # fmt: skip
                 return fits.memory, n_stops
             except KeyboardInterrupt:

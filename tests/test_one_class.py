@@ -1,4 +1,4 @@
-"""One class: optima against CLARABEL, certificates by NumPy, Pegasos as a textbook has it, errors."""
+"""One class: optima by CLARABEL, certificates by NumPy, Pegasos as a textbook has it, errors."""
 
 import pickle
 from types import SimpleNamespace
@@ -218,7 +218,7 @@ def test_rows_of_another_scale_have_the_same_machine(data, kind, solver):
 
 
 def test_the_origin_among_the_rows_leaves_nothing(rng):
-    """Where the origin is a mean of rows that nu allows, w = 0 is the optimum, and a fit says so."""
+    """Where the origin is a mean of rows that nu allows, w = 0 is the optimum: a fit says so."""
     X = rng.normal(size=(50, 3))
     X = np.vstack([X, -X])
     linear = [KINDS[0](solver=solver) for solver in SOLVERS]
@@ -571,7 +571,7 @@ def test_other_kernels(data):
 
 
 def test_nu_below_one_row_changes_nothing():
-    """As the refusal of a tiny nu promises: then no training row is an outlier, and w is the same."""
+    """As the refusal of a tiny nu promises: no training row is an outlier, and w is the same."""
     X = np.random.RandomState(0).normal(loc=3, size=(60, 4))
     for kind in KINDS:
         least, small = (

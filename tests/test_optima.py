@@ -1,4 +1,4 @@
-"""Least objectives of every target, form of rows, type, weights and intercept, beside CLARABEL's."""
+"""Least objectives of every target, form of rows, type, weights, intercept; and CLARABEL's."""
 
 import itertools
 
@@ -13,8 +13,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 import pegasos
 
 LAM, NU, GAMMA = 0.02, 0.3, 0.1
-# With v = 1 - y s of labels, or the size of z - s less a dead zone: min q xi^2/2 + p xi + r eta over
-# xi + eta >= v, 0 <= xi <= cap, 0 <= eta is the loss. Its q, p, cap and r; and the dead zone.
+# With v = 1 - y s of labels, or the size of z - s less a dead zone, the loss is min q xi^2/2 + p xi
+# + r eta over xi + eta >= v, 0 <= xi <= cap, 0 <= eta. Its q, p, cap and r; and the dead zone.
 FORMS = {
     "hinge": (0, 1, np.inf, 0, 0),
     "squared_hinge": (2, 0, np.inf, 0, 0),

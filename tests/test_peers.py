@@ -2,9 +2,9 @@
 
 After ``sklearn/svm/tests`` (test_svm.py, test_sparse.py) and
 ``sklearn/linear_model/tests/test_sgd.py`` of scikit-learn 1.9: classification only, without losses,
-penalties and learning rates that are not here. C becomes λ = 1/(C m), m the sum of the weights, and
-alpha becomes λ. `SVC` and `SGDClassifier` have free intercepts. What differs on purpose is listed
-in ``docs/coming_from.rst`` and is tested here, too.
+penalties and learning rates that are not here. C becomes λ = 1/(C m), m the sum of the weights,
+and alpha becomes λ. `SVC` and `SGDClassifier` have free intercepts. What differs on purpose is
+listed in ``docs/coming_from.rst`` and is tested here, too.
 """
 
 import pickle
@@ -306,7 +306,7 @@ def test_heavy_rows_turn_the_line():
 
 
 def test_balanced_weights_of_weighted_rows():
-    """SVC and SGDClassifier balance counts of rows, LinearSVC and ours the sums of their weights."""
+    """SVC and SGDClassifier balance counts of rows, LinearSVC and ours sums of their weights."""
     X, y = make_classification(80, 4, weights=[0.7], class_sep=0.5, random_state=0)
     weights = np.random.RandomState(0).uniform(0.1, 1, 80) * np.where(y, 3, 1)
     counts = dict(enumerate(compute_class_weight("balanced", classes=np.unique(y), y=y)))

@@ -1,4 +1,4 @@
-"""Hypothesis looks for problems on which the certificate is wrong, or a solver misses what it claims."""
+"""Hypothesis looks for problems whose certificate is wrong, or whose solver misses its claim."""
 
 import warnings
 
@@ -65,7 +65,7 @@ def test_certificates_are_true(problem, layout, dtype, solver, fit_intercept, to
     c = np.ones(len(y)) if weights is None else weights
     w, b = model.coef[0], model.intercept[0]
     hinge = c @ np.maximum(0, 1 - y * (X @ w + b)) / c.sum()
-    # 1 - y f(x) is rounded where both are about 1: what is left of that may be all of the objective.
+    # 1 - y f(x) is rounded where both are about 1: that may be all of the objective.
     written = lam / 2 * (w @ w + b * b) + hinge
     np.testing.assert_allclose(objective, written, rtol=1e-9, atol=4 * np.finfo(float).eps)
     upper, lower = best(X, y, weights, lam, float(fit_intercept))

@@ -542,7 +542,7 @@ def test_a_search_weighs_all_outputs_as_single_searches_do(data, kind, effort):
     np.testing.assert_allclose(scores, np.mean(alone, axis=0), rtol=1e-3, atol=1e-3)
 
 
-# ---- The functional interface ----------------------------------------------------------------------
+# ---- The functional interface --------------------------------------------------------------------
 
 
 @covering(
@@ -576,8 +576,8 @@ def test_alpha_counts_of_targets_make_the_weights(data, loss):
     X, y, c = data
     Y, lam = np.outer(y, OF_SEVERAL), 0.05
     model = pegasos.fit(
-        X, Y, lam, loss=loss, epsilon=1e-10, sample_weight=c, solver="pegasos", tol=None, max_iter=3,
-        fit_intercept=False, random_state=0,
+        X, Y, lam, loss=loss, epsilon=1e-10, sample_weight=c, solver="pegasos", tol=None,
+        max_iter=3, fit_intercept=False, random_state=0,
     )  # fmt: skip
     assert model.alpha_counts.shape == (3, len(y))
     # w = 1/(lam T) sum_i (n c_i/m) alpha_i x_i, with T the steps, and t_0 more of smooth losses.

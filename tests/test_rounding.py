@@ -47,7 +47,7 @@ def near_duplicates(rng, offset, n=80):
 @pytest.mark.parametrize("offset", [0, 20, 1000])
 @pytest.mark.parametrize("intercept", [True, False])
 def test_near_duplicates_have_a_true_certificate(rng, layout, kernel, offset, intercept):
-    """Where n λ is small, coefficients are large, and rounding makes the matrix of float32 indefinite."""
+    """Where n λ is small, coefficients are large: rounding makes the float32 matrix indefinite."""
     X, y = near_duplicates(rng, offset)
     lam, options = 1e-3 / len(y), {"kernel": kernel, **KERNELS[kernel], "random_state": 0}
     options |= {"fit_intercept": intercept, "max_iter": 300, "tol": 1e-7}

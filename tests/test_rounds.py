@@ -1,4 +1,4 @@
-"""Newton's method by rounds over blocks in this process; tests/test_dask.py has those of a cluster."""
+"""Newton's method by rounds over blocks in this process; those of a cluster: test_dask.py."""
 
 import contextlib
 import dataclasses

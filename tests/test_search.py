@@ -1,4 +1,4 @@
-"""Searches: sets of classes × λ × folds equal what separate fits give, and follow scikit-learn's form."""
+"""Searches: classes × λ × folds equal separate fits, and follow scikit-learn's form."""
 
 import functools
 import itertools
@@ -363,7 +363,7 @@ def test_scores_that_overflow_are_told(rng):
 
 @covering(layout=LAYOUTS, dtype=DTYPES, n_classes=(2, 3, 10))
 def test_epochs_lead_to_certified_machines(rng, layout, dtype, n_classes):
-    """One bundle of machines, whose λ are halved among threads, and several bundles; any order of λ."""
+    """One bundle of machines, whose λ are halved among threads, and several; any order of λ."""
     X = rng.normal(size=(200, 12))
     y = (X[:, :n_classes] + 0.5 * rng.normal(size=(200, n_classes))).argmax(axis=1)
     X, lams = convert(X, layout, dtype), np.array([0.02, 1.0, 0.05, 0.1])
@@ -455,7 +455,8 @@ def test_rows_that_single_precision_would_blur_stay_as_they_are(rng):
         (PegasosClassifierCV, {}), (KernelPegasosClassifierCV, {"gammas": [0.5]}),
     ):  # fmt: skip
         for rows, is_narrow in (
-            (X, True), (X.toarray(), make is KernelPegasosClassifierCV), (X.astype(np.float32), True),
+            (X, True), (X.toarray(), make is KernelPegasosClassifierCV),
+            (X.astype(np.float32), True),
             (sparse.hstack([X, sparse.csr_array(1.6e9 + np.arange(80.0)[:, None])], "csr"), False),
             (np.c_[X.toarray(), np.linspace(1e5, 1e5 + 1, 80)], False),
         ):  # fmt: skip
@@ -951,7 +952,7 @@ def test_rows_without_entries_are_searched(how):
 @pytest.mark.parametrize("how", [{}, {"cv_effort": 0.5}, {"cv_effort": 1}, {"n_steps": [200, 400]}])
 @pytest.mark.parametrize("kind", ["dense", "csr"])
 def test_a_search_keeps_no_copies_of_rows(rng, kind, how, shuffle):
-    """Beside X there is what machines need, some ten numbers for each row and each feature of a problem."""
+    """Beside X there is what machines need: ten numbers for each row and feature of a problem."""
     n, d = 2000, 1500
     X = rng.normal(size=(n, d)).astype(np.float32)
     if kind == "csr":
@@ -978,8 +979,9 @@ def test_rows_that_lie_anywhere_have_the_scores_of_all(rng, layout, dtype, inter
     X, _ = make_rows(rng, n=80, d=12)
     rows, _ = _validate.rows(convert(X, layout, dtype))
     for which in (
-        np.arange(80), np.arange(79, -1, -1), rng.permutation(80), np.sort(rng.permutation(80)[:30]),
-        np.r_[3, 3, 3, 10:30, 5, 7, 9, 41, 43, 45, 50:80, 0], np.array([79]), np.arange(42, 55),
+        np.arange(80), np.arange(79, -1, -1), rng.permutation(80),
+        np.sort(rng.permutation(80)[:30]), np.r_[3, 3, 3, 10:30, 5, 7, 9, 41, 43, 45, 50:80, 0],
+        np.array([79]), np.arange(42, 55),
     ):  # fmt: skip
         for n_problems in (1, 3, 9, 33):
             coef, intercept = rng.normal(size=(n_problems, 12)), rng.normal(size=n_problems)
@@ -1008,7 +1010,8 @@ def test_rows_whose_squares_overflow_are_searched_or_refused_in_words(rng, n_cla
 
 def test_a_search_stops_early_where_few_epochs_score_better():
     X, y = make_classification(
-        2000, 16, n_informative=10, n_classes=26, n_clusters_per_class=1, class_sep=1.5, random_state=0
+        2000, 16, n_informative=10, n_classes=26, n_clusters_per_class=1, class_sep=1.5,
+        random_state=0,
     )  # fmt: skip
     X, lams = X / X.std(axis=0), [1e-4, 1e-3, 1e-2]
     search = PegasosClassifierCV(lams=lams, random_state=0).fit(X, y)

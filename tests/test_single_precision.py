@@ -1,4 +1,4 @@
-"""Kernel values in single precision for rows in double precision: what they lead to is proved in double."""
+"""Kernel values in single precision for rows in double: what they lead to is proved in double."""
 
 import numpy as np
 import pytest

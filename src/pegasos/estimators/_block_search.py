@@ -139,7 +139,7 @@ class BlockFolds:
         )  # fmt: skip
 
     def _scores(self, coef: np.ndarray, intercept: np.ndarray) -> _block_schedule.PerRowArray:
-        """Scores of all rows by the problems that leave them out, of each λ and class or output."""
+        """Scores of all rows by problems that leave them out, of each λ and class or output."""
         n_lams, n_folds, n_problems, _ = coef.shape
         kept = _block_schedule.PerRowArray(self.blocks, n_lams * n_problems)
         for part in self.blocks.parts():

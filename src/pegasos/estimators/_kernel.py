@@ -240,7 +240,8 @@ class KernelPegasosClassifier(
         certified in float64; if it is above `tol`, the fit goes on in float64.
     gamma : "scale", "auto" or float, default="scale"
         "scale" is 1 / (n_features * X.var()), rows weighted by `sample_weight`; "auto" is
-        1 / n_features. A width σ is γ = 1/(2σ²); a Gaussian exp(−‖x−z‖²/(2g)) is γ = 1/(2g).
+        1 / n_features. A width σ is γ = 1/(2σ²); a Gaussian exp(−‖x−z‖²/(2g)) is
+        γ = 1/(2g).
     degree : int, default=3
         Degree of the polynomial kernel.
     coef0 : float, default=0.0
@@ -315,8 +316,9 @@ class KernelPegasosClassifier(
         Weights, computed on access and read-only. Only with ``kernel="linear"``.
     intercept_ : ndarray of shape (n_problems,)
     weight_norm_ : ndarray of shape (n_problems,)
-        ‖w‖ of each problem, w = sum_j beta_j phi(x_j), without the intercept, computed on access;
-        see `margins`. NaN if its square is negative: then the kernel is not positive semi-definite.
+        ‖w‖ of each problem, w = sum_j beta_j phi(x_j), without the intercept, computed on
+        access; see `margins`. NaN if its square is negative: then the kernel is not positive
+        semi-definite.
     n_iter_, solver_epochs_, n_steps_, objective_, dual_objective_, duality_gap_, alpha_counts_
         As in `PegasosClassifier`. If scores were pulled, objectives and gap are not set, since they
         need the scores of all rows. The gap and the dual objective are NaN if the kernel matrix is

@@ -150,7 +150,7 @@ def lam(name: str, value: Any) -> float:
 
 
 def reciprocal(what: str, product: float) -> float:
-    """λ of C times a sum of weights, or C of λ times that sum; `what` says what was multiplied."""
+    """λ of C times a sum of weights, or C of λ times that sum; `what` says what is multiplied."""
     if not 1e-300 < product < 1e300:
         raise ValueError(f"{what} must be in (1e-300, 1e300), got {product:g}")
     return float(1 / product)
