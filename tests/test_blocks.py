@@ -2,6 +2,7 @@
 
 import _thread
 import contextlib
+import errno
 import gzip
 import itertools
 import os
@@ -452,6 +453,21 @@ def test_a_full_disk_is_an_error_that_names_the_file(tmp_path, rng):
     assert "index.json" in str(error.value.filename)
     blocks = Blocks((X[:200, :1], names), cache=cache, memory=MEMORY)  # nothing is in its way
     assert len(blocks.classes) == 200
+
+
+def test_a_disk_without_room_for_a_folder_is_left_as_it_was(tmp_path, rng, monkeypatch):
+    X, y, _ = make(rng)
+    make_folder = os.mkdir
+
+    def full(path, *arguments):
+        if "converting" in str(path):
+            raise OSError(errno.ENOSPC, "No space left on device", path)
+        make_folder(path, *arguments)
+
+    monkeypatch.setattr(os, "mkdir", full)
+    with pytest.raises(OSError, match=r"No space left on device: .*cache"):
+        Blocks((X, y), cache=tmp_path / "cache", memory=MEMORY)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.skipif(os.name != "posix", reason="limits of files are of POSIX")

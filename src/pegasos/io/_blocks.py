@@ -657,8 +657,8 @@ class _Conversion:
                 f"but {self.folder} has other files, such as {min(others or there)}"
             )
         shutil.rmtree(work, ignore_errors=True)  # of one that was killed
-        os.mkdir(work)
         try:
+            os.mkdir(work)
             dealt = self._deal(self._pieces(work), work, self.seed)
             if self.n_rows == 0:
                 hint = ": a function must return a fresh iterator at each call"
