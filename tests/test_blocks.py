@@ -1144,6 +1144,21 @@ def test_rounds_take_as_many_problems_at_once_as_fit_into_memory(tmp_path, rng, 
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
+def test_few_features_have_rounds_but_where_lam_is_large(tmp_path, rng, layout):
+    X, y, _ = make(rng, layout)
+    blocks = Blocks(source_of(X, y), cache=tmp_path, memory=MEMORY)
+    is_sparse = layout != "dense"
+    for loss, ratio, is_ascent in (  # of λ m to the mean of |x|^2
+        ("hinge", 1.5, True), ("hinge", 0.3, True), ("hinge", 0.1, False),
+        ("log_loss", 1.5, is_sparse), ("squared_hinge", 1.5, is_sparse),
+        ("squared_hinge", 0.5, False),
+    ):  # fmt: skip
+        clf = PegasosClassifier(lam=ratio * blocks.mean_squared_norm / len(blocks), loss=loss)
+        name = clf._prepare(blocks, None, None)[0].name
+        assert name == ("sdca" if is_ascent else "newton"), (loss, ratio)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_many_features_have_pairs_in_place_of_matrices(tmp_path, rng, layout, monkeypatch):
     monkeypatch.setattr(_rounds, "MOST_FEATURES", 0)
     X, y, weights = make(rng, layout, weighted=True)

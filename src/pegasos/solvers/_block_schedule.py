@@ -41,6 +41,9 @@ _VECTORS_OF_ROUNDS, _BYTES_OF_TARGET = 32, 10
 _VECTORS_OF_PAIR, _LEAST_PAIRS = 4, 5
 # Matrices that a pass of rounds has of each problem, with those of sums.
 _MATRICES = 8
+# Rounds with matrices take less time than dual ascent where the mean of |x|^2 is more than so many
+# times λ m: of losses with corners, and of other losses over sparse rows (over dense ones, always).
+_FAR_WITH_CORNERS, _FAR_IF_SPARSE = 5, 1
 # Rounds of L-BFGS need this many rows for each feature, and that a row could move its own score by
 # this much.
 _MANY_ROWS, _FAR = 10, 30
@@ -764,16 +767,19 @@ def schedule(
     """The schedule of a fit: `Rounds` or `BlockSchedule`.
 
     Rounds with matrices of second derivatives take less time for up to some hundred features. But
-    where a loss has corners, and λ is so large that no row moves its own score by more than about
-    1, dual ascent needs a pass or two only. Rounds of L-BFGS take less time where λ is small and
-    rows are many times as many as features; but not with corners on sparse rows. One class has a
-    term in its objective that rounds lack.
+    where λ is so large that a row moves its own score by little, dual ascent needs a few passes
+    only, which take less time if the loss has corners or rows are sparse. Rounds of L-BFGS take
+    less time where λ is small and rows are many times as many as features; but not with corners on
+    sparse rows. One class has a term in its objective that rounds lack.
     """
     n_problems, (n_rows, d) = len(masses), blocks.shape
     squared_norm, least = blocks.mean_squared_norm, (settings.lams_of(n_problems) * masses).min()
     n_at_once, n_pairs = _at_once(blocks, n_problems)
     has_corners = settings.loss.curvature == 0
-    is_fast = squared_norm > least or not has_corners
+    if has_corners:
+        is_fast = squared_norm > _FAR_WITH_CORNERS * least
+    else:
+        is_fast = not blocks.is_sparse or squared_norm > _FAR_IF_SPARSE * least
     if n_pairs:
         is_far = squared_norm > _FAR * least and n_rows >= _MANY_ROWS * d
         is_fast = is_far and not (has_corners and blocks.is_sparse)
