@@ -321,6 +321,13 @@ cdef extern from "symmetric.h" nogil:
     bint symmetric_are_thin(const pegasos_rows *, int64_t, const int64_t *, int64_t, int64_t)
 
 cdef extern from "loss.h" nogil:
+    ctypedef struct loss_form:
+        int64_t kind
+        double lower, upper, dead, width
+
+    loss_form form_of "loss_of"(pegasos_loss)
+    bint loss_has_margin(loss_form)
+    double loss_curvature(loss_form)
     pegasos_targets targets_among(const pegasos_targets *, const double *, int64_t)
 
 ctypedef fused value_t:
@@ -417,6 +424,17 @@ cdef pegasos_loss loss_of(loss) except *:
     require(c.nu == 0 or (c.kind == PEGASOS_HINGE and 0 < c.nu <= 1),
             "nu must be 0, or in (0, 1] for the hinge")
     return c
+
+
+def about_loss(str name, double epsilon=0.0):
+    """What ``csrc/loss.h`` says of a loss: attributes of a `Loss` of `problems/_losses.py`."""
+    cdef loss_form form = form_of(pegasos_loss(kind=LOSSES[name], epsilon=epsilon, nu=0))
+    return {
+        "dual_lower": form.lower, "dual_upper": form.upper, "dead": form.dead, "width": form.width,
+        "curvature": loss_curvature(form), "has_margin": bool(loss_has_margin(form)),
+        "has_targets": not pegasos_loss_has_labels(form.kind),
+        "has_epsilon": bool(pegasos_loss_has_epsilon(form.kind)),
+    }
 
 
 cdef const double *require_epsilons(const double[::1] epsilons, int64_t n_problems,

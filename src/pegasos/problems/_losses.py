@@ -1,7 +1,7 @@
 """What Python asks of the losses of a row, functions of u = z - y f(x); see ``csrc/loss.h``."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MethodType
 from typing import Any
 
@@ -18,20 +18,12 @@ class Loss:
     ----------
     name : str
         As `loss=` has it and the core knows it.
-    curvature : float
-        The largest second derivative; 0 where the derivative jumps.
-    dual_upper : float
-        The upper bound of the dual variable of a row of weight 1.
-    diagonal : float
-        What a dual step adds to |x|^2/(lam m), for a row of weight 1.
     ball : float
         lam |w|^2 of the optimum is at most this; 0: that depends on the targets. At the optimum of
         labels, P = D and a is c l'(u), so that lam |w|^2 is the mean of l'(u) (1 - u): at most 1
         for the hinge, 2 u (1 - u) <= 1/2, and s/(1 + e^s), s = 1 - u, for the log loss.
     at_zero : float
         The loss of a row with a label where f(x) = 0.
-    has_margin : bool
-        Whether a row beyond the margin, u < 0, has no loss and no dual variable.
     probability : callable, optional
         The probability of the label +1 where f(x) has these values; that of -1 is of -f(x). The
         mean loss of rows with this share of labels +1 is least at this f. None: scores do not tell.
@@ -42,15 +34,23 @@ class Loss:
     """
 
     name: str
-    curvature: float
-    dual_upper: float
-    diagonal: float
     ball: float = 0.0
     at_zero: float = 1.0
-    has_margin: bool = True
     probability: Callable[[np.ndarray], np.ndarray] | None = None
     epsilon: float = 0.0
     nu: float = 0.0
+    # What the core says; of a row of weight 1.
+    dual_lower: float = field(init=False)  # bounds of its dual variable
+    dual_upper: float = field(init=False)
+    dead: float = field(init=False)  # of the conjugate in csrc/loss.h, as is `width`
+    width: float = field(init=False)
+    curvature: float = field(init=False)  # the largest second derivative; 0: the derivative jumps
+    has_margin: bool = field(init=False)  # beyond the margin, u < 0, no loss and no dual variable
+    has_targets: bool = field(init=False)  # and not labels
+    has_epsilon: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        vars(self).update(_core.about_loss(self.name, self.epsilon))
 
     @property
     def form(self) -> tuple[int, float, float]:
@@ -64,19 +64,9 @@ class Loss:
 
     def in_unit(self, unit: float) -> "Loss":
         """The loss of errors that are divided by `unit`."""
-        if self.name not in EPSILON_LOSSES:
+        if not self.has_epsilon:
             return self
         return of_targets(self.name, float(np.clip(self.epsilon / unit, *_EPSILONS)))
-
-    @property
-    def has_targets(self) -> bool:
-        """Whether it takes targets, and not labels."""
-        return self.name in TARGET_LOSSES
-
-    @property
-    def dual_lower(self) -> float:
-        """The lower bound of the dual variable of a row of weight 1."""
-        return -self.dual_upper if self.has_targets else 0.0
 
     @property
     def has_counts(self) -> bool:
@@ -106,35 +96,25 @@ def _logistic(scores: np.ndarray) -> np.ndarray:
 LOSSES: dict[str, Loss] = {
     loss.name: loss
     for loss in (
-        Loss("hinge", curvature=0, dual_upper=1, diagonal=0, ball=1),
-        Loss("squared_hinge", curvature=2, dual_upper=np.inf, diagonal=0.5, ball=0.5),
-        Loss(
-            "modified_huber", curvature=2, dual_upper=4, diagonal=0.5, ball=0.5, probability=_linear
-        ),
-        Loss(
-            "log_loss", curvature=0.25, dual_upper=1, diagonal=0, ball=0.2784645427610738,
-            at_zero=float(np.log(2)), has_margin=False, probability=_logistic,
-        ),
+        Loss("hinge", ball=1),
+        Loss("squared_hinge", ball=0.5),
+        Loss("modified_huber", ball=0.5, probability=_linear),
+        Loss("log_loss", ball=0.2784645427610738, at_zero=float(np.log(2)), probability=_logistic),
     )
-}  # fmt: skip
+}
 
 
 #: Those that take targets.
-TARGET_LOSSES = ("epsilon_insensitive", "squared_epsilon_insensitive", "huber", "squared_error")
+TARGET_LOSSES = tuple(name for name in _core.LOSSES if Loss(name).has_targets)
 #: ... and of these the ones that have an epsilon.
-EPSILON_LOSSES = TARGET_LOSSES[:3]
+EPSILON_LOSSES = tuple(name for name in TARGET_LOSSES if Loss(name).has_epsilon)
 # What epsilon may be in training. No error is larger, and the Huber loss needs one above 0.
 _EPSILONS = 1e-299, 1e150
 
 
 def of_targets(name: str, epsilon: float = 0.0) -> Loss:
     """A loss that takes targets, with its epsilon, if it has one."""
-    curvature = {"squared_epsilon_insensitive": 2.0, "huber": 1.0, "squared_error": 1.0}
-    dual_upper = {"epsilon_insensitive": 1.0, "huber": epsilon}.get(name, np.inf)
-    slope = curvature.get(name, 0.0)
-    diagonal = 1 / slope if slope else 0.0
-    own = epsilon if name in EPSILON_LOSSES else 0.0
-    return Loss(name, slope, dual_upper, diagonal, has_margin=False, epsilon=own)
+    return Loss(name, epsilon=epsilon if name in EPSILON_LOSSES else 0.0)
 
 
 def of_one_class(nu: float) -> Loss:
@@ -143,7 +123,7 @@ def of_one_class(nu: float) -> Loss:
     At the optimum, lam |w|^2 is 1/m sum_i a_i <w, x_i> <= nu, given lam >= nu times the mean of
     c_i |x_i|^2.
     """
-    return Loss("hinge", curvature=0, dual_upper=1, diagonal=0, ball=nu, nu=nu)
+    return Loss("hinge", ball=nu, nu=nu)
 
 
 def named(name: Any, epsilon: float = 0.0) -> Loss:

@@ -89,8 +89,7 @@ class Smoothed:
     def __init__(self, loss: _losses.Loss, smoothing: float) -> None:
         self.is_log = loss.name == "log_loss"
         self.least, self.most = loss.dual_lower, loss.dual_upper
-        self.dead = loss.epsilon if loss.name.endswith("insensitive") else 0.0
-        self.own_width = loss.diagonal  # 0 where the loss has corners
+        self.dead, self.own_width = loss.dead, loss.width  # 0: corners
         self.smoothing, self.width = smoothing, self.own_width + smoothing
 
     def _shrunk(self, u: np.ndarray, dead: float) -> np.ndarray:
