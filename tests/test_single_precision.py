@@ -8,6 +8,8 @@ from rows import convert, make_rows
 from sklearn.base import clone
 
 from pegasos import KernelPegasosClassifier, kernels
+from pegasos.problems._problem import Problem
+from pegasos.problems._settings import Settings
 
 KERNELS = {"rbf": {"gamma": 0.3}, "poly": {"gamma": 0.3, "coef0": 1.0}}
 
@@ -103,12 +105,19 @@ def test_rows_that_float32_does_not_tell_apart_stay_as_they_are(rng):
     assert not kernels.make("rbf", gamma=1e3).points(X).narrowed().is_narrow  # far, in float32
 
 
-def test_parts_of_narrow_rows_know_their_rows_in_double(rng):
+def test_parts_of_narrow_rows_get_no_certificate_of_rounded_rows(rng):
     X = rng.normal(size=(30, 3))
     points = kernels.make("rbf", gamma=0.3).points(X).narrowed()
-    some = points[np.array([4, 2, 9, 20, 11])][1:]
-    assert some.dtype == np.float32
-    np.testing.assert_array_equal(some.in_double().X, X[[2, 9, 20, 11]])
+    cache = kernels.ColumnCache(points[np.array([4, 2, 9, 20, 11])][1:], 1)
+    assert cache.points.dtype == np.float32
+    problem = Problem(np.ones((1, 4), np.int8), None, Settings(0.1))
+    with pytest.raises(AssertionError):
+        cache.certify(problem, np.zeros((1, 4)), np.zeros(1), np.zeros((1, 4)))
+
+
+def test_values_of_narrow_rows_are_off_by_no_more_than_is_said(rng):
+    X = rng.normal(size=(30, 3))
+    points = kernels.make("rbf", gamma=0.3).points(X).narrowed()
     exact = kernels.make("rbf", gamma=0.3).points(X)
     errors, sizes = points.kernel.rounding(points, np.float32)
     off = np.abs(points.against(points).astype(np.float64) - exact.against(exact))

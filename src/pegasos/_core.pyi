@@ -137,7 +137,7 @@ class Points:
         self, rows: Rows, *, kind: int, gamma: float = ..., coef0: float = ..., degree: int = ...,
         norms: _Floats | None = ..., by_differences: bool = ..., by_panels: bool = ...,
         by_transpose: bool = ..., write: Callable[..., None] | None = ..., data: Any = ...,
-        wide: Rows | None = ..., which: _Ints | None = ..., far_in_double: bool = ...,
+        wide: Rows | None = ..., far_in_double: bool = ...,
     ) -> None: ...  # fmt: skip
     def transpose(self) -> None: ...
 

@@ -1417,13 +1417,13 @@ cdef class Points:
     """Rows among which a kernel is evaluated; see ``pegasos_points``.
 
     Of the kernel OTHER, ``write(data of x, rows, data of z, rows, out)`` writes the values between
-    some rows of two points; rows are a slice or an array. Points of float may be rows number
-    `which` of those that `wide` has in double. `far_in_double` is `by_differences` of these.
+    some rows of two points; rows are a slice or an array. Points of float may have their rows in
+    double in `wide`. `far_in_double` is `by_differences` of these.
     """
     cdef pegasos_points c
     cdef readonly Rows rows
     cdef Rows wide
-    cdef object norms, write, data, error, which
+    cdef object norms, write, data, error
     cdef uint8_t[::1] room  # of the transpose
     cdef PyThread_type_lock lock
     cdef bint far_in_double, by_blas  # the last: BLAS multiplies these rows with others
@@ -1436,7 +1436,7 @@ cdef class Points:
 
     def __init__(self, Rows rows not None, *, int64_t kind, double gamma=1, double coef0=0,
                  int64_t degree=0, norms=None, bint by_differences=False, bint by_panels=False,
-                 bint by_transpose=False, write=None, data=None, Rows wide=None, which=None,
+                 bint by_transpose=False, write=None, data=None, Rows wide=None,
                  bint far_in_double=False):
         require(kind == OTHER or PEGASOS_LINEAR <= kind <= PEGASOS_LAPLACIAN,
                 "there is no such kernel")
@@ -1452,7 +1452,7 @@ cdef class Points:
         self.by_blas = (rows.c.n_rows >= FEW_ROWS
                         and not (by_transpose or by_panels or by_differences))
         self.write, self.data = write, data
-        self.wide, self.which, self.far_in_double = wide, which, far_in_double
+        self.wide, self.far_in_double = wide, far_in_double
         if norms is not None:
             require(len(norms) == rows.c.n_rows, "norms must have n_rows entries")
             self.norms = memoryview(norms)
@@ -1479,11 +1479,7 @@ cdef class Points:
 
     cdef Points in_double(self, rows):
         """Some of these points of float in double."""
-        cdef Rows exact
-        if self.wide is None:
-            exact = self.rows.in_double(rows)
-        else:
-            exact = self.wide.in_double(rows if self.which is None else self.which[rows])
+        cdef Rows exact = (self.rows if self.wide is None else self.wide).in_double(rows)
         norms = None if self.norms is None else exact.squared_norms()
         return Points(exact, kind=self.c.kernel.kind, gamma=self.c.kernel.gamma,
                       coef0=self.c.kernel.coef0, degree=self.c.kernel.degree, norms=norms,

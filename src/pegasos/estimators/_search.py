@@ -50,7 +50,7 @@ from pegasos.estimators._regression import KernelPegasosRegressor, PegasosRegres
 from pegasos.io._blocks import Blocks
 from pegasos.io._model import KernelModel, LinearModel
 from pegasos.io._progress import Progress
-from pegasos.problems import _multiclass, _rows, _validate
+from pegasos.problems import _multiclass, _validate
 from pegasos.problems._losses import EPSILON_LOSSES, with_probabilities
 from pegasos.solvers import _block_schedule
 from pegasos.solvers._kernel_solver import KernelSolver
@@ -464,17 +464,10 @@ def _short(number: float) -> float:
 
 def _narrowed(X: Any, kernel: kernels.Kernel) -> Any:
     """Return the rows in single precision if their kernel values can be computed there."""
-    if kernel.is_precomputed or not kernel.keeps_type or X.dtype == np.float32:
+    if kernel.is_precomputed or X.dtype == np.float32:
         return X
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        if not _rows.survives_rounding(X) or kernel.may_vanish(X, np.finfo(np.float32)):
-            return X
-        narrow = X.astype(np.float32)
-    try:
-        kernel.refuse_overflow(narrow)
-    except ValueError:
-        return X
-    return narrow
+    narrow = kernel.in_single(X)
+    return X if narrow is None or kernel.may_vanish(X, np.finfo(np.float32)) else narrow
 
 
 class _OfClassifiers(CommonMixin, ClassifierMixin, _Search):

@@ -182,6 +182,20 @@ class Kernel:
         """`X` in the type in which values are computed."""
         return X if self.keeps_type else X.astype(np.float64, copy=False)
 
+    def in_single(self, X: Any) -> Any:
+        """`X` in single precision; None if that does not tell its rows apart, or overflows."""
+        if not self.keeps_type:
+            return None
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            if not _rows.survives_rounding(X):
+                return None
+            narrow = X.astype(np.float32)
+        try:
+            self.refuse_overflow(narrow)
+        except ValueError:
+            return None
+        return narrow
+
     def is_hollow(self, X: Any) -> bool:
         """Whether these rows are dense, but kernel values are computed faster of sparse ones."""
         if not self.is_of_products or _validate.is_sparse(X):

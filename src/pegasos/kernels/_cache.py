@@ -245,6 +245,7 @@ class ColumnCache:
         enough.
         """
         points, kernel, settings = self.points, self.points.kernel, problem.settings
+        assert not points.is_part_of_narrow
         is_narrow = points.dtype == np.float32 and kernel.is_positive and not kernel.has_weights
         proof = points.compute(
             self.core.certify, problem.targets, coef, intercept,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pegasos import _core
-from pegasos.problems import _rows, _validate
+from pegasos.problems import _validate
 
 # Rows whose kernel values with themselves are computed at a time.
 _DIAGONAL = 16
@@ -33,13 +33,15 @@ def is_hollow(X: Any, n_stored: Any) -> bool:
 class Points:
     """Rows among which a kernel is evaluated. Made by `Kernel.points`."""
 
+    #: Whether these are some of `narrowed` points: a certificate would take them for exact.
+    is_part_of_narrow = False
+
     def __init__(
         self, kernel: Any, X: Any, norms: np.ndarray | None = None, is_far: bool = False
     ) -> None:
         self.kernel, self.X = kernel, X
-        #: The rows in double precision, if these are `narrowed`, and which of them these are.
+        #: The rows in double precision, if these are `narrowed`.
         self.wide: Points | None = None
-        self._which: Any = None
         if norms is not None or not kernel.needs_norms:
             self.norms, self.is_far = norms, is_far
 
@@ -100,7 +102,7 @@ class Points:
             return _core.Points(rows, kind=_core.OTHER, write=_write, data=about)
         in_double: dict[str, Any] = {"far_in_double": self.is_far_in(np.float64)}
         if self.wide is not None:
-            in_double = {"wide": self.wide.rows, "which": self._which}
+            in_double = {"wide": self.wide.rows}
         return _core.Points(
             rows, kind=kernel.number, gamma=kernel.gamma, coef0=kernel.coef0, degree=kernel.degree,
             norms=self.norms, by_differences=self.is_far, by_panels=self.by_panels,
@@ -136,21 +138,15 @@ class Points:
     def narrowed(self) -> "Points":
         """The rows in single precision, if they are told apart there; else these.
 
-        Kernel values take less than half the time, and memory. `in_double` has what these are.
+        Kernel values take less than half the time, and memory. `wide` has what these are. Of
+        kernels that may be narrow alone, certificates have bounds on rounding.
         """
-        kernel = self.kernel
-        if not (kernel.may_be_narrow and kernel.keeps_type) or self.dtype == np.float32:
-            return self  # certificates have bounds on rounding for these alone
-        if self.is_far:
+        if not self.kernel.may_be_narrow or self.dtype == np.float32 or self.is_far:
             return self
-        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            if not _rows.survives_rounding(self.X):
-                return self
-            narrow = Points(kernel, self.X.astype(np.float32))
-        try:
-            kernel.refuse_overflow(narrow.X)
-        except ValueError:
+        X = self.kernel.in_single(self.X)
+        if X is None:
             return self
+        narrow = Points(self.kernel, X)
         narrow.wide = self
         return self if narrow.is_far else narrow
 
@@ -158,12 +154,6 @@ class Points:
     def is_narrow(self) -> bool:
         """Whether these are `narrowed`."""
         return self.wide is not None
-
-    def in_double(self) -> "Points":
-        """The rows as float64."""
-        if self.wide is None:
-            return Points(self.kernel, self.X.astype(np.float64))
-        return self.wide if self._which is None else self.wide[self._which]
 
     def diagonal(self) -> np.ndarray:
         """K(x, x) of every row."""
@@ -196,9 +186,8 @@ class Points:
         """Some of the rows; of a precomputed matrix, its rows."""
         norms = None if self.norms is None else self.norms[rows]
         some = Points(self.kernel, self.X[rows], norms, self.is_far)
-        if self.wide is not None:
-            which = np.arange(len(self.wide)) if self._which is None else self._which
-            some.wide, some._which = self.wide, which[rows]
+        if self.is_narrow or self.is_part_of_narrow:
+            some.is_part_of_narrow = True
         return some
 
     def against(
