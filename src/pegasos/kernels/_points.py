@@ -190,18 +190,12 @@ class Points:
             some.is_part_of_narrow = True
         return some
 
-    def against(
-        self,
-        other: "Points",
-        out: np.ndarray | None = None,
-        on_poll: Callable[[], None] | None = None,
-    ) -> np.ndarray:
-        """Kernel values between these rows and those of `other`: an (n, m) array, `out` if given.
+    def against(self, other: "Points", on_poll: Callable[[], None] | None = None) -> np.ndarray:
+        """Kernel values between these rows and those of `other`: an (n, m) array.
 
-        The rows of `out` must be contiguous; they may lie apart. `on_poll` is called now and then.
+        `on_poll` is called now and then.
         """
-        if out is None:
-            out = np.empty((len(self), len(other)), dtype=self.dtype)
+        out = np.empty((len(self), len(other)), dtype=self.dtype)
         if out.size:
             other.compute(
                 _core.kernel_values, self.core, other.core, out, n_rows=0, on_poll=on_poll
