@@ -7,6 +7,7 @@
  *     the schedule        solve.c: pegasos_fit_run      kernel_fit.c: run_fit
  *     its beginnings      begin.c                       kernel.c
  *     Pegasos             pegasos.c: take_step          kernel_pegasos.c: take_step
+ *       its draws         order.c: draw                 order.c: draw
  *       before ascent     step.h: growth                kernel.c: step_on_rows
  *     dual ascent         ascent.c: ascend              kernel.c: step_on_rows; for pairs
  *                                                       kernel_body.h: step_on_pairs
@@ -104,7 +105,7 @@ int64_t pegasos_take_rows(const pegasos_rows *rows, int64_t count, const int64_t
                           int64_t *places, void *values, void *indices, int64_t *indptr,
                           int64_t *columns);
 
-/* ---- Order of draws -------------------------------------------------------------------------- */
+/* ---- Order of draws (order.c) ---------------------------------------------------------------- */
 
 enum {
     PEGASOS_PERMUTATION = 0, /* a new permutation every n_rows draws (an epoch) */

@@ -42,108 +42,14 @@
  * The average of iterates costs no pass over w either: see count_step in step.h, for S and a.
  *
  * Names above: t is the step, k the batch size, u the error. Names below: problem is the number of
- * a problem in its set, i a row, y its label, z its target; a u that is added is what a step adds
- * to v per x. core.h explains q, v, a and S.
+ * a problem in its set, i a row, y its label, z its target, and the coefficient of a row what a step
+ * adds to v per x. core.h explains q, v, a and S.
  */
 #include "passes.h"
 #include "step.h"
 
 #include <math.h>
 #include <string.h>
-
-/* ---- Order of draws -------------------------------------------------------------------------- */
-
-/* SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): a counter and a mixing function. */
-static uint64_t mix(uint64_t z)
-{
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
-static uint64_t next_random(uint64_t *generator)
-{
-    return mix(*generator += UINT64_C(0x9e3779b97f4a7c15));
-}
-
-/* high and low half of a * b, without a 128-bit type */
-static uint64_t multiply(uint64_t a, uint64_t b, uint64_t *low)
-{
-    const uint64_t a0 = a & 0xffffffff, a1 = a >> 32, b0 = b & 0xffffffff, b1 = b >> 32;
-    const uint64_t middle = a1 * b0 + (a0 * b0 >> 32);
-    *low = a * b;
-    return a1 * b1 + (middle >> 32) + (((middle & 0xffffffff) + a0 * b1) >> 32);
-}
-
-/* Unbiased in [0, n), n >= 1: the high half of random * n, drawn again when the low half falls into
- * the incomplete interval (Lemire, ACM TOMACS 29:1, 2019). */
-int64_t pegasos_bounded_random(uint64_t *generator, int64_t n)
-{
-    assert(n >= 1);
-    const uint64_t range = (uint64_t)n;
-    uint64_t low;
-    uint64_t high = multiply(next_random(generator), range, &low);
-    if (low < range) {
-        const uint64_t threshold = (0 - range) % range;
-        while (low < threshold)
-            high = multiply(next_random(generator), range, &low);
-    }
-    return (int64_t)high;
-}
-
-static void begin_epoch(pegasos_order *order, int64_t *permutation)
-{
-    const int64_t epoch = order->next / order->n_rows;
-    const bool kept = order->sampling == PEGASOS_CYCLIC && epoch > 0;
-    if (kept)
-        return;
-    order->generator = mix(order->seed ^ mix((uint64_t)epoch + 1));
-    if (order->sampling == PEGASOS_UNIFORM)
-        return;
-    for (int64_t i = 0; i < order->n_rows; i++)
-        permutation[i] = i;
-}
-
-/* One draw. A permutation is shuffled as it is used (Fisher and Yates): position p swaps with a
- * random later one, and is not touched again in its epoch. */
-static int64_t draw(pegasos_order *order, int64_t *permutation)
-{
-    const int64_t n = order->n_rows, position = order->next % n;
-    if (position == 0)
-        begin_epoch(order, permutation);
-    const bool kept = order->sampling == PEGASOS_CYCLIC && order->next >= n;
-    order->next++;
-    if (order->sampling == PEGASOS_UNIFORM)
-        return pegasos_bounded_random(&order->generator, n);
-    if (!kept) {
-        const int64_t other = position + pegasos_bounded_random(&order->generator, n - position);
-        const int64_t row = permutation[other];
-        permutation[other] = permutation[position];
-        permutation[position] = row;
-    }
-    return permutation[position];
-}
-
-void pegasos_order_draw(pegasos_order *order, int64_t *permutation, int64_t count, int64_t *draws)
-{
-    for (int64_t j = 0; j < count; j++)
-        draws[j] = draw(order, permutation);
-}
-
-void pegasos_order_seek(pegasos_order *order, uint64_t seed, int64_t n_rows, int64_t sampling,
-                        int64_t next, int64_t *permutation)
-{
-    assert(n_rows >= 1 && next >= 0 && (permutation || sampling == PEGASOS_UNIFORM));
-    assert(sampling >= PEGASOS_PERMUTATION && sampling <= PEGASOS_UNIFORM);
-    /* Draws from the start of the epoch that shapes the permutation in force at `next`. */
-    const int64_t epoch = sampling == PEGASOS_CYCLIC ? 0 : next / n_rows;
-    const int64_t begin = epoch * n_rows;
-    const int64_t end = next - begin > n_rows ? begin + n_rows : next;
-    *order = (pegasos_order){.seed = seed, .n_rows = n_rows, .sampling = sampling, .next = begin};
-    while (order->next < end)
-        draw(order, permutation);
-    order->next = next;
-}
 
 /* ---- Vectors of the rows' type --------------------------------------------------------------- */
 
@@ -170,16 +76,16 @@ void pegasos_linear_start(pegasos_linear *problem)
                                 .q = 1};
 }
 
-/* v += u x_i, and |v|^2 with it: |v + u x|^2 - |v|^2 = u (<v, x> + <v + u x, x>), which holds for
- * rows with repeated columns too. */
+/* v += r x_i, for the coefficient r, and |v|^2 with it: |v + r x|^2 - |v|^2 = r (<v, x> +
+ * <v + r x, x>), which holds for rows with repeated columns too. */
 static INLINE void add_with_norm(const row_functions *f, const pegasos_rows *rows,
-                                 pegasos_linear *p, int64_t i, double u, void *v)
+                                 pegasos_linear *p, int64_t i, double coefficient, void *v)
 {
     const double before = f->dot(rows, i, v, i) + p->intercept_scaling * p->constant_weight;
-    f->add(rows, i, u, v);
-    p->constant_weight += u * p->intercept_scaling;
+    f->add(rows, i, coefficient, v);
+    p->constant_weight += coefficient * p->intercept_scaling;
     const double after = f->dot(rows, i, v, i) + p->intercept_scaling * p->constant_weight;
-    p->squared_norm += u * (before + after);
+    p->squared_norm += coefficient * (before + after);
     p->n_norm_updates++;
 }
 
@@ -232,14 +138,14 @@ static INLINE void take_step(const row_functions *f, const pegasos_rows *rows,
     p->n_steps++;
     for (int64_t j = 0; j < p->n_pending; j++) {
         const int64_t i = pending[j];
-        const double u = take_row_of(rows, set, problem, p, i, slopes ? slopes[j] : 1);
+        const double coefficient = take_row_of(rows, set, problem, p, i, slopes ? slopes[j] : 1);
         if (p->rate_sum > 0)
-            f->add(rows, i, p->rate_sum * u, a);
+            f->add(rows, i, p->rate_sum * coefficient, a);
         if (p->ball > 0) {
-            add_with_norm(f, rows, p, i, u, v);
+            add_with_norm(f, rows, p, i, coefficient, v);
         } else {
-            f->add(rows, i, u, v);
-            p->constant_weight += u * p->intercept_scaling;
+            f->add(rows, i, coefficient, v);
+            p->constant_weight += coefficient * p->intercept_scaling;
         }
     }
     p->n_pending = 0;
@@ -299,7 +205,7 @@ static INLINE void run_bundle(const row_functions *f, const pegasos_rows *rows,
     pegasos_linear *p = set->problems;
     for (int64_t j = 0; j < count; j++) {
         const int64_t i = draws[j], next = j + 1 < count ? draws[j + 1] : i;
-        double dots[MOST_LANES], u[MOST_LANES] = {0}, averaged[MOST_LANES] = {0};
+        double dots[MOST_LANES], coefficients[MOST_LANES] = {0}, averaged[MOST_LANES] = {0};
         bool adds = false, averages = false;
         f->dot_bundle(rows, i, set->weights, f->lanes, f->lanes, next, dots);
         for (int l = 0; l < size; l++) {
@@ -313,18 +219,18 @@ static INLINE void run_bundle(const row_functions *f, const pegasos_rows *rows,
             const double slope = violation ? slope_of_violation(loss, &p[l], y, 1, dots[l]) : 0;
             p[l].n_steps++;
             if (violation) {
-                u[l] = take_row_of(rows, set, l, &p[l], i, slope);
-                p[l].constant_weight += u[l] * p[l].intercept_scaling;
+                coefficients[l] = take_row_of(rows, set, l, &p[l], i, slope);
+                p[l].constant_weight += coefficients[l] * p[l].intercept_scaling;
                 adds = true;
                 if (p[l].rate_sum > 0) { /* 0 times an overflow is not 0 */
-                    averaged[l] = p[l].rate_sum * u[l];
+                    averaged[l] = p[l].rate_sum * coefficients[l];
                     averages = true;
                 }
             }
             count_step(&p[l], set->targets.loss.nu);
         }
         if (adds)
-            f->add_bundle(rows, i, u, set->weights);
+            f->add_bundle(rows, i, coefficients, set->weights);
         if (averages)
             f->add_bundle(rows, i, averaged, set->sums);
     }

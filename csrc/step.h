@@ -40,22 +40,22 @@ static INLINE double slope_of_violation(loss_form l, const pegasos_linear *p, do
     return l.kind == PEGASOS_HINGE ? 1 : slope_of(l, p, y, z, dot);
 }
 
-/* Lets a row of label y and weight c with l'(u) = slope into the step: returns by which multiple of
- * x the caller has to change v. All numbers of the problem but v and a take the row in, and so does
- * `count`, its alpha count, if that is kept. */
+/* Lets a row of label y and weight c with l'(u) = slope into the step: returns its coefficient, by
+ * which multiple of x the caller has to change v. All numbers of the problem but v and a take the
+ * row in, and so does `count`, its alpha count, if that is kept. */
 static INLINE double take_row(pegasos_linear *p, double y, double c, double slope,
                               int64_t batch_size, double *count)
 {
     const double g = slope * y * c * (p->weight_factor / (double)batch_size);
-    const double u = g / p->q; /* minus the sub-gradient is g x_i */
+    const double coefficient = g / p->q; /* minus the sub-gradient is g x_i */
     if (p->rate_sum > 0)
-        p->constant_sum += p->rate_sum * u * p->intercept_scaling;
+        p->constant_sum += p->rate_sum * coefficient * p->intercept_scaling;
     if (p->free_intercept)
         p->intercept += g / (p->lam * time_of(p));
     if (count)
         *count += slope;
     p->n_violations++;
-    return u;
+    return coefficient;
 }
 
 /* w <- min(1, sqrt(ball/lam)/|w|) w, where w = q v / (lam T), by a change of q alone; true: q has
@@ -85,9 +85,9 @@ static INLINE void fold_numbers(pegasos_linear *p)
  * Ends step t: moves b by what P has of it beside the losses, and lets w and b into the average.
  *
  * The average of w_{tau+1} = q_tau v_{tau+1} / (lam (tau + t0)) over steps costs no O(d) either.
- * With S_t = sum_{tau <= t} q_tau / (tau + t0), a row added to v at step t with factor u is part of
- * all later iterates but of none before, and so contributes u (S_T - S_{t-1}) x / lam to their sum.
- * Hence a += S_{t-1} u x beside v += u x, and the sum is (S_T v - a) / lam.
+ * With S_t = sum_{tau <= t} q_tau / (tau + t0), a row added to v at step t with coefficient r is
+ * part of all later iterates but of none before, and so contributes r (S_T - S_{t-1}) x / lam to
+ * their sum. Hence a += S_{t-1} r x beside v += r x, and the sum is (S_T v - a) / lam.
  */
 static INLINE void count_step(pegasos_linear *p, double nu)
 {
