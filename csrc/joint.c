@@ -45,6 +45,7 @@
  * feature fill a line of cache. The certificate computes W(a) afresh, and everything in double.
  */
 #include "joint_run.h"
+#include "memory.h"
 #include "passes.h"
 #include "watch.h"
 
@@ -100,65 +101,69 @@ enum { MOST_BALANCES = 200 };
     }
 FOR_EVERY_WIDE_TYPE(DEFINE_PANELS)
 
-/* Numbers of whole panels, for one feature. */
-static int64_t padded_classes_of(int64_t n_classes)
+static joint joint_of(int64_t n_rows, int64_t n_features, int64_t n_classes)
 {
-    return (n_classes + LANES - 1) / LANES * LANES;
+    joint j = {.n = n_rows, .d = n_features, .n_classes = n_classes};
+    j.padded_classes = (n_classes + LANES - 1) / LANES * LANES;
+    j.size = j.padded_classes * (n_features + 1);
+    return j;
 }
 
-/* Numbers before v, which begins on a line of cache. */
-static int64_t numbers_before(int64_t n_rows, int64_t n_features, int64_t n_classes)
+/* Lays out the state; returns how many bytes it takes. */
+static int64_t lay_out_state(joint *j, bool averages, void *memory)
 {
-    const int64_t numbers = (int64_t)(sizeof(pegasos_joint) / sizeof(double))
-                            + n_classes * (n_features + 1) + n_rows * n_classes + n_rows;
-    return (numbers + LANES - 1) / LANES * LANES;
+    layout all = {memory, 8, 0};
+    j->s = take(&all, (int64_t)sizeof(pegasos_joint));
+    j->coef = take(&all, 8 * j->n_classes * j->d);
+    j->intercept = take(&all, 8 * j->n_classes);
+    j->a = take(&all, 8 * j->n * j->n_classes);
+    j->active = take(&all, 8 * j->n);
+    all.unit = BUNDLE_BYTES; /* panels begin on a line of cache */
+    j->v = take(&all, 8 * j->size);
+    j->offset = take(&all, 8 * j->padded_classes);
+    j->sums = take(&all, averages ? 8 * j->size : 0);
+    j->offset_sums = take(&all, averages ? 8 * j->padded_classes : 0);
+    return all.bytes;
+}
+
+/* Lays out the scratch, but for that of Newton's method; returns how many bytes it takes. */
+static int64_t lay_out_scratch(joint *j, int64_t batch_size, void *scratch)
+{
+    layout all = {scratch, 8, 0};
+    j->fresh = take(&all, 8 * j->size);
+    j->scores = take(&all, 8 * j->padded_classes);
+    j->row = take(&all, 8 * j->padded_classes);
+    j->change = take(&all, 8 * j->padded_classes);
+    j->flows = take(&all, 8 * j->n_classes * j->n_classes);
+    j->balance = take(&all, 8 * j->n_classes * j->n_classes);
+    j->drawn = take(&all, 8 * batch_size);
+    j->worst = take(&all, 8 * batch_size);
+    j->newton_scratch = take(&all, 0);
+    return all.bytes;
 }
 
 int64_t pegasos_joint_state_bytes(int64_t n_rows, int64_t n_features, int64_t n_classes,
                                   int64_t averages)
 {
-    const int64_t panels = padded_classes_of(n_classes) * (n_features + 2); /* with offsets */
-    return 8 * (numbers_before(n_rows, n_features, n_classes) + (averages ? 2 : 1) * panels);
+    joint j = joint_of(n_rows, n_features, n_classes);
+    return lay_out_state(&j, averages != 0, NULL);
 }
 
 int64_t pegasos_joint_scratch_bytes(const pegasos_joint_problem *problem,
                                     const pegasos_joint_options *options)
 {
-    const int64_t K = problem->n_classes;
-    const int64_t numbers = padded_classes_of(K) * (problem->rows->n_features + 4) + 2 * K * K;
-    return 8
-           * (numbers + 2 * options->batch_size
-              + (options->newton_after > 0 ? joint_newton_numbers(problem) : 0));
-}
-
-static void lay_out(joint *j, void *memory, void *scratch)
-{
-    const int64_t padded = j->padded_classes, K = j->n_classes;
-    j->s = memory;
-    j->coef = (double *)(j->s + 1);
-    j->intercept = j->coef + K * j->d;
-    j->a = j->intercept + K;
-    j->active = (int64_t *)(j->a + j->n * K);
-    j->v = (double *)memory + numbers_before(j->n, j->d, K);
-    j->offset = j->v + j->size;
-    j->sums = j->offset + padded;
-    j->offset_sums = j->sums + j->size;
-    j->fresh = scratch;
-    j->scores = j->fresh + j->size;
-    j->row = j->scores + padded;
-    j->change = j->row + padded;
-    j->flows = j->change + padded;
-    j->balance = j->flows + K * K;
-    j->drawn = (int64_t *)(j->balance + K * K);
-    j->worst = j->drawn + j->o->batch_size;
-    j->next = (double *)(j->worst + j->o->batch_size); /* and on: see joint_newton.c */
+    const pegasos_rows *const rows = problem->rows;
+    joint j = joint_of(rows->n_rows, rows->n_features, problem->n_classes);
+    return lay_out_scratch(&j, options->batch_size, NULL)
+           + (options->newton_after > 0 ? joint_newton_scratch_bytes(problem) : 0);
 }
 
 const int64_t *pegasos_joint_active(int64_t n_rows, int64_t n_features, int64_t n_classes,
                                     const void *memory)
 {
-    const double *coef = (const double *)((const pegasos_joint *)memory + 1);
-    return (const int64_t *)(coef + n_classes * (n_features + 1) + n_rows * n_classes);
+    joint j = joint_of(n_rows, n_features, n_classes);
+    lay_out_state(&j, false, (void *)(uintptr_t)memory);
+    return j.active;
 }
 
 /* ---- One row --------------------------------------------------------------------------------- */
@@ -231,6 +236,235 @@ void joint_solve_row(const joint *j, int64_t y, int64_t worst, double c, double 
     best[y] = fmin(total, c);
 }
 
+/* Whether this is a run of dual ascent, else of Pegasos. */
+static bool is_ascent(const joint *j)
+{
+    return j->o->last_step == 0;
+}
+
+/* W = scale v: of dual ascent, of Pegasos. */
+static double scale_of(const joint *j)
+{
+    const pegasos_joint *s = j->s;
+    if (is_ascent(j))
+        return s->visited > 0 ? 1 / (j->p->lam * s->visited) : 0;
+    if (s->n_steps == 0)
+        return 0;
+    return s->q * (double)s->n_inside / (s->mass * j->p->lam * (double)s->n_steps);
+}
+
+joint_point joint_current_point(const joint *j)
+{
+    return (joint_point){j->v, j->offset, scale_of(j)};
+}
+
+/* ---- Dual ascent ----------------------------------------------------------------------------- */
+
+/* Brings a random row that is still to be visited to `position`. */
+static int64_t next_row(const joint *j)
+{
+    pegasos_joint *s = j->s;
+    const int64_t left = s->n_active - s->position;
+    const int64_t chosen = s->position + pegasos_bounded_random(&s->generator, left);
+    const int64_t row = j->active[chosen];
+    j->active[chosen] = j->active[s->position];
+    j->active[s->position] = row;
+    return row;
+}
+
+/* Adds what a row of scores G_k has of the loss and of the gap to the sums of a sweep. */
+static void add_to_sweep(const joint *j, int64_t y, int64_t worst, double c, const double *a)
+{
+    const double *G = j->scores;
+    double gap = c * (G[worst] - G[y]);
+    j->s->loss += gap;
+    for (int64_t k = 0; k < j->n_classes; k++)
+        gap += a[k] * G[k];
+    j->s->gap += fmax(gap, 0);
+}
+
+/* Whether p of a row is all on the worst class, and best there. */
+static bool is_at_corner(const joint *j, int64_t y, int64_t worst, double c, const double *a)
+{
+    for (int64_t k = 0; k < j->n_classes; k++)
+        if (k != worst && a[k] < (k == y ? c : 0))
+            return false;
+    return true;
+}
+
+/* A visit of one row: the best a_i., or nothing if the row is left out from now on. */
+static void visit(const joint *j, int64_t i)
+{
+    pegasos_joint *s = j->s;
+    const int64_t y = j->p->codes[i];
+    const double c = joint_weight(j, i), size = squared_norm(j, i);
+    double *const a = j->a + i * j->n_classes, dot = 0, square = 0;
+    if (s->n_epochs == 0)
+        s->visited = s->n_steps + 1 == s->n_inside ? s->mass : s->visited + c;
+    const joint_point now = joint_current_point(j);
+    const int64_t worst = joint_score(j, i, &now);
+    s->n_steps += s->n_epochs == 0;
+    s->is_checked = 0;
+    add_to_sweep(j, y, worst, c, a);
+    if (is_at_corner(j, y, worst, c, a))
+        return;
+    j->active[s->position] = j->active[s->n_kept];
+    j->active[s->n_kept++] = i;
+    joint_solve_row(j, y, worst, c, size * now.scale, a);
+    const double *cost = j->p->cost + y * j->n_classes;
+    for (int64_t k = 0; k < j->n_classes; k++) {
+        j->change[k] = j->row[k] - a[k];
+        dot += j->change[k] * (j->scores[k] - cost[k] - j->offset[k]);
+        square += j->change[k] * j->change[k];
+        a[k] = j->row[k];
+    }
+    if (square == 0)
+        return;
+    joint_add_row(j, i, j->change, j->v);
+    s->squared_norm += 2 * dot / now.scale + square * size;
+}
+
+/* What a sweep has shown: which rows the next one visits, and whether a gap check pays. */
+static void end_sweep(const joint *j)
+{
+    pegasos_joint *s = j->s;
+    const double scale = scale_of(j), expected = s->ratio * s->gap / s->mass;
+    const double primal = s->loss / s->mass + j->p->lam / 2 * scale * scale * s->squared_norm;
+    const bool is_of_all = s->n_active == s->n_inside;
+    s->n_visits += s->n_active;
+    s->n_epochs = (s->n_visits + s->n_inside - 1) / s->n_inside;
+    s->n_sweeps = is_of_all ? 0 : s->n_sweeps + 1;
+    s->is_due = s->n_epochs >= j->o->last_epoch
+                || (is_of_all && s->n_epochs > 1 && expected <= j->o->tol * primal);
+    if (is_of_all)
+        s->whole = s->gap;
+    s->n_active = s->n_kept;
+    if (s->gap <= SMALL_PART * s->whole || s->n_sweeps >= MOST_SWEEPS || s->n_kept == 0)
+        s->n_active = s->n_inside;
+    s->position = s->n_kept = 0;
+}
+
+/* Free intercepts have moved as far as the constant feature, which is penalised, lets them; from
+ * there they move on, as in the method of multipliers. See pegasos_ascent in fit.h. */
+static void move_intercepts(const joint *j)
+{
+    const double scale = scale_of(j);
+    for (int64_t k = 0; k < j->n_classes && j->p->is_free; k++)
+        j->offset[k] += scale * j->constant_feature * *joint_at(j, j->v, k, j->d);
+}
+
+/* Goes on from a point of Newton's method: v becomes that of the dual variables, and intercepts
+ * stay where they are. */
+static void return_to_ascent(const joint *j)
+{
+    move_intercepts(j);
+    j->s->width = 0;
+    j->s->is_due = 1;
+}
+
+/* ---- Pegasos --------------------------------------------------------------------------------- */
+
+/* Multiplies v, and what goes with it, by q. */
+static void fold(const joint *j)
+{
+    pegasos_joint *s = j->s;
+    for (int64_t t = 0; t < j->size && s->rate_sum > 0; t++)
+        j->sums[t] -= s->rate_sum * j->v[t];
+    s->rate_sum = 0;
+    for (int64_t t = 0; t < j->size; t++)
+        j->v[t] *= s->q;
+    for (int64_t t = 0; t < j->n * j->n_classes; t++)
+        j->a[t] *= s->q;
+    s->squared_norm *= s->q * s->q;
+    s->q = 1;
+}
+
+/* W <- min(1, radius/|W|) W, by q alone. At the optimum, lam/2 |W|^2 <= P(W) <= P(0). */
+static void project(const joint *j, double radius)
+{
+    pegasos_joint *s = j->s;
+    const double norm = scale_of(j) * sqrt(fmax(s->squared_norm, 0));
+    if (norm > radius)
+        s->q *= radius / norm;
+    if (s->q < SMALL_FACTOR)
+        fold(j);
+}
+
+/* Draws rows for a step, and finds their worst classes. Returns how many are in the problem. */
+static int64_t draw(const joint *j, pegasos_order *order)
+{
+    const joint_point now = joint_current_point(j);
+    int64_t row, count = 0;
+    while (count < j->o->batch_size) {
+        pegasos_order_draw(order, j->active, 1, &row);
+        if (j->p->codes[row] < 0)
+            continue;
+        j->drawn[count] = row;
+        j->worst[count++] = joint_score(j, row, &now);
+    }
+    return count;
+}
+
+/* Lets W and the intercepts into the average, which takes no pass over them: see count_step in
+ * step.h. */
+static void average(const joint *j)
+{
+    pegasos_joint *s = j->s;
+    if (j->o->average_from == 0 || s->n_steps < j->o->average_from)
+        return;
+    if (s->n_steps == j->o->average_from) {
+        memset(j->sums, 0, (size_t)(j->size + j->padded_classes) * sizeof(double));
+        s->rate_sum = 0;
+        s->n_averaged = 0;
+    }
+    s->rate_sum += scale_of(j);
+    s->n_averaged++;
+    for (int64_t k = 0; k < j->n_classes; k++)
+        j->offset_sums[k] += j->offset[k];
+}
+
+/* A step of Pegasos. */
+static void step(const joint *j, pegasos_order *order, double radius)
+{
+    pegasos_joint *s = j->s;
+    const int64_t K = j->n_classes, count = draw(j, order);
+    const double rate =
+        s->q * (double)s->n_inside / (s->mass * j->p->lam * (double)(s->n_steps + 1));
+    for (int64_t t = 0; t < count; t++) {
+        const int64_t i = j->drawn[t], worst = j->worst[t], y = j->p->codes[i];
+        const double u = joint_weight(j, i) / (s->q * (double)j->o->batch_size);
+        if (worst == y)
+            continue;
+        if (j->o->project) {
+            score_classes(j, i, j->v); /* others of the step may have moved v */
+            s->squared_norm += 2 * u * (j->scores[y] - j->scores[worst] + u * squared_norm(j, i));
+        }
+        j->change[y] = u;
+        j->change[worst] = -u;
+        joint_add_row(j, i, j->change, j->v);
+        if (s->rate_sum > 0) {
+            j->change[y] = u * s->rate_sum;
+            j->change[worst] = -u * s->rate_sum;
+            joint_add_row(j, i, j->change, j->sums);
+        }
+        j->change[y] = j->change[worst] = 0;
+        j->a[i * K + y] += u;
+        j->a[i * K + worst] -= u;
+        if (j->p->is_free) {
+            j->offset[y] += rate * u;
+            j->offset[worst] -= rate * u;
+        }
+    }
+    s->n_steps++;
+    s->next_draw = order->next;
+    s->is_checked = 0;
+    if (j->o->project)
+        project(j, radius);
+    average(j);
+}
+
+/* ---- The certificate ------------------------------------------------------------------------- */
+
 /* row[k] = a point near theta a_ik that is feasible but for the sums over rows; returns
  * -sum_k row[k] Delta(k, y). */
 static double make_feasible(const joint *j, int64_t i, const double *of_rows, double theta)
@@ -251,8 +485,6 @@ static double make_feasible(const joint *j, int64_t i, const double *of_rows, do
     j->row[y] = total * shrink;
     return value;
 }
-
-/* ---- The certificate ------------------------------------------------------------------------- */
 
 double joint_norm(const joint *j, const double *v)
 {
@@ -410,22 +642,6 @@ void joint_keep_best(const joint *j, const joint_point *x, double primal, bool i
     j->s->primal = primal;
 }
 
-/* W = scale v: of dual ascent, of Pegasos. */
-static double scale_of(const joint *j)
-{
-    const pegasos_joint *s = j->s;
-    if (j->o->last_step == 0)
-        return s->visited > 0 ? 1 / (j->p->lam * s->visited) : 0;
-    if (s->n_steps == 0)
-        return 0;
-    return s->q * (double)s->n_inside / (s->mass * j->p->lam * (double)s->n_steps);
-}
-
-joint_point joint_current_point(const joint *j)
-{
-    return (joint_point){j->v, j->offset, scale_of(j)};
-}
-
 /* fresh = the sum of the iterates of Pegasos. */
 static joint_point sum_up(const joint *j)
 {
@@ -436,31 +652,46 @@ static joint_point sum_up(const joint *j)
     return (joint_point){j->fresh, j->change, 1 / (double)j->s->n_averaged};
 }
 
+/* D at a feasible point near a, of Pegasos near theta a. Its a sums up what has been added to v, so
+ * that W = scale v is W(theta a) for theta = scale lam m. False: stopped. */
+static bool find_dual(const joint *j, double *dual)
+{
+    const double full = 1 / (j->p->lam * j->s->mass);
+    double value;
+    if (!joint_combine(j, j->a, is_ascent(j) ? 1 : scale_of(j) / full, true, &value))
+        return false;
+    *dual = value / j->s->mass - j->p->lam / 2 * full * full * joint_norm(j, j->fresh);
+    return true;
+}
+
+/* The primal point, after `find_dual`: the average or W of Pegasos; of dual ascent W(a). D asks
+ * for sum_i a_ik = 0 where intercepts are free, but ascent goes on from a as it is: so v is summed
+ * up once more, without balance. False: stopped. */
+static bool find_point(const joint *j, joint_point *x)
+{
+    double value; /* that of D no longer */
+    if (!is_ascent(j))
+        *x = j->s->n_averaged > 0 ? sum_up(j) : joint_current_point(j);
+    else if (!j->p->is_free || joint_combine(j, j->a, 1, false, &value))
+        *x = (joint_point){j->fresh, j->offset, 1 / (j->p->lam * j->s->mass)};
+    else
+        return false;
+    return true;
+}
+
 /* A gap check, which is a transaction; false: stopped. */
 static bool check_gap(const joint *j)
 {
     pegasos_joint *s = j->s;
-    const bool is_ascent = j->o->last_step == 0;
-    const double full = 1 / (j->p->lam * s->mass);
-    joint_point now = joint_current_point(j);
-    double value, loss, unbalanced;
-    if (!joint_combine(j, j->a, is_ascent ? 1 : now.scale / full, true, &value))
-        return false;
-    const double norm = joint_norm(j, j->fresh);
-    const double dual = value / s->mass - j->p->lam / 2 * full * full * norm;
-    if (is_ascent && j->p->is_free && !joint_combine(j, j->a, 1, false, &unbalanced))
-        return false;
-    if (is_ascent)
-        now = (joint_point){j->fresh, j->offset, full};
-    else if (s->n_averaged > 0)
-        now = sum_up(j);
-    if (!find_loss(j, &now, &loss))
+    joint_point now;
+    double dual, loss;
+    if (!find_dual(j, &dual) || !find_point(j, &now) || !find_loss(j, &now, &loss))
         return false;
     const double squared = joint_norm(j, now.v);
     const double primal = loss / s->mass + j->p->lam / 2 * now.scale * now.scale * squared;
     s->dual = fmax(s->dual, dual);
-    joint_keep_best(j, &now, primal, !is_ascent);
-    if (is_ascent) {
+    joint_keep_best(j, &now, primal, !is_ascent(j));
+    if (is_ascent(j)) {
         memcpy(j->v, j->fresh, (size_t)j->size * sizeof(double));
         s->squared_norm = squared;
     }
@@ -469,105 +700,7 @@ static bool check_gap(const joint *j)
     return true;
 }
 
-/* ---- Dual ascent ----------------------------------------------------------------------------- */
-
-/* Brings a random row that is still to be visited to `position`. */
-static int64_t next_row(const joint *j)
-{
-    pegasos_joint *s = j->s;
-    const int64_t left = s->n_active - s->position;
-    const int64_t chosen = s->position + pegasos_bounded_random(&s->generator, left);
-    const int64_t row = j->active[chosen];
-    j->active[chosen] = j->active[s->position];
-    j->active[s->position] = row;
-    return row;
-}
-
-/* Whether p of a row is all on the worst class, and best there. Adds to what the sweep sums up;
- * `scores` are G_k. */
-static bool is_at_corner(const joint *j, int64_t y, int64_t worst, double c, const double *a)
-{
-    pegasos_joint *s = j->s;
-    const double *G = j->scores;
-    double gap = c * (G[worst] - G[y]);
-    int64_t n_others = 0;
-    s->loss += gap;
-    for (int64_t k = 0; k < j->n_classes; k++) {
-        gap += a[k] * G[k];
-        n_others += k != worst && a[k] < (k == y ? c : 0);
-    }
-    s->gap += fmax(gap, 0);
-    return n_others == 0;
-}
-
-/* A visit of one row: the best a_i., or nothing if the row is left out from now on. */
-static void visit(const joint *j, int64_t i)
-{
-    pegasos_joint *s = j->s;
-    const int64_t y = j->p->codes[i];
-    const double c = joint_weight(j, i), size = squared_norm(j, i);
-    double *const a = j->a + i * j->n_classes, dot = 0, square = 0;
-    if (s->n_epochs == 0)
-        s->visited = s->n_steps + 1 == s->n_inside ? s->mass : s->visited + c;
-    const joint_point now = joint_current_point(j);
-    const int64_t worst = joint_score(j, i, &now);
-    s->n_steps += s->n_epochs == 0;
-    s->is_checked = 0;
-    if (is_at_corner(j, y, worst, c, a))
-        return;
-    j->active[s->position] = j->active[s->n_kept];
-    j->active[s->n_kept++] = i;
-    joint_solve_row(j, y, worst, c, size * now.scale, a);
-    const double *cost = j->p->cost + y * j->n_classes;
-    for (int64_t k = 0; k < j->n_classes; k++) {
-        j->change[k] = j->row[k] - a[k];
-        dot += j->change[k] * (j->scores[k] - cost[k] - j->offset[k]);
-        square += j->change[k] * j->change[k];
-        a[k] = j->row[k];
-    }
-    if (square == 0)
-        return;
-    joint_add_row(j, i, j->change, j->v);
-    s->squared_norm += 2 * dot / now.scale + square * size;
-}
-
-/* What a sweep has shown: which rows the next one visits, and whether a gap check pays. */
-static void end_sweep(const joint *j)
-{
-    pegasos_joint *s = j->s;
-    const double scale = scale_of(j), expected = s->ratio * s->gap / s->mass;
-    const double primal = s->loss / s->mass + j->p->lam / 2 * scale * scale * s->squared_norm;
-    const bool is_of_all = s->n_active == s->n_inside;
-    s->n_visits += s->n_active;
-    s->n_epochs = (s->n_visits + s->n_inside - 1) / s->n_inside;
-    s->n_sweeps = is_of_all ? 0 : s->n_sweeps + 1;
-    s->is_due = s->n_epochs >= j->o->last_epoch
-                || (is_of_all && s->n_epochs > 1 && expected <= j->o->tol * primal);
-    if (is_of_all)
-        s->whole = s->gap;
-    s->n_active = s->n_kept;
-    if (s->gap <= SMALL_PART * s->whole || s->n_sweeps >= MOST_SWEEPS || s->n_kept == 0)
-        s->n_active = s->n_inside;
-    s->position = s->n_kept = 0;
-}
-
-/* Free intercepts have moved as far as the constant feature, which is penalised, lets them; from
- * there they move on, as in the method of multipliers. See pegasos_ascent in fit.h. */
-static void move_intercepts(const joint *j)
-{
-    const double scale = scale_of(j);
-    for (int64_t k = 0; k < j->n_classes && j->p->is_free; k++)
-        j->offset[k] += scale * j->constant_feature * *joint_at(j, j->v, k, j->d);
-}
-
-/* Goes on from a point of Newton's method: v becomes that of the dual variables, and intercepts
- * stay where they are. */
-static void return_to_ascent(const joint *j)
-{
-    move_intercepts(j);
-    j->s->width = 0;
-    j->s->is_due = 1;
-}
+/* ---- Runs ------------------------------------------------------------------------------------ */
 
 static int run_ascent(const joint *j)
 {
@@ -601,107 +734,6 @@ static int run_ascent(const joint *j)
         if (is_to_stop_after_epoch(j->watch, joint_progress(j)))
             return PEGASOS_STOPPED;
     }
-}
-
-/* ---- Pegasos --------------------------------------------------------------------------------- */
-
-/* Multiplies v, and what goes with it, by q. */
-static void fold(const joint *j)
-{
-    pegasos_joint *s = j->s;
-    for (int64_t t = 0; t < j->size && s->rate_sum > 0; t++)
-        j->sums[t] -= s->rate_sum * j->v[t];
-    s->rate_sum = 0;
-    for (int64_t t = 0; t < j->size; t++)
-        j->v[t] *= s->q;
-    for (int64_t t = 0; t < j->n * j->n_classes; t++)
-        j->a[t] *= s->q;
-    s->squared_norm *= s->q * s->q;
-    s->q = 1;
-}
-
-/* W <- min(1, radius/|W|) W, by q alone. At the optimum, lam/2 |W|^2 <= P(W) <= P(0). */
-static void project(const joint *j, double radius)
-{
-    pegasos_joint *s = j->s;
-    const double norm = scale_of(j) * sqrt(fmax(s->squared_norm, 0));
-    if (norm > radius)
-        s->q *= radius / norm;
-    if (s->q < SMALL_FACTOR)
-        fold(j);
-}
-
-/* Draws rows for a step, and finds their worst classes. Returns how many are in the problem. */
-static int64_t draw(const joint *j, pegasos_order *order)
-{
-    const joint_point now = joint_current_point(j);
-    int64_t row, count = 0;
-    while (count < j->o->batch_size) {
-        pegasos_order_draw(order, j->active, 1, &row);
-        if (j->p->codes[row] < 0)
-            continue;
-        j->drawn[count] = row;
-        j->worst[count++] = joint_score(j, row, &now);
-    }
-    return count;
-}
-
-/* Lets W and the intercepts into the average, which takes no pass over them: see count_step in
- * step.h. */
-static void average(const joint *j)
-{
-    pegasos_joint *s = j->s;
-    if (j->o->average_from == 0 || s->n_steps < j->o->average_from)
-        return;
-    if (s->n_steps == j->o->average_from) {
-        memset(j->sums, 0, (size_t)(j->size + j->padded_classes) * sizeof(double));
-        s->rate_sum = 0;
-        s->n_averaged = 0;
-    }
-    s->rate_sum += scale_of(j);
-    s->n_averaged++;
-    for (int64_t k = 0; k < j->n_classes; k++)
-        j->offset_sums[k] += j->offset[k];
-}
-
-/* A step of Pegasos. */
-static void step(const joint *j, pegasos_order *order, double radius)
-{
-    pegasos_joint *s = j->s;
-    const int64_t K = j->n_classes, count = draw(j, order);
-    const double rate =
-        s->q * (double)s->n_inside / (s->mass * j->p->lam * (double)(s->n_steps + 1));
-    for (int64_t t = 0; t < count; t++) {
-        const int64_t i = j->drawn[t], worst = j->worst[t], y = j->p->codes[i];
-        const double u = joint_weight(j, i) / (s->q * (double)j->o->batch_size);
-        if (worst == y)
-            continue;
-        if (j->o->project) {
-            score_classes(j, i, j->v); /* others of the step may have moved v */
-            s->squared_norm += 2 * u * (j->scores[y] - j->scores[worst] + u * squared_norm(j, i));
-        }
-        j->change[y] = u;
-        j->change[worst] = -u;
-        joint_add_row(j, i, j->change, j->v);
-        if (s->rate_sum > 0) {
-            j->change[y] = u * s->rate_sum;
-            j->change[worst] = -u * s->rate_sum;
-            joint_add_row(j, i, j->change, j->sums);
-        }
-        j->change[y] = j->change[worst] = 0;
-        j->a[i * K + y] += u;
-        j->a[i * K + worst] -= u;
-        if (j->p->is_free) {
-            j->offset[y] += rate * u;
-            j->offset[worst] -= rate * u;
-        }
-    }
-    s->n_steps++;
-    s->next_draw = order->next;
-    s->is_checked = 0;
-    if (j->o->project)
-        project(j, radius);
-    average(j);
 }
 
 static int run_pegasos(const joint *j)
@@ -747,19 +779,18 @@ static void begin(const joint *j)
 int pegasos_joint_run(const pegasos_joint_problem *problem, const pegasos_joint_options *options,
                       void *memory, void *scratch, pegasos_watch *watch)
 {
-    joint j = {.p = problem, .o = options, .watch = watch};
-    j.n = problem->rows->n_rows;
-    j.d = problem->rows->n_features;
-    j.n_classes = problem->n_classes;
-    j.padded_classes = padded_classes_of(j.n_classes);
-    j.size = j.padded_classes * (j.d + 1);
+    joint j = joint_of(problem->rows->n_rows, problem->rows->n_features, problem->n_classes);
+    j.p = problem;
+    j.o = options;
+    j.watch = watch;
     /* Pegasos moves free intercepts by themselves. */
     j.constant_feature = options->last_step > 0 && problem->is_free ? 0 : problem->constant_feature;
     assert(are_there(problem->rows, 0, j.n) && problem->lam > 0 && j.n_classes >= 2);
     assert(!problem->is_free || problem->constant_feature == 1);
-    lay_out(&j, memory, scratch);
+    lay_out_state(&j, options->averages != 0, memory);
+    lay_out_scratch(&j, options->batch_size, scratch);
     memset(j.scores, 0, 3 * (size_t)j.padded_classes * sizeof(double)); /* row and change, too */
     if (j.s->n_rows == 0)
         begin(&j);
-    return options->last_step > 0 ? run_pegasos(&j) : run_ascent(&j);
+    return is_ascent(&j) ? run_ascent(&j) : run_pegasos(&j);
 }

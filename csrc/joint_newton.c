@@ -19,6 +19,7 @@
  * transaction: see newton.c.
  */
 #include "joint_run.h"
+#include "memory.h"
 #include "passes.h"
 #include "symmetric.h"
 #include "watch.h"
@@ -84,36 +85,45 @@ int64_t pegasos_joint_newton_after(const pegasos_joint_problem *problem)
     return (int64_t)ceil(ITERATIONS * (2 + products / PRODUCTS / epoch));
 }
 
-int64_t joint_newton_numbers(const pegasos_joint_problem *problem)
+/* Lays out the arrays; returns how many bytes they take. */
+static int64_t lay_out_arrays(newton *x, const pegasos_joint_problem *problem, void *scratch)
 {
     const int64_t n = problem->rows->n_rows, d = problem->rows->n_features;
-    const int64_t K = problem->n_classes, size = pegasos_joint_unknowns(problem);
-    const int64_t stride = round_up(d + 1);
-    return 3 * n * K + round_up(K) * (d + 1) + 3 * size + 2 * n + (n * K + 7) / 8
-           + stride * (ROWS + d + 1) + (round_up(size) + LANES) * size;
+    const int64_t K = problem->n_classes;
+    layout all = {scratch, 8, 0};
+    x->size = pegasos_joint_unknowns(problem);
+    x->depth = x->size / K;
+    x->padded = round_up(x->depth);
+    x->next = take(&all, 8 * n * K);
+    x->scores = take(&all, 8 * n * K);
+    x->before = take(&all, 8 * n * K);
+    x->trial = take(&all, 8 * round_up(K) * (d + 1));
+    x->gradient = take(&all, 8 * x->size);
+    x->step = take(&all, 8 * x->size);
+    x->scratch = take(&all, 8 * x->size);
+    x->second_derivatives = take(&all, 8 * n);
+    x->of_class = take(&all, 8 * n);
+    x->is_inside = take(&all, n * K);
+    x->scaled = take(&all, 8 * ROWS * x->padded);
+    x->pair = (symmetric){.size = x->depth, .stride = x->padded, .bytes = 8};
+    x->pair.numbers = take(&all, 8 * x->pair.size * x->pair.stride);
+    x->matrix = (symmetric){.size = x->size, .stride = round_up(x->size) + LANES, .bytes = 8};
+    x->matrix.numbers = take(&all, 8 * x->matrix.size * x->matrix.stride);
+    return all.bytes;
+}
+
+int64_t joint_newton_scratch_bytes(const pegasos_joint_problem *problem)
+{
+    newton x;
+    return lay_out_arrays(&x, problem, NULL);
 }
 
 static newton lay_out(const joint *j)
 {
-    const int64_t size = pegasos_joint_unknowns(j->p);
-    newton x = {.j = j, .size = size, .depth = size / j->n_classes};
-    x.padded = round_up(x.depth);
-    x.full = 1 / (j->p->lam * j->s->mass);
-    x.next = j->next;
-    x.scores = x.next + j->n * j->n_classes;
-    x.before = x.scores + j->n * j->n_classes;
-    x.trial = x.before + j->n * j->n_classes;
-    x.gradient = x.trial + j->size;
-    x.step = x.gradient + size;
-    x.scratch = x.step + size;
-    x.second_derivatives = x.scratch + size;
-    x.of_class = (int64_t *)(x.second_derivatives + j->n);
-    x.is_inside = (int8_t *)(x.of_class + j->n);
-    x.scaled = x.second_derivatives + 2 * j->n + (j->n * j->n_classes + 7) / 8;
-    const pegasos_blas *blas = pegasos_newton_uses_blas(x.depth) ? j->o->blas : NULL;
-    x.pair = (symmetric){x.scaled + ROWS * x.padded, x.depth, x.padded, 8, blas};
-    double *numbers = (double *)x.pair.numbers + x.depth * x.padded;
-    x.matrix = (symmetric){numbers, size, round_up(size) + LANES, 8, j->o->blas};
+    newton x = {.j = j, .full = 1 / (j->p->lam * j->s->mass)};
+    lay_out_arrays(&x, j->p, j->newton_scratch);
+    x.pair.blas = pegasos_newton_uses_blas(x.depth) ? j->o->blas : NULL;
+    x.matrix.blas = j->o->blas;
     return x;
 }
 

@@ -36,7 +36,7 @@ typedef struct joint {
      * pair of classes; draws. */
     double *fresh, *scores, *row, *change, *flows, *balance;
     int64_t *drawn, *worst;
-    double *next; /* the rest of the scratch: see joint_newton.c */
+    void *newton_scratch; /* the rest: see joint_newton.c */
 } joint;
 
 /* Number t of class k, where t = n_features is the constant feature. */
@@ -77,8 +77,8 @@ pegasos_progress joint_progress(const joint *j);
 /* The present point of dual ascent and Newton's method. */
 joint_point joint_current_point(const joint *j);
 
-/* How many numbers of scratch Newton's method needs, from `next` on; joint_newton.c. */
-int64_t joint_newton_numbers(const pegasos_joint_problem *problem);
+/* How many bytes of scratch Newton's method needs; joint_newton.c. */
+int64_t joint_newton_scratch_bytes(const pegasos_joint_problem *problem);
 
 /* Goes on by Newton's method until the fit is done or stopped. */
 int joint_newton(const joint *j);
