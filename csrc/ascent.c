@@ -208,7 +208,13 @@ int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem,
 /* ---- Epochs, gap checks, and when to stop ---------------------------------------------------- */
 
 /*
- * A whole run of one problem.
+ * A whole run of one problem (`pegasos_ascent_run`), until the gap is small or no epoch may follow:
+ *
+ *     visit the rows that are left of the epoch        (`visit_rows`)
+ *     estimate the gap, and tell whether to give up    (`note_estimate`)
+ *     if a gap check is due:                           (`is_check_due`)
+ *         compute the gap, keep the best point, and wake rows that are not stuck    (`check_gap`)
+ *     begin the next epoch, unless rows were woken for this one                     (`end_epoch`)
  *
  * A gap check costs about an epoch. It is made at the end of an epoch if
  *
@@ -254,8 +260,6 @@ static double weight_of_feature(const fit *f)
     const double feature = f->problem->intercept_scaling;
     return feature > 0 ? feature / p->intercept_scaling * p->constant_weight : p->constant_weight;
 }
-
-/* ---- Epochs ---------------------------------------------------------------------------------- */
 
 /* Whether snapshots are taken in this epoch. */
 static bool is_averaged(const fit *f)

@@ -15,7 +15,7 @@
  *                              B = 1/(2m) sum_i c_i u_i^2 + 1/(2 lam m^2) |sum_i a_i x_i|^2.
  *
  * At the optimum, D is highest at r = 1. Where rounding has spoiled w, D(a) may be far below 0: the
- * best r is taken, as certificates do (pegasos_best_dual).
+ * best r = A/(2 B) is taken, where D is A^2/(4 B), as certificates do (pegasos_best_dual).
  *
  * A free intercept asks for sum_i a_i = 0, which rounding spoils. So a_i - c_i t takes the place of
  * a_i, with t = 1/m sum_i a_i: sums change by t times those of c_i z_i and of c_i x_i, which the
@@ -27,6 +27,7 @@
  */
 #include "blocks.h"
 #include "fit.h"
+#include "memory.h"
 #include "symmetric.h"
 
 /* The fewest rows of a block, which has a matrix of its own, and the rows of a piece. A pass takes
@@ -65,23 +66,6 @@ static int64_t numbers_of_block(int64_t stride)
     return ROWS * (stride + NUMBERS);
 }
 
-/* How many bytes of scratch come after those of a fit. */
-static int64_t own_scratch_bytes(int64_t n_rows, int64_t d, int64_t n_problems)
-{
-    const int64_t stride = stride_of(d, n_problems);
-    return PEGASOS_BUNDLE_BYTES + n_problems * (int64_t)sizeof(fit)
-           + 8 * (3 * stride + blocks_of(n_rows, d) * (stride * stride + numbers_of_block(stride)));
-}
-
-int64_t pegasos_squares_scratch_bytes(const pegasos_rows *rows, int64_t n_problems)
-{
-    const int64_t d = rows->n_features, most = together(d);
-    if (d >= PEGASOS_NEWTON_MAX_UNKNOWNS)
-        return 0; /* it does not begin */
-    return pegasos_scratch_bytes(rows)
-           + own_scratch_bytes(rows->n_rows, d, n_problems < most ? n_problems : most);
-}
-
 /* Problems, and the matrices of blocks, one after the other. */
 typedef struct squares {
     fit *f;
@@ -89,8 +73,39 @@ typedef struct squares {
     symmetric m;
     double *of_blocks; /* see numbers_of_block */
     double constant_feature;
-    double *means; /* of features and, after the constant one, of targets */
+    double *weights; /* of the features and the constant one, for one output */
+    double *other;   /* scratch */
+    /* feature/m sum_i c_i (x_i, feature, z_i of each problem): of a free intercept, whose feature
+     * is 1, these are means */
+    double *means;
 } squares;
+
+/* Lays out what comes after the scratch of a fit; returns how many bytes it takes. */
+static int64_t lay_out(squares *x, int64_t n_rows, int64_t d, int64_t n_problems, void *scratch)
+{
+    const int64_t stride = stride_of(d, n_problems), n_blocks = blocks_of(n_rows, d);
+    layout all = {scratch, 8, 0};
+    x->n_problems = n_problems;
+    x->n_blocks = n_blocks;
+    x->f = take(&all, n_problems * (int64_t)sizeof(fit));
+    x->weights = take(&all, 8 * stride);
+    x->other = take(&all, 8 * stride);
+    x->means = take(&all, 8 * stride);
+    x->m = (symmetric){.size = d + 1 + n_problems, .stride = stride, .bytes = 8};
+    x->m.numbers = take(&all, 8 * n_blocks * stride * stride);
+    x->of_blocks = take(&all, 8 * n_blocks * numbers_of_block(stride));
+    return all.bytes;
+}
+
+int64_t pegasos_squares_scratch_bytes(const pegasos_rows *rows, int64_t n_problems)
+{
+    const int64_t d = rows->n_features, most = together(d);
+    squares x;
+    if (d >= PEGASOS_NEWTON_MAX_UNKNOWNS)
+        return 0; /* it does not begin */
+    return pegasos_scratch_bytes(rows) + PEGASOS_BUNDLE_BYTES
+           + lay_out(&x, rows->n_rows, d, n_problems < most ? n_problems : most, NULL);
+}
 
 /* Adds sqrt(c_i/m) (x_i, feature, z_i of each problem), times itself. */
 static void add_rows_to_matrix(const block_pass *pass, int64_t block, int64_t first, int64_t count)
@@ -203,17 +218,17 @@ static bool find_gaps(const squares *x, pegasos_watch *watch)
         for (int64_t j = 0; j < d; j++)
             sums[NUMBERS + j] -= t * mass * x->means[j];
         const double squared = squared_norm_of(sums + NUMBERS, d) + constant * constant;
-        const double first = sums[PRODUCT_SUM] / mass - t * x->means[d + 1 + l]; /* A, and B */
-        const double second = losses / mass - t * t / 2 + squared / (2 * lam * mass * mass);
-        const double dual = first > 0 ? first * (first / (4 * second)) : 0;
-        if (!isfinite(primal) || !isfinite(first) || !isfinite(second) || !isfinite(dual))
+        const double A = sums[PRODUCT_SUM] / mass - t * x->means[d + 1 + l];
+        const double B = losses / mass - t * t / 2 + squared / (2 * lam * mass * mass);
+        const double dual = A > 0 ? A * (A / (4 * B)) : 0;
+        if (!isfinite(primal) || !isfinite(A) || !isfinite(B) || !isfinite(dual))
             continue;
         pegasos_fit_set_newton(f, s->intercept);
         s->primal = primal;
         s->newton.dual_objective = dual;
         s->relative_gap = relative_gap_of(primal, dual);
         s->first_solver = s->solver = PEGASOS_NEWTON;
-        s->n_epochs = 2;
+        s->n_epochs = 2; /* passes: make_matrix, and this one */
         s->pending = PEGASOS_GAP_CHECKED;
     }
     return !is_to_stop_after_epoch(watch, progress_of_state(x->f->s));
@@ -259,46 +274,44 @@ static bool is_single(const fit *f, int64_t n_problems, double feature)
 }
 
 /* Lets fits begin at the optimum, up to rounding; where numbers overflow, as they do otherwise. */
-static int solve_some(fit *f, int64_t n_problems, double *scratch)
+static int solve_some(squares *all)
 {
-    const int64_t d = f->rows->n_features, stride = stride_of(d, n_problems);
+    fit *const f = all->f;
+    const int64_t d = f->rows->n_features, n_problems = all->n_problems, stride = all->m.stride;
     const bool is_free = f->problem->free_intercept;
     const double lam = f->problem->lam;
-    double *const x = scratch, *const other = x + stride, *const means = other + stride;
-    squares all = {.f = f, .n_problems = n_problems, .n_blocks = blocks_of(f->rows->n_rows, d)};
-    all.m = (symmetric){means + stride, d + 1 + n_problems, stride, 8, f->options->blas};
-    all.of_blocks = (double *)all.m.numbers + all.n_blocks * stride * stride;
-    all.means = means;
-    all.constant_feature = is_free ? 1 : f->problem->intercept_scaling;
+    double *const x = all->weights;
+    all->m.blas = f->options->blas;
+    all->constant_feature = is_free ? 1 : f->problem->intercept_scaling;
     pegasos_fit_begin(f);
     f->s->pending = PEGASOS_BEGIN;
     for (int64_t l = 1; l < n_problems; l++)
         *f[l].s = *f->s;
     if (f->s->n_inside == 0)
         return PEGASOS_DONE;
-    if (!symmetric_are_thin(f->rows, 0, NULL, f->rows->n_rows, all.m.size)
-        && is_single(f, n_problems, all.constant_feature))
-        all.m.bytes = 4;
-    if (!make_matrix(&all, &f->watch))
+    if (!symmetric_are_thin(f->rows, 0, NULL, f->rows->n_rows, all->m.size)
+        && is_single(f, n_problems, all->constant_feature))
+        all->m.bytes = 4;
+    if (!make_matrix(all, &f->watch))
         return PEGASOS_STOPPED;
-    for (int64_t j = 0; j < all.m.size; j++)
-        means[j] = get(all.m.numbers, all.m.bytes, j > d ? j * stride + d : d * stride + j);
-    all.m.size = d + 1;
-    symmetric_add_diagonal(&all.m, lam, is_free ? 0 : lam);
-    const int status = symmetric_factorise(&all.m, &f->watch);
+    for (int64_t j = 0; j < all->m.size; j++) /* of the lower triangle, row d, and then column d */
+        all->means[j] = get(all->m.numbers, all->m.bytes, j > d ? j * stride + d : d * stride + j);
+    all->m.size = d + 1;
+    symmetric_add_diagonal(&all->m, lam, is_free ? 0 : lam);
+    const int status = symmetric_factorise(&all->m, &f->watch);
     if (status != SYMMETRIC_FACTORED)
         return status == SYMMETRIC_STOPPED ? PEGASOS_STOPPED : PEGASOS_DONE;
     for (int64_t l = 0; l < n_problems; l++) {
         for (int64_t j = 0; j <= d; j++)
-            x[j] = get(all.m.numbers, all.m.bytes, (d + 1 + l) * stride + j);
-        symmetric_solve(&all.m, x, other);
+            x[j] = get(all->m.numbers, all->m.bytes, (d + 1 + l) * stride + j);
+        symmetric_solve(&all->m, x, all->other);
         for (int64_t j = 0; j <= d; j++)
             if (!isfinite(x[j]))
                 return PEGASOS_DONE;
         memcpy(f[l].coef, x, (size_t)d * sizeof(double));
-        f[l].s->intercept = all.constant_feature * x[d];
+        f[l].s->intercept = all->constant_feature * x[d];
     }
-    return find_gaps(&all, &f->watch) ? PEGASOS_DONE : PEGASOS_STOPPED;
+    return find_gaps(all, &f->watch) ? PEGASOS_DONE : PEGASOS_STOPPED;
 }
 
 int pegasos_solve_squares(int64_t n_problems, const pegasos_problem *problem,
@@ -307,25 +320,24 @@ int pegasos_solve_squares(int64_t n_problems, const pegasos_problem *problem,
 {
     const int64_t n = problem->rows->n_rows, d = problem->rows->n_features;
     const int64_t bytes = pegasos_state_bytes(n, d), most = together(d);
-    const uintptr_t own = (uintptr_t)scratch + (uintptr_t)pegasos_scratch_bytes(problem->rows);
-    char *const begin =
-        (char *)scratch + pegasos_scratch_bytes(problem->rows) + (0 - own) % PEGASOS_BUNDLE_BYTES;
-    fit *const fits = (fit *)(void *)begin;
+    char *const own = (char *)scratch + pegasos_scratch_bytes(problem->rows);
     int status = PEGASOS_DONE;
     assert(problem->loss.kind == PEGASOS_SQUARED_ERROR);
     if (d >= PEGASOS_NEWTON_MAX_UNKNOWNS)
         return PEGASOS_DONE;
     for (int64_t first = 0; first < n_problems && status == PEGASOS_DONE; first += most) {
         const int64_t count = n_problems - first < most ? n_problems - first : most;
+        squares x;
+        lay_out(&x, n, d, count, aligned(own, PEGASOS_BUNDLE_BYTES));
         for (int64_t l = 0; l < count; l++) {
             pegasos_problem of_output = *problem;
             of_output.targets += (first + l) * n;
-            fits[l] = pegasos_fit_of(&of_output, options, labels + (first + l) * n, norms,
-                                     (char *)memory + (first + l) * bytes, scratch);
-            fits[l].problem = problem;
+            x.f[l] = pegasos_fit_of(&of_output, options, labels + (first + l) * n, norms,
+                                    (char *)memory + (first + l) * bytes, scratch);
+            x.f[l].problem = problem; /* of_output ends here; targets stay those of the output */
         }
-        if (are_alike(fits, count))
-            status = solve_some(fits, count, (double *)(void *)(fits + count));
+        if (are_alike(x.f, count))
+            status = solve_some(&x);
     }
     return status;
 }
