@@ -168,6 +168,10 @@ bool pegasos_fit_first_epoch(fit *f)
         f->s->n_epochs = 1;
         return pegasos_fit_begin_newton(f);
     }
+    if (p->next_draw == 0 && pegasos_newton_is_far(f)) { /* it begins at w = 0 */
+        pegasos_constant_model(f->problem, &f->targets, f->s->mass, &f->s->intercept);
+        return pegasos_fit_begin_newton(f);
+    }
     if (!run_pegasos(f))
         return false;
     /* The dual point and the model that Pegasos leaves: w(a) = w for a_i = c_i alpha_i n/(T + t0),

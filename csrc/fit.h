@@ -236,6 +236,10 @@ static INLINE bool is_idle(const fit *f)
 int pegasos_ascent_run(fit *f, int64_t last_visit, int64_t last_epoch);
 int pegasos_newton_run(fit *f, int64_t last_epoch);
 
+/* Whether there is an intercept and rows are far from 0, so that their mean is nearly all of them.
+ * Single rows then tell little: neither an epoch of Pegasos nor dual ascent gets anywhere. */
+bool pegasos_newton_is_far(fit *f);
+
 /* Makes the point of Newton's method, whose scores are given, the best multiple of itself, and
  * tells P of it; false: stopped. */
 bool pegasos_newton_scale(fit *f, double *primal);
@@ -265,7 +269,7 @@ fit pegasos_fit_of(const pegasos_problem *problem, const pegasos_options *option
                    const int8_t *labels, const double *norms, void *memory, void *scratch);
 
 /* The solver that brings a fit from its beginning to the gap. */
-int64_t pegasos_fit_first_solver(const fit *f);
+int64_t pegasos_fit_first_solver(fit *f);
 
 /* A whole fit; returns a status. */
 int pegasos_fit_run(fit *f);

@@ -75,6 +75,10 @@ static const double ACCURACY = 0.01;
  * its start. */
 enum { SEARCHES = 30 };
 static const double FLAT = 0.01;
+/* A column is far from 0 if the square of its mean is more than FAR times its variance and FAR:
+ * ROWS_SEEN rows tell (see `find_middle`). */
+enum { ROWS_SEEN = 32 };
+static const double FAR = 200;
 /* Below this tol, rounding may hide the gap from running sums. */
 static const double FINE = 1e-6;
 
@@ -114,6 +118,7 @@ typedef struct run {
     fit *f;
     double lam, mass, constant_feature;
     bool is_free; /* the intercept */
+    bool is_far;  /* some column is, and `middle` is not 0 */
     iteration *s;
     int64_t n, d;       /* rows and features */
     int64_t size;       /* d + 1: the features and the constant one */
@@ -138,6 +143,7 @@ typedef struct run {
     double *feasible_sums;
     double *towards;  /* of conjugate gradients: where the next product goes */
     double *products; /* the matrix times `towards` */
+    double *middle;   /* of columns far from 0 (see `find_middle`); 0 in others */
     /* arrays of blocks */
     double *of_blocks; /* their sums */
     double *matrices;  /* of the band: their matrices, */
@@ -183,6 +189,7 @@ static int64_t lay_out_arrays(run *r, int64_t n, int64_t d, void *scratch)
     r->direction = take(&all, of_features);
     r->towards = take(&all, of_features);
     r->products = take(&all, of_features);
+    r->middle = take(&all, of_features);
     r->of_blocks = take(&all, r->n_blocks * (8 * NUMBERS + of_features));
     r->matrices = take(&all, r->n_matrices * stride * of_features);
     r->scaled = take(&all, r->n_matrices * BLAS_ROWS * of_features);
@@ -561,13 +568,61 @@ void pegasos_scale_row(const pegasos_rows *rows, int64_t i, double root, int64_t
         }
 }
 
+/*
+ * A free intercept b makes up for steps along columns far from 0, and has to move far for that:
+ * what Newton's matrix has on its diagonal for it (FREE) would leave little of such steps, and so
+ * would rounding. So the equations are those for w and b + <w, middle>, in which x_i - middle takes
+ * the place of x_i. Nearly any middle will do: it is the mean of a few rows, which are taken from
+ * everywhere as rows may be sorted. It is 0 in columns that are not far. Returns whether the far
+ * ones outweigh all that rows differ by.
+ */
+static bool find_middle(run *r)
+{
+    const int64_t count = r->n < ROWS_SEEN ? r->n : ROWS_SEEN;
+    double *const squares = r->products, *const row = r->towards, n_seen = 0, far = 0, near = 0;
+    memset(r->middle, 0, (size_t)r->size * sizeof(double));
+    memset(squares, 0, (size_t)r->size * sizeof(double));
+    for (int64_t k = 0; k < count; k++) {
+        int64_t i = k * (r->n / count);
+        const int64_t end = i + r->n / count;
+        while (i < end && r->targets->labels[i] == 0)
+            i++;
+        if (i == end)
+            continue;
+        const double part = 1 / ++n_seen;
+        pegasos_scale_row(r->rows, i, 1, r->stride, 8, row);
+        for (int64_t j = 0; j < r->d; j++) {
+            const double apart = row[j] - r->middle[j];
+            r->middle[j] += part * apart;
+            squares[j] += (1 - part) * apart * apart;
+        }
+    }
+    for (int64_t j = 0; j < r->d && n_seen > 0; j++) {
+        const double mean = r->middle[j], square = mean * mean, variance = squares[j] / n_seen;
+        const bool is_far = square > FAR * (1 + variance);
+        r->middle[j] = is_far ? mean : 0;
+        r->is_far = r->is_far || is_far;
+        far += is_far ? square : 0;
+        near += variance;
+    }
+    return far > FAR * near;
+}
+
 /* A row of A: row number k of the band. */
 static void scale_row(const run *r, int64_t k, int64_t bytes, char *out)
 {
     const int64_t i = r->band[k];
     const double root = sqrt(r->second_derivatives[i]);
     pegasos_scale_row(r->rows, i, root, r->stride, bytes, out);
+    for (int64_t j = 0; r->is_far && j < r->d; j++)
+        ((double *)(void *)out)[j] -= root * r->middle[j];
     set_to(out, bytes, r->d, r->constant_feature * root);
+}
+
+/* Whether stored numbers alone make the matrix: x_i - middle has no zeros. */
+static bool are_thin(const run *r, const iteration *s)
+{
+    return !r->is_far && symmetric_are_thin(r->rows, 0, r->band, s->n_band, r->size);
 }
 
 /* The matrix that is wanted: that of the first block. */
@@ -612,7 +667,7 @@ static bool make_gram_matrix(const run *r, const symmetric *m)
 /* A^T A; false: stopped. */
 static bool make_hessian(const run *r, const iteration *s, const symmetric *m)
 {
-    const products x = {r, m, symmetric_are_thin(r->rows, 0, r->band, s->n_band, r->size)};
+    const products x = {r, m, are_thin(r, s)};
     const double cost = symmetric_cost(r->rows, x.are_thin, r->size);
     const int64_t n_blocks = symmetric_blocks(s->n_band, ROWS_PER_MATRIX, r->stride);
     const block_pass over = {
@@ -666,8 +721,9 @@ static void solve_factored(const run *r, const symmetric *m, int status, double 
 static bool solve_by_matrix(const run *r, iteration *s)
 {
     const bool are_few = r->f->blas && 2 * s->n_band <= r->size && !r->is_free;
-    const bool are_thin = !are_few && symmetric_are_thin(r->rows, 0, r->band, s->n_band, r->size);
-    const bool is_single = !are_thin && symmetric_may_be_single(r->f->blas, s->sums[TRACE], r->lam);
+    const bool is_whole = are_few || !are_thin(r, s);
+    const bool is_single =
+        is_whole && !r->is_far && symmetric_may_be_single(r->f->blas, s->sums[TRACE], r->lam);
     symmetric m = {.numbers = r->matrices,
                    .size = are_few ? s->n_band : r->size,
                    .stride = r->stride,
@@ -696,11 +752,24 @@ static bool solve_by_matrix(const run *r, iteration *s)
     return !is_to_stop(&r->f->watch, (double)(m.size * r->size));
 }
 
+/* <w, middle> */
+static double score_middle(const run *r, const double *w)
+{
+    return r->is_far ? inner_product(r->middle, w, r->d) : 0;
+}
+
+/* Puts x_i - middle in place of x_i in sum_i p_i (x_i, feature), whose last number is given. */
+static void subtract_middle(const run *r, double last, double *sum)
+{
+    for (int64_t j = 0; r->is_far && j < r->d; j++)
+        sum[j] -= last / r->constant_feature * r->middle[j];
+}
+
 static void multiply_by_hessian_rows(const block_pass *pass, int64_t block, int64_t first,
                                      int64_t count)
 {
     const run *const r = pass->context;
-    const double intercept = r->constant_feature * r->towards[r->d];
+    const double intercept = r->constant_feature * r->towards[r->d] - score_middle(r, r->towards);
     const int64_t *const band = r->band + first;
     double scores[MOST_ROWS], *const sums = sums_of(r, block) + NUMBERS;
     pegasos_linear_scores(r->rows, 0, band, count, 1, r->towards, 8, 0, &intercept, scores);
@@ -721,6 +790,7 @@ static bool multiply_by_hessian(const run *r, const iteration *s)
         return false;
     for (int64_t j = 0; j < r->size; j++)
         r->products[j] = sums_of(r, 0)[NUMBERS + j] + diagonal(r, s, j) * r->towards[j];
+    subtract_middle(r, sums_of(r, 0)[NUMBERS + r->d], r->products);
     return true;
 }
 
@@ -755,11 +825,15 @@ static bool solve_equations(const run *r, iteration *s)
     for (int64_t j = 0; j < r->size; j++)
         r->right[j] = r->sums[j] / r->mass - penalised(r, j) * r->f->point[j];
     r->right[r->d] -= slope_of_constant(r);
-    if (s->n_band > 0)
-        return r->size <= PEGASOS_NEWTON_MAX_UNKNOWNS ? solve_by_matrix(r, s)
-                                                      : solve_by_products(r, s);
-    for (int64_t j = 0; j < r->size; j++)
+    subtract_middle(r, r->right[r->d], r->right);
+    for (int64_t j = 0; j < r->size && s->n_band == 0; j++)
         r->direction[j] = r->right[j] / diagonal(r, s, j);
+    if (s->n_band > 0
+        && !(r->size <= PEGASOS_NEWTON_MAX_UNKNOWNS ? solve_by_matrix(r, s)
+                                                    : solve_by_products(r, s)))
+        return false;
+    if (r->is_far)
+        r->direction[r->d] -= score_middle(r, r->direction) / r->constant_feature;
     return true;
 }
 
@@ -1039,6 +1113,13 @@ MAYBE_UNUSED static bool are_routines(const pegasos_blas *blas)
            && blas->spotrs;
 }
 
+/* A penalised intercept has to move far, too, before w is of use. */
+bool pegasos_newton_is_far(fit *f)
+{
+    run r = lay_out(f);
+    return (r.is_free || f->problem->intercept_scaling > 0) && find_middle(&r);
+}
+
 int pegasos_newton_run(fit *f, int64_t last_epoch)
 {
     state *const s = f->s;
@@ -1046,6 +1127,8 @@ int pegasos_newton_run(fit *f, int64_t last_epoch)
     assert(loss_smoothing(loss_of(f->problem->loss), s->newton.width) >= 0);
     assert(!f->blas || are_routines(f->blas));
     run r = lay_out(f);
+    if (r.is_free)
+        (void)find_middle(&r);
     while (s->n_epochs < last_epoch && !is_close(f) && !is_idle(f)) {
         iteration now = {0};
         r.s = &now;

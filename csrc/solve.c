@@ -8,7 +8,8 @@
  * the first epoch of dual ascent, with steps of exact length; before Newton's method, it is an
  * epoch as the paper has it (pegasos.c), whose last half has a mean from which Newton's method
  * begins. There is no such epoch where a fit begins at a point, at a sample's model (sample.c), or
- * at the optimum of the squared error (squares.c).
+ * at the optimum of the squared error (squares.c). Nor is there where rows are far from 0: Newton's
+ * method then begins at the best constant.
  *
  * PEGASOS_AUTO takes the solver that is likely to be cheaper, and gives it a budget of passes. A
  * solver's first budget only measures the gap, unless dual ascent gives up (`has_given_up`), or
@@ -93,11 +94,11 @@ static bool newton_is_cheaper(const fit *f, double factor)
            < factor * pegasos_estimated_seconds(f->rows, loss, PEGASOS_ASCENT);
 }
 
-int64_t pegasos_fit_first_solver(const fit *f)
+int64_t pegasos_fit_first_solver(fit *f)
 {
     if (f->options->solver != PEGASOS_AUTO)
         return f->options->solver;
-    return newton_is_cheaper(f, 1) ? PEGASOS_NEWTON : PEGASOS_ASCENT;
+    return newton_is_cheaper(f, 1) || pegasos_newton_is_far(f) ? PEGASOS_NEWTON : PEGASOS_ASCENT;
 }
 
 /* Whether the schedule may change the solver: a fit to a number of epochs keeps it. */

@@ -236,7 +236,7 @@ static bool find_gaps(const squares *x, pegasos_watch *watch)
 
 /* Whether problems are to begin with Newton's method, over the same rows, which are more than the
  * features: else there are equations with fewer unknowns. */
-static bool are_alike(const fit *f, int64_t n_problems)
+static bool are_alike(fit *f, int64_t n_problems)
 {
     const size_t n = (size_t)f->rows->n_rows;
     for (int64_t l = 0; l < n_problems; l++)

@@ -225,3 +225,127 @@ def test_newtons_method_that_is_idle_is_run_once_more():
     clf = PegasosClassifier(loss="modified_huber", random_state=0).fit(X, X[:, 1] > 0)
     assert clf.duality_gap_[0] <= 1e-3 * clf.objective_[0]
     assert clf.score(X, X[:, 1] > 0) > 0.98
+
+
+def linear_far(rng, n, d, offset, loss):
+    """Rows far from 0, the same rows near 0 (without rounding), targets, and an estimator."""
+    X = rng.normal(size=(n, d))
+    y = X @ rng.normal(size=d) / np.sqrt(d) + 0.5 * rng.normal(size=n)
+    y = y > 0.3 if loss in LOSSES else y + 1
+    far = X + offset
+    estimator = PegasosClassifier if loss in LOSSES else PegasosRegressor
+    return far, far - offset, y, estimator(loss=loss, random_state=0)
+
+
+REGRESSION = ["epsilon_insensitive", "squared_epsilon_insensitive", "huber", "squared_error"]
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, *REGRESSION])
+@pytest.mark.parametrize("offset", [1e2, 1e4, 1e6, (0, 1e6, 0), (-1e4, 1e2, 1e3)])
+@pytest.mark.parametrize("lam", [0.1, 1e-3, 1e-5])
+def test_a_free_intercept_takes_an_offset_away(rng, loss, offset, lam):
+    """Fits of most losses made 1000 epochs, and ended with gaps of up to all of the objective."""
+    far, near, y, model = linear_far(rng, 400, 3, np.asarray(offset), loss)
+    model.set_params(lam=lam, penalize_intercept=False, tol=1e-4)
+    expected = clone(model).fit(near, y)
+    model.fit(far, y)
+    assert model.n_iter_ <= 2 * expected.n_iter_ + 10
+    gaps = [np.ravel(m.duality_gap_)[0] for m in (model, expected)]
+    objectives = [np.ravel(m.objective_)[0] for m in (model, expected)]
+    # Both objectives lie above the optimum by no more than their gaps.
+    slack = 1e-7 * objectives[0]
+    assert -gaps[1] - slack <= objectives[0] - objectives[1] <= gaps[0] + slack
+    # lam/2 |w - best w|^2 is at most the gap.
+    radius = sum(np.sqrt(2 * (gap + slack) / lam) for gap in gaps)
+    assert np.linalg.norm(model.coef_ - expected.coef_) <= radius
+    # The model of the far rows is as good for the near ones, its intercept moved.
+    intercept = model.intercept_ + model.coef_ @ np.broadcast_to(offset, 3)
+    scores = near @ np.ravel(model.coef_) + np.ravel(intercept)
+    of_far = model.decision_function(far) if loss in LOSSES else model.predict(far)
+    np.testing.assert_allclose(of_far, scores, atol=1e-6)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "log_loss", "huber"])
+@pytest.mark.parametrize("n_features", [3, 60])
+def test_far_rows_of_every_kind_are_fitted(rng, layout, dtype, loss, n_features):
+    far, _, y, model = linear_far(rng, 300, n_features, 3e3, loss)
+    far = far.astype(dtype)
+    near = (far.astype(np.float64) - 3e3).astype(dtype)
+    model.set_params(lam=1e-2, penalize_intercept=False)
+    expected = clone(model).fit(convert(near, layout, dtype), y)
+    model.fit(convert(far, layout, dtype), y)
+    assert model.n_iter_ <= 2 * expected.n_iter_ + 10
+    np.testing.assert_allclose(model.objective_, expected.objective_, rtol=1e-3)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_conjugate_gradients_take_an_offset_away_too(rng, loss):
+    """ "auto" began with dual ascent, which got nowhere."""
+    far, near, y, model = linear_far(rng, 50, _core.NEWTON_MOST + 100, 1e4, loss)
+    model.set_params(lam=1, penalize_intercept=False)
+    expected = clone(model).set_params(solver="newton").fit(near, y)
+    assert model.fit(far, y).n_iter_ <= 2 * expected.n_iter_ + 10
+    np.testing.assert_allclose(model.objective_, expected.objective_, rtol=1e-3)
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, *REGRESSION])
+@pytest.mark.parametrize("offset", [1e4, 1e6])
+def test_far_rows_and_a_penalised_intercept_take_few_epochs(rng, loss, offset):
+    """Hinge losses took up to 240, and the squared ones refused features as too large."""
+    far, _, y, model = linear_far(rng, 1000, 20, offset, loss)
+    model.set_params(lam=1e-4, tol=1e-3)
+    assert model.fit(far, y).n_iter_ <= 80
+
+
+def test_rows_far_from_zero_go_to_newtons_method_at_once(rng):
+    """Dual ascent made 64 epochs in vain, as it does where features are many."""
+    far, near, y, model = linear_far(rng, 100, 300, 1e3, "squared_hinge")
+    assert model.set_params(lam=0.1).fit(far, y).n_iter_ < 30
+    model.set_params(solver="sdca", tol=None, max_iter=20)
+    assert model.fit(near, y).duality_gap_ < 0.1 * model.objective_
+    assert model.fit(far, y).duality_gap_ > 0.9 * model.objective_
+
+
+def test_rows_without_weight_do_not_say_where_the_others_are(rng):
+    far, near, y, model = linear_far(rng, 400, 4, 1e5, "hinge")
+    weights = np.ones(400)
+    weights[::2] = 0
+    far[::2] = rng.normal(size=(200, 4))
+    model.set_params(lam=1e-3, penalize_intercept=False)
+    expected = clone(model).fit(near, y, sample_weight=weights)
+    assert model.fit(far, y, sample_weight=weights).n_iter_ <= 2 * expected.n_iter_ + 10
+    np.testing.assert_allclose(model.objective_, expected.objective_, rtol=1e-3)
+
+
+@pytest.mark.parametrize("free", [True, False])
+def test_a_fit_of_far_rows_that_is_stopped_goes_on_to_the_same_bits(rng, free):
+    n, d = 2000, 10
+    X = rng.normal(size=(n, d)) + 1e4
+    y = np.where(X[:, 0] + rng.normal(size=n) > 1e4, 1, -1).astype(np.int8)[None]
+    rows, norms = _core.Rows(X), (X**2).sum(axis=1)
+
+    def fitted(stops):
+        fits, n_asked, n_stops = _core.Fits(1, n, d), 0, 0
+
+        def on_poll():
+            nonlocal n_asked
+            n_asked += 1
+            if n_asked in stops:
+                raise KeyboardInterrupt
+
+        while True:
+            try:
+                _core.solve(
+                    rows, _core.Targets(y), norms, fits, np.full(1, 500), lams=np.array([1e-3]), tol=1e-5,
+                    intercept_scaling=0.0 if free else 1.0, free_intercept=free, seed=3, solver=_core.AUTO,
+                    watch=_core.Watch(on_poll, every=3e3),
+                )  # fmt: skip
+                return fits.memory, n_stops
+            except KeyboardInterrupt:
+                n_stops += 1
+
+    whole, _ = fitted(())
+    for stops in ((1,), (2, 5, 9), tuple(range(1, 100, 33))):
+        cut, n_stops = fitted(stops)
+        assert n_stops == len(stops)
+        np.testing.assert_array_equal(cut, whole)
