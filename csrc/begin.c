@@ -25,7 +25,7 @@ static const double SINGLE = 1e-5;
 
 /* ---- What is known of the rows --------------------------------------------------------------- */
 
-/* Adds weights in the order of rows, as `masses` of _problem.py does: both have one m. */
+/* Adds weights in the order of rows, as `masses` of _core.pyx does: both have one m. */
 static void count_rows(fit *f)
 {
     state *s = f->s;

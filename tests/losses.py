@@ -82,7 +82,7 @@ def make_targets(rng, y, loss):
     return np.ones(len(y)), y + 0.5 * rng.normal(size=len(y))
 
 
-def core_targets(loss, y, z, c=None):
+def core_targets(loss, y, z, c=None, **more):
     """What the core takes, of problems y and z of shape (n_problems, n) or of one."""
     values = np.atleast_2d(z).copy() if loss in TARGET_LOSSES else None
-    return _core.Targets(np.atleast_2d(y).astype(np.int8), c, form(loss), values)
+    return _core.Targets(np.atleast_2d(y).astype(np.int8), c, form(loss), values, **more)

@@ -186,10 +186,7 @@ def path_of(rows, labels, weights, seed, loss="hinge", values=None, **settings):
     """A path of λ of problems over these rows."""
     settings = Settings(1.0, loss=loss, **settings)
     problem = Problem(labels, weights, settings, values)
-    return _core.LamPath(
-        rows, problem.targets, problem.masses, seed=seed,
-        intercept_scaling=settings.constant_feature, free_intercept=settings.free_intercept,
-    )  # fmt: skip
+    return _core.LamPath(rows, problem.targets, seed=seed)
 
 
 @pytest.mark.parametrize("layout", [*SPARSE, "dense"])

@@ -39,6 +39,10 @@ def values(dtype, *shape):
     return np.linspace(0.1, 1, int(np.prod(shape))).reshape(shape).astype(dtype)
 
 
+def make_targets(labels, *more, **settings):
+    return _core.Targets(labels, *more, **TARGETS | {"lams": np.full(len(labels), 0.1)} | settings)
+
+
 def make_rows(layout, dtype):
     X = convert(values(dtype, N, D), layout, dtype)
     if layout == "dense":
@@ -59,7 +63,7 @@ def columns(layout, dtype, room=N, **more):
 def kernel_problems(layout, dtype, factor=lambda _: np.eye(N), **more):
     """Arguments of `solve`, for kernel machines."""
     matrix = _core.Matrix(columns(layout, dtype, **more), factor, is_positive=True)
-    targets = _core.Targets(np.ones((K, N), np.int8), np.ones(N))
+    targets = make_targets(np.ones((K, N), np.int8), np.ones(N))
     return [matrix, targets, np.ones(N), _core.Fits(K, N, 0), np.full(K, 5)]
 
 
@@ -67,7 +71,7 @@ def calls(layout, dtype):
     """A good call of every function of the core: its name, and its arguments."""
     rows, labels = make_rows(layout, dtype), np.ones((K, N), np.int8)
     draws, one = np.arange(N), np.ones(N)
-    targets = _core.Targets(labels, one)
+    targets = make_targets(labels, one)
     yield "Targets", [labels, one]
     watch = _core.Watch()
     yield "Pegasos", pegasos(dtype)
@@ -83,17 +87,14 @@ def calls(layout, dtype):
     ]  # fmt: skip
     yield "Rows.combine", [rows, np.ones((K, N))]
     yield "Rows.squared_norms", [rows, 2]
-    model, dual = [values(np.float64, K, D), np.ones(K)], [np.ones((K, N)), np.ones(K)]
-    yield "certify", [rows, targets, *model, *dual]
-    yield "certify", [rows, targets, None, None, *dual]
+    yield "certify", [rows, targets, values(np.float64, K, D), np.ones(K), np.ones((K, N))]
+    yield "certify", [rows, targets, None, None, np.ones((K, N))]
     yield "Targets.intercepts", [targets, np.ones((K, N))]
-    yield "Targets.constants", [targets, np.ones(K), np.full(K, 0.5)]
+    yield "Targets.constants", [targets, np.full(K, 0.5)]
     yield "Targets.feasible", [targets, np.ones((K, N)), True]
-    yield "Targets.dual_values", [
-        targets, np.ones((K, N)), np.ones(K), np.ones(K), np.full(K, 0.1),
-    ]  # fmt: skip
-    yield "LamPath", [rows, targets, np.ones(K)]
-    path = _core.LamPath(rows, targets, np.ones(K), **KEYWORDS["LamPath"])
+    yield "Targets.parts", [targets, np.ones((K, N))]
+    yield "LamPath", [rows, targets]
+    path = _core.LamPath(rows, targets, seed=0)
     yield "LamPath.run", [path, np.full(K, 0.1), 3, _core.Watch()]
     yield "run_dual_epochs", [
         rows, targets, 1, one, draws.copy(), np.zeros(N), np.zeros(D), np.zeros(N), ascents(1), 2,
@@ -118,7 +119,7 @@ def calls(layout, dtype):
     yield "Columns.among", [few, draws[:2].copy(), draws[:4].copy(), values(dtype, 2, 4), watch]
     yield "Columns.add", [few, draws[:3].copy(), np.ones((K, 3)), np.zeros((K, N)), watch]
     yield "Columns.certify", [
-        few, targets, np.ones((K, N)), np.ones(K), np.ones((K, N)), np.ones(K), one, one, one, None,
+        few, targets, np.ones((K, N)), np.ones(K), np.ones((K, N)), one, one, one, None,
     ]  # fmt: skip
     yield "Order", [0, np.zeros(N, np.int64), SAMPLING, 0]
     if layout == "dense":
@@ -151,13 +152,12 @@ MAY_BE_SHORTER = {
 }  # fmt: skip
 
 
-INTERCEPT = {"intercept_scaling": 1.0, "free_intercept": False}
+TARGETS = {"intercept_scaling": 1.0, "free_intercept": False}
 KEYWORDS = {
-    "LamPath": INTERCEPT | {"seed": 0},
-    "Fits.are_valid": INTERCEPT | {"loss": 0},
-    "certify": INTERCEPT | {"lams": np.full(K, 0.1)},
-    "solve": INTERCEPT | {"lams": np.full(K, 0.1), "tol": 1e-3, "seed": 0, "solver": _core.AUTO},
-    "Columns.certify": INTERCEPT | {"lams": np.full(K, 0.1), "ridge": 0.0, "is_positive": True},
+    "Targets": TARGETS,
+    "LamPath": {"seed": 0},
+    "solve": {"tol": 1e-3, "seed": 0, "solver": _core.AUTO},
+    "Columns.certify": {"ridge": 0.0, "is_positive": True},
     "Matrix": {"is_positive": True},
 }
 
@@ -212,6 +212,8 @@ def test_targets_and_fits_of_other_sizes_are_refused(layout, dtype):
                 shapes = [(K, N - 1), (K, N + 1), (K - 1, N)]
                 if name == "Targets.constants":  # it has no other array of rows
                     shapes = shapes[2:]
+                elif name == "LamPath":  # nor this one of problems
+                    shapes = shapes[:2]
                 others = [_core.Targets(np.ones(of, np.int8), np.ones(of[1])) for of in shapes]
             elif isinstance(argument, _core.Fits):
                 shapes = itertools.product((K - 1, K), (N - 1, N, N + 1), (0, D, D + 1))
@@ -247,7 +249,6 @@ def test_fits_are_views_of_their_memory(rng):
 def test_losses_that_there_are_not_are_refused(loss):
     labels = np.ones((K, N), np.int8)
     refused("Targets", [labels, None, loss, None if np.ravel(loss)[0] < 4 else np.ones((K, N))])
-    refused("Fits.are_valid", [_core.Fits(K, N, D), 8], loss=loss)
 
 
 @pytest.mark.parametrize("loss", range(len(_core.LOSSES)))
@@ -262,8 +263,34 @@ def test_targets_are_given_where_a_loss_takes_them(loss):
     call("Targets", [labels, None, loss, values if takes else None, own])
     for wrong in (own[1:], np.append(own, own[:1]), own - 1, own + np.nan):
         refused("Targets", [labels, None, loss, values if takes else None, wrong])
-    assert call("Fits.are_valid", [_core.Fits(K, N, D), 8], loss=loss, epsilons=own)
-    refused("Fits.are_valid", [_core.Fits(K, N, D), 8], loss=loss, epsilons=own[1:])
+    targets = make_targets(labels, None, loss, values if takes else None, own)
+    assert call("Fits.are_valid", [_core.Fits(K, N, D), targets, 8])
+    refused("Fits.are_valid", [_core.Fits(K - 1, N, D), targets, 8])
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        *({"lams": np.array([0.1, lam])} for lam in (0.0, np.nan, np.inf, -1.0)),
+        *({"lams": np.full(n, 0.1)} for n in (K - 1, K + 1)),
+        *({"intercept_scaling": scaling} for scaling in (-1.0, np.nan, np.inf, 1e151)),
+        {"free_intercept": True}, {"loss": (0, 0.0, 0.5)},
+    ],
+)  # fmt: skip
+def test_settings_without_a_meaning_are_refused(settings):
+    refused("Targets", [np.ones((K, N), np.int8)], **settings)
+
+
+def test_masses_are_sums_of_weights(rng):
+    """In the order of rows, where they are in the problem; 1 without rows."""
+    labels, weights = rng.integers(-1, 2, (K + 1, N)).astype(np.int8), rng.uniform(0.1, 9, N)
+    labels[K] = 0
+    for c in (None, weights):
+        own = [np.cumsum((np.ones(N) if c is None else c) * (y != 0))[-1] for y in labels[:K]]
+        assert _core.Targets(labels, c).masses.tolist() == [*own, 1]
+    weights[0], labels[0, 0] = np.inf, 1
+    with pytest.raises(ValueError, match="masses must have a finite number"):
+        _ = _core.Targets(labels, weights).masses
 
 
 def test_targets_are_of_problems_and_rows():
@@ -412,9 +439,6 @@ def test_problems_of_other_rows_are_refused(layout, dtype):
 @pytest.mark.parametrize(
     "settings",
     [
-        *({"lams": np.array([0.1, lam])} for lam in (0.0, np.nan, np.inf, -1.0)),
-        {"lams": np.full(K + 1, 0.1)}, {"intercept_scaling": -1.0},
-        {"intercept_scaling": np.nan}, {"free_intercept": True},
         {"tol": np.nan}, {"solver": 3}, {"solver": -1}, {"begin_together": True},
     ],
 )  # fmt: skip
@@ -434,7 +458,7 @@ def test_memory_of_another_fit_is_refused(layout, dtype):
         edited = _core.Fits(K, N, D, good[3].memory.copy())
         edited.memory.view(np.int64)[-1, word] = value
         refused("solve", [*good[:3], edited, good[4]])
-        assert not call("Fits.are_valid", [edited, np.dtype(dtype).itemsize])
+        assert not call("Fits.are_valid", [edited, good[1], np.dtype(dtype).itemsize])
 
 
 def test_a_load_tells_u_at_last_visits(dtype):
@@ -460,14 +484,14 @@ def test_a_bundle_has_no_more_problems_than_it_has_room_for(layout, dtype):
     """And all of them have the same targets and epsilon."""
     rows, lanes = make_rows(layout, dtype), _core.BUNDLE_BYTES // np.dtype(dtype).itemsize
     for k in (lanes, lanes + 1):
-        arguments = [rows, _core.Targets(np.ones((k, N), np.int8)), np.ones(k)]
+        arguments = [rows, _core.Targets(np.ones((k, N), np.int8))]
         (call if k == lanes else refused)("LamPath", arguments)
     for values, epsilons in ((np.ones((K, N)), np.full(K, 0.1)), (np.eye(K, N), np.full(K, 0.1)),
                              (np.ones((K, N)), 0.1 + np.arange(K))):  # fmt: skip
         huber = _core.Targets(np.ones((K, N), np.int8), None, (6, 0.1), values, epsilons)
         is_shared = values.all() and np.ptp(epsilons) == 0
-        (call if is_shared else refused)("LamPath", [rows, huber, np.ones(K)])
-    path = call("LamPath", [rows, _core.Targets(np.ones((K, N), np.int8)), np.ones(K)])
+        (call if is_shared else refused)("LamPath", [rows, huber])
+    path = call("LamPath", [rows, _core.Targets(np.ones((K, N), np.int8))])
     for lam, last_epoch in ((0.0, 1), (np.nan, 1), (np.inf, 1), (0.1, -1), (0.1, 2**62 // N)):
         refused("LamPath.run", [path, np.array([0.1] * (K - 1) + [lam]), last_epoch, _core.Watch()])
     refused("LamPath.run", [path, np.full(K + 1, 0.1), 1, _core.Watch()])
@@ -486,7 +510,7 @@ def test_memory_of_another_kernel_machine_is_refused(dtype):
         if word == n_words - 1:
             edited.memory.view(np.int64)[-1, 25] = N
         refused("solve", [*good[:3], edited, good[4]])
-        assert not call("Fits.are_valid", [edited, np.dtype(dtype).itemsize])
+        assert not call("Fits.are_valid", [edited, good[1], np.dtype(dtype).itemsize])
 
 
 def test_kernel_problems_side_by_side_need_all_columns_and_have_the_same_bits(layout, dtype):
@@ -515,16 +539,15 @@ def test_an_overflow_counts_whichever_kernel_problem_ends_first(dtype):
     values = np.ones((k, N))
     values[0] = 1e200
     loss = _core.LOSSES["squared_error"], 0.0
-    targets = _core.Targets(np.ones((k, N), np.int8), None, loss, values)
+    targets = make_targets(np.ones((k, N), np.int8), None, loss, values, lams=np.ones(k))
     sys.setswitchinterval(1e-6)
     try:
         for _ in range(30):
             all_at_once = columns("dense", dtype, is_all_at_once=True)
             matrix = call("Matrix", [all_at_once, lambda _: np.zeros((N, 0))])
             arguments = [matrix, targets, np.ones(N), _core.Fits(k, N, 0), np.full(k, 5)]
-            more = {"lams": np.ones(k), "n_jobs": k, "n_threads": 2 * k}
             with pytest.raises(_core.TooLargeError):
-                call("solve", arguments, **more)
+                call("solve", arguments, n_jobs=k, n_threads=2 * k)
     finally:
         sys.setswitchinterval(before)
 
@@ -542,10 +565,10 @@ def test_factors_of_other_matrices_are_refused(dtype, wrong):
 
 def test_values_in_double_are_made_of_these_rows(layout):
     good = dict(calls(layout, np.float32))["Columns.certify"]
-    exact, good[9] = points(layout, np.float32), np.ones(N)
+    exact, good[8] = points(layout, np.float32), np.ones(N)
     call("Columns.certify", good, exact=exact)
     refused("Columns.certify", good)
-    refused("Columns.certify", [*good[:9], None], exact=exact)
+    refused("Columns.certify", [*good[:8], None], exact=exact)
     fewer = _core.Points(_core.Rows(values(np.float32, N - 1, D)), kind=_core.LINEAR)
     for other in (points(layout, np.float64), fewer):
         refused("Columns.certify", good, exact=other)

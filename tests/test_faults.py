@@ -246,7 +246,8 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
         x, ones = np.eye(6), np.ones(6)
         indices, indptr = np.zeros(6, np.int32), np.arange(7)
         labels, draws = np.ones((2, 6), np.int8), np.arange(6)
-        targets = _core.Targets(labels, ones)
+        settings = dict(lams=np.full(2, 0.1), intercept_scaling=1.0)
+        targets = _core.Targets(labels, ones, **settings)
         problems = np.zeros(2, _core.PROBLEM)
         problems["lam"], problems["last_step"], problems["weight_factor"] = 0.1, 9, 1
         problems["q"] = 1
@@ -258,12 +259,11 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
         points = _core.Points(rows, kind=_core.LINEAR)
         columns = _core.Columns(points, x.copy(), np.full(6, -1))
         fits = _core.Fits(2, 6, 6)
-        problem = dict(intercept_scaling=1.0, free_intercept=False)
-        options = dict(lams=np.full(2, 0.1), tol=1e-3, seed=0, watch=_core.Watch())
-        solve, done = functools.partial(_core.solve, **problem, **options), [None] * 4
+        options = dict(tol=1e-3, seed=0, watch=_core.Watch())
+        solve, done = functools.partial(_core.solve, **options), [None] * 4
         calls = [
             (_core.Rows, x), (_core.Rows, ones, indices, indptr, 6),
-            (_core.Targets, labels, ones),
+            (functools.partial(_core.Targets, **settings), labels, ones),
             (_core.Pegasos, *arrays), (pegasos.run_kernel, columns, targets, weights.copy(),
             weights.copy(), 0, draws, _core.Watch()),
             (lambda *a: _core.Order(*a).draw(np.empty(6, np.int64)), 1, draws.copy(), 0, 0),
@@ -273,7 +273,7 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
             (sparse.squared_norms, 2),
             *((functools.partial(solve, solver=solver), rows, targets, ones, fits, draws[:2])
             for solver in (_core.ASCENT, _core.NEWTON)),
-            (functools.partial(fits.are_valid, loss=0, **problem), 8), (fits.solutions,),
+            (fits.are_valid, targets, 8), (fits.solutions,),
             (_core.Fits, 2, 6, 6), (fits.begin_at, weights, coef, intercept),
             (_core.kernel_values, points, points, x.copy(), _core.Watch()),
             (lambda: (thin := _core.Points(sparse, kind=_core.LINEAR, by_transpose=True),

@@ -57,8 +57,11 @@ class Case:
         if loss in TARGET_LOSSES:
             self.z = np.sin(2 * X[:, 0]) + 0.3 * self.y
             self.y = np.abs(self.y)
-        self.targets = core_targets(loss, self.y, self.z, self.c)
         self.scaling, self.is_free = INTERCEPTS[intercept]
+        self.targets = core_targets(
+            loss, self.y, self.z, self.c, lams=np.array([LAM]), intercept_scaling=self.scaling,
+            free_intercept=self.is_free,
+        )  # fmt: skip
         self.tol, self.last_epoch, self.is_positive = tol, last_epoch, True
         self.fits = _core.Fits(1, n, 0)
 
@@ -69,9 +72,7 @@ class Case:
         )
         return _core.solve(
             matrix, self.targets, np.diag(self.K).astype(np.float64), self.fits,
-            np.array([self.last_epoch]),
-            lams=np.array([LAM]), intercept_scaling=self.scaling,
-            free_intercept=self.is_free, tol=self.tol, seed=3, solver=_core.ASCENT,
+            np.array([self.last_epoch]), tol=self.tol, seed=3, solver=_core.ASCENT,
             watch=watch or _core.Watch(),
         )  # fmt: skip
 

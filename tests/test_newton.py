@@ -272,6 +272,7 @@ def test_a_fit_that_is_stopped_in_its_sample_draws_it_again(rng, layout, dtype):
     given = convert(X, layout, dtype)
     rows, _ = _validate.rows(given)
     norms = (given.toarray() if layout != "dense" else given).astype(np.float64) ** 2 @ np.ones(d)
+    targets = _core.Targets(y, lams=np.array([1e-3]), intercept_scaling=1.0)
 
     def fitted(stops):
         fits, asked = _core.Fits(1, n, d), itertools.count(1)
@@ -284,8 +285,7 @@ def test_a_fit_that_is_stopped_in_its_sample_draws_it_again(rng, layout, dtype):
         while True:
             try:
                 _core.solve(
-                    rows, _core.Targets(y), norms, fits, np.full(1, 500), lams=np.array([1e-3]),
-                    tol=1e-5, intercept_scaling=1.0, free_intercept=False, seed=3,
+                    rows, targets, norms, fits, np.full(1, 500), tol=1e-5, seed=3,
                     solver=_core.AUTO, watch=_core.Watch(on_poll, every=3e3),
                 )  # fmt: skip
                 return fits.memory, n_stops

@@ -297,15 +297,16 @@ class Solved:
     def __init__(self, rng):
         X, y = make_rows(rng, n=3000, d=40)
         self.rows = _core.Rows(X)
-        self.targets = _core.Targets(y.astype(np.int8)[None])
+        self.targets = _core.Targets(
+            y.astype(np.int8)[None], lams=np.array([1e-3]), intercept_scaling=1.0
+        )
         self.norms = (X**2).sum(axis=1)
         self.fits = _core.Fits(1, *X.shape)
 
     def solve(self, n_threads):
         _core.solve(
-            self.rows, self.targets, self.norms, self.fits, np.array([500]), lams=np.array([1e-3]),
-            intercept_scaling=1.0, free_intercept=False, tol=1e-3, seed=0, solver=_core.NEWTON,
-            watch=_core.Watch(every=1.0), n_threads=n_threads,
+            self.rows, self.targets, self.norms, self.fits, np.array([500]), tol=1e-3, seed=0,
+            solver=_core.NEWTON, watch=_core.Watch(every=1.0), n_threads=n_threads,
         )  # fmt: skip
         return self.fits.memory
 

@@ -64,17 +64,16 @@ class Order:
 @disjoint_base
 class Targets:
     arrays: tuple[Any, ...]
-    def __init__(
-        self, labels: NDArray[np.int8], row_weights: _Doubles | None = ..., loss: _Loss = ...,
-        values: _Doubles | None = ..., epsilons: _Doubles | None = ...,
-    ) -> None: ...  # fmt: skip
-    def constants(self, masses: _Doubles, penalties: _Doubles) -> tuple[_Doubles, _Doubles]: ...
+    masses: _Doubles
+    def __new__(
+        cls, labels: NDArray[np.int8], row_weights: _Doubles | None = ..., loss: _Loss = ...,
+        values: _Doubles | None = ..., epsilons: _Doubles | None = ..., *,
+        lams: _Doubles | None = ..., intercept_scaling: float = ..., free_intercept: bool = ...,
+    ) -> Self: ...  # fmt: skip
+    def constants(self, penalties: _Doubles) -> tuple[_Doubles, _Doubles]: ...
     def intercepts(self, scores: _Doubles) -> _Doubles: ...
     def feasible(self, a: _Doubles, balance: bool) -> _Doubles: ...
-    def dual_values(
-        self, a: _Doubles, squared_norms: _Doubles, masses: _Doubles, lams: _Doubles,
-        scaled: bool = ...,
-    ) -> _Doubles: ...  # fmt: skip
+    def parts(self, a: _Doubles) -> _Doubles: ...
 
 @disjoint_base
 class Pegasos:
@@ -98,8 +97,7 @@ def decision_function(
 ) -> _Doubles: ...  # fmt: skip
 def certify(
     rows: Rows, targets: Targets, coef: _Doubles | None, intercept: _Doubles | None,
-    a: _Doubles | None = ..., masses: _Doubles | None = ..., *, lams: _Doubles | None = ...,
-    intercept_scaling: float = ..., free_intercept: bool = ..., interleaved: bool = ...,
+    a: _Doubles | None = ..., *, interleaved: bool = ...,
 ) -> tuple[Any, Any, Any]: ...  # fmt: skip
 
 DUAL_STATE: Final[np.dtype[np.void]]
@@ -116,10 +114,7 @@ class LamPath:
     a: _Doubles
     v: _Floats
     means: _Floats
-    def __init__(
-        self, rows: Rows, targets: Targets, masses: _Doubles, *, intercept_scaling: float,
-        free_intercept: bool, seed: int,
-    ) -> None: ...  # fmt: skip
+    def __init__(self, rows: Rows, targets: Targets, *, seed: int) -> None: ...
     def run(self, lams: _Doubles, last_epoch: int, watch: Watch) -> None: ...
     def model(self) -> tuple[_Floats, _Doubles, _Doubles]: ...
 
@@ -159,9 +154,8 @@ class Columns:
         self, rows: _Ints, coef: _Doubles, scores: _Doubles, watch: Watch, n_threads: int = ...
     ) -> None: ...
     def certify(
-        self, targets: Targets, coef: _Doubles, intercept: _Doubles, a: _Doubles, masses: _Doubles,
-        norms: _Doubles, sizes: _Doubles, errors: _Doubles, float_errors: _Doubles | None = ...,
-        *, lams: _Doubles, intercept_scaling: float, free_intercept: bool, ridge: float,
+        self, targets: Targets, coef: _Doubles, intercept: _Doubles, a: _Doubles, norms: _Doubles,
+        sizes: _Doubles, errors: _Doubles, float_errors: _Doubles | None = ..., *, ridge: float,
         is_positive: bool, by_weights: bool = ..., exact: Points | None = ..., watch: Watch,
         n_threads: int = ...,
     ) -> _Table: ...  # fmt: skip
@@ -233,15 +227,12 @@ class Fits:
         self, a: _Doubles, coef: _Doubles | None = ..., intercept: _Doubles | None = ...
     ) -> None: ...
     def recheck_data(self, are_other: bool) -> None: ...
-    def are_valid(
-        self, value_bytes: int, *, loss: _Loss, epsilons: _Doubles | None = ...,
-        intercept_scaling: float, free_intercept: bool,
-    ) -> bool: ...  # fmt: skip
+    def are_valid(self, targets: Targets, value_bytes: int, with_numbers: bool = ...) -> bool: ...
 
 def solve(
     over: Rows | Matrix, targets: Targets, norms: _Doubles, fits: Fits, max_epochs: _Ints, *,
-    lams: _Doubles, intercept_scaling: float, free_intercept: bool, tol: float, seed: int,
-    solver: int, begin_together: bool = ..., watch: Watch, n_threads: int = ..., n_jobs: int = ...,
+    tol: float, seed: int, solver: int, begin_together: bool = ..., watch: Watch,
+    n_threads: int = ..., n_jobs: int = ...,
 ) -> _Table: ...  # fmt: skip
 
 NEWTON_MOST: Final[int]

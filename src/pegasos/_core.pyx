@@ -437,21 +437,6 @@ def about_loss(str name, double epsilon=0.0):
     }
 
 
-cdef const double *require_epsilons(const double[::1] epsilons, int64_t n_problems,
-                                    const pegasos_loss *loss) except? NULL:
-    """Raise a ValueError unless these are epsilons of `n_problems` problems.
-
-    NULL: there are none.
-    """
-    cdef int64_t k
-    if epsilons is None:
-        return NULL
-    require(epsilons.shape[0] == n_problems >= 1, "epsilons must be of n_problems")
-    for k in range(n_problems):
-        loss_of((loss.kind, epsilons[k], loss.nu))
-    return &epsilons[0]
-
-
 cdef int require_positive(const double[::1] numbers, int64_t n_problems, str name) except -1:
     """Raise a ValueError unless there is a finite number > 0 for each problem."""
     cdef int64_t k
@@ -772,27 +757,36 @@ cdef class Order:
 
 
 cdef class Targets:
-    """What belongs to the rows beside them, of several problems, whose losses are of one kind.
+    """Problems over the same rows, all but the rows; their losses are of one kind.
 
     `labels`, of shape (n_problems, n_rows), are -1 or 1, or 0 for rows that are not in a problem.
     Losses that take targets have them in `values`, of the same shape, and labels of 0 and 1.
     `row_weights`, of shape (n_rows,), may be None. `loss` is a number of `LOSSES`, or a tuple of
     that, epsilon and, for one class, nu. `epsilons`, of shape (n_problems,), are in place of that
-    one epsilon.
+    one epsilon. `lams` has λ of each problem; None: all are 1.
     """
     cdef pegasos_targets c
     cdef const double *epsilons
+    cdef const double[::1] lams
+    cdef double intercept_scaling
+    cdef bint free_intercept
     cdef int64_t n_problems
+    cdef object known_masses
     cdef readonly tuple arrays
     """The memory. Kept alive by this."""
 
-    def __init__(self, const int8_t[:, ::1] labels not None, const double[::1] row_weights=None,
-                 loss=PEGASOS_HINGE, const double[:, ::1] values=None,
-                 const double[::1] epsilons=None):
+    def __cinit__(self, const int8_t[:, ::1] labels not None, const double[::1] row_weights=None,
+                  loss=PEGASOS_HINGE, const double[:, ::1] values=None,
+                  const double[::1] epsilons=None, *, lams=None, double intercept_scaling=0,
+                  bint free_intercept=False):
         self.n_problems, self.c.n = labels.shape[0], labels.shape[1]
         require(self.n_problems >= 1 and self.c.n >= 1, "labels must not be empty")
         self.c.loss = loss_of(loss)
-        self.epsilons = require_epsilons(epsilons, self.n_problems, &self.c.loss)
+        if epsilons is not None:
+            require(epsilons.shape[0] == self.n_problems, "epsilons must be of n_problems")
+            for epsilon in epsilons:
+                loss_of((self.c.loss.kind, epsilon, self.c.loss.nu))
+            self.epsilons = &epsilons[0]
         require(row_weights is None or row_weights.shape[0] == self.c.n,
                 "row_weights must have n_rows entries")
         require((values is None) == pegasos_loss_has_labels(self.c.loss.kind),
@@ -800,6 +794,12 @@ cdef class Targets:
         require(values is None or (values.shape[0] == self.n_problems
                                    and values.shape[1] == self.c.n),
                 "values must have the shape of labels")
+        self.lams = np.ones(self.n_problems) if lams is None else lams
+        require_positive(self.lams, self.n_problems, "lams")
+        require(0 <= intercept_scaling <= 1e150, "intercept_scaling must be in [0, 1e150]")
+        require(not (free_intercept and intercept_scaling), "a free intercept has no scaling")
+        require(free_intercept or self.c.loss.nu == 0, "one class has a free intercept")
+        self.intercept_scaling, self.free_intercept = intercept_scaling, free_intercept
         self.c.labels = &labels[0, 0]
         self.c.values = NULL if values is None else &values[0, 0]
         self.c.weights = NULL if row_weights is None else &row_weights[0]
@@ -809,23 +809,50 @@ cdef class Targets:
         """Those of problem `k`."""
         return targets_among(&self.c, self.epsilons, k)
 
+    cdef pegasos_problem problem(self, int64_t k, const pegasos_rows *rows) noexcept nogil:
+        """Problem `k` over rows; its labels are those of `of`."""
+        cdef pegasos_targets own = self.of(k)
+        cdef pegasos_problem problem
+        memset(&problem, 0, sizeof(problem))
+        problem.rows = rows
+        problem.targets, problem.weights, problem.loss = own.values, own.weights, own.loss
+        problem.lam, problem.intercept_scaling = self.lams[k], self.intercept_scaling
+        problem.free_intercept = self.free_intercept
+        return problem
+
+    @property
+    def masses(self):
+        """The sums of the weights of each problem's rows, in their order; 1 without rows."""
+        cdef double[::1] masses
+        cdef double mass
+        cdef int64_t k, i, n = self.c.n
+        if self.known_masses is None:
+            masses = np.empty(self.n_problems)
+            for k in range(self.n_problems):
+                mass = 0
+                with nogil:
+                    for i in range(n):
+                        if self.c.labels[k * n + i] != 0:
+                            mass += 1 if self.c.weights == NULL else self.c.weights[i]
+                masses[k] = mass if mass > 0 else 1
+            require_positive(masses, self.n_problems, "masses")
+            self.known_masses = np.asarray(masses)
+        return self.known_masses
+
     cdef int require_rows(self, const double[:, ::1] array, str name) except -1:
         return require(array.shape[0] == self.n_problems and array.shape[1] == self.c.n,
                        name + " must have the shape of labels")
 
-    cdef int require_masses(self, const double[::1] masses) except -1:
-        return require_positive(masses, self.n_problems, "masses")
-
     # What certificates and solvers ask of targets, whatever the rows are. Ctrl-C is heard between
     # problems.
 
-    def constants(self, const double[::1] masses not None, const double[::1] penalties not None):
+    def constants(self, const double[::1] penalties not None):
         """The best models with w = 0, and their objectives; see ``pegasos_best_constant``."""
         best, least = np.empty((2, self.n_problems))
         cdef double[::1] of_best = best, of_least = least
+        cdef const double[::1] masses = self.masses
         cdef pegasos_targets own
         cdef int64_t k
-        self.require_masses(masses)
         require(penalties.shape[0] == self.n_problems, "penalties must be of n_problems")
         for k in range(self.n_problems):
             PyErr_CheckSignals()
@@ -863,29 +890,19 @@ cdef class Targets:
                 pegasos_make_feasible(&own, balance, &a[k, 0], &of_made[k, 0])
         return made
 
-    def dual_values(self, const double[:, ::1] a not None,
-                    const double[::1] squared_norms not None, const double[::1] masses not None,
-                    const double[::1] lams not None, bint scaled=True):
-        """The best dual values of multiples of rows of `a`, or those of the rows.
-
-        See ``pegasos_best_dual``.
-        """
-        values = np.empty(self.n_problems)
-        cdef double[::1] of_values = values
+    def parts(self, const double[:, ::1] a not None):
+        """What rows add to m D(a), beside their part of |w(a)|^2; see ``pegasos_best_dual``."""
+        parts = np.empty(self.n_problems)
+        cdef double[::1] of_parts = parts
         cdef pegasos_targets own
         cdef int64_t k
         self.require_rows(a, "a")
-        self.require_masses(masses)
-        require_positive(lams, self.n_problems, "lams")
-        require(squared_norms.shape[0] == self.n_problems,
-                "squared_norms must have a number for each problem")
         for k in range(self.n_problems):
             PyErr_CheckSignals()
             own = self.of(k)
             with nogil:
-                of_values[k] = pegasos_best_dual(&own, &a[k, 0], squared_norms[k], masses[k],
-                                                 lams[k], scaled)
-        return values
+                of_parts[k] = pegasos_best_dual(&own, &a[k, 0], 0, 1, 1, False)
+        return parts
 
 
 # ---- Linear problems ---------------------------------------------------------------------------
@@ -1159,9 +1176,7 @@ cdef class Losses:
                                             self.sums[k])
 
 
-cdef object bounds_of(Rows rows, Targets targets, const double[:, :] a, const double[::1] masses,
-                      const double[::1] lams, double intercept_scaling, bint free_intercept,
-                      Losses losses):
+cdef object bounds_of(Rows rows, Targets targets, const double[:, :] a, Losses losses):
     """The best dual values of multiples of rows of `a`, made feasible first.
 
     `losses`, unless None, are added up in the first pass, which is the only one if `a` is None.
@@ -1173,6 +1188,7 @@ cdef object bounds_of(Rows rows, Targets targets, const double[:, :] a, const do
     cdef int64_t piece = rows.piece(<double> max(n_sums, 1))
     cdef int64_t begin, end, first, last, block, size, k, i
     cdef double scale, squared, total
+    cdef const double[::1] lams = targets.lams, masses = None if a is None else targets.masses
     cdef pegasos_targets own
     best = np.empty(n_bounds)
     cdef double[::1] of_best = best, factors = np.empty(ROWS_OF_BLOCK), totals = np.empty(together)
@@ -1184,7 +1200,7 @@ cdef object bounds_of(Rows rows, Targets targets, const double[:, :] a, const do
         for k in range(begin, end):
             own = targets.of(k)
             with nogil:
-                pegasos_make_feasible(&own, free_intercept, &a[0, 0] + k * apart,
+                pegasos_make_feasible(&own, targets.free_intercept, &a[0, 0] + k * apart,
                                       &points[k - begin, 0])
         for first in range(0, n, piece):
             PyErr_CheckSignals()
@@ -1206,7 +1222,8 @@ cdef object bounds_of(Rows rows, Targets targets, const double[:, :] a, const do
                                                &sums[k - begin, 0])
                     block += size
         for k in range(begin, end):
-            own, squared, total = targets.of(k), 0, intercept_scaling * totals[k - begin]
+            own, squared = targets.of(k), 0
+            total = targets.intercept_scaling * totals[k - begin]
             with nogil:
                 for i in range(d):
                     squared += sums[k - begin, i] * sums[k - begin, i]
@@ -1216,9 +1233,7 @@ cdef object bounds_of(Rows rows, Targets targets, const double[:, :] a, const do
 
 
 def certify(Rows rows not None, Targets targets not None, const double[:, ::1] coef,
-            const double[::1] intercept, const double[:, :] a=None, const double[::1] masses=None,
-            *, const double[::1] lams=None, double intercept_scaling=0, bint free_intercept=False,
-            bint interleaved=False):
+            const double[::1] intercept, const double[:, :] a=None, *, bint interleaved=False):
     """What models and dual variables prove, by as few passes over the rows as are fast.
 
     Returns |w|^2 of every problem, without the intercept, and the sum of its losses, both None
@@ -1229,19 +1244,14 @@ def certify(Rows rows not None, Targets targets not None, const double[:, ::1] c
     cdef Losses losses = None
     squared_norms = None
     require(targets.c.n == rows.c.n_rows, "targets must be of n_rows")
-    require((coef is None) == (intercept is None) and (a is None) == (masses is None)
-            and (a is None) == (lams is None),
-            "coef goes with intercept, and a with masses and lams")
+    require((coef is None) == (intercept is None), "coef goes with intercept")
     if coef is not None:
         require_coefficients(rows, coef, intercept, targets.n_problems, 1, interleaved)
         squared_norms = squared_norms_of(coef, targets.n_problems, interleaved)
         losses = Losses(targets, coef, intercept, interleaved)
-    if a is not None:
-        require(a.shape[0] == targets.n_problems and a.shape[1] == targets.c.n,
-                "a must have the shape of labels")
-        targets.require_masses(masses)
-        require_positive(lams, targets.n_problems, "lams")
-    bounds = bounds_of(rows, targets, a, masses, lams, intercept_scaling, free_intercept, losses)
+    require(a is None or (a.shape[0] == targets.n_problems and a.shape[1] == targets.c.n),
+            "a must have the shape of labels")
+    bounds = bounds_of(rows, targets, a, losses)
     return (squared_norms, None if losses is None else np.asarray(losses.sums),
             None if a is None else bounds)
 
@@ -1295,9 +1305,7 @@ cdef class LamPath:
     cdef readonly object a, v, means
     """Interleaved, of n_rows, n_features and n_features + 1 rows: see ``pegasos_bundle``."""
 
-    def __init__(self, Rows rows not None, Targets targets not None,
-                 const double[::1] masses not None, *, double intercept_scaling,
-                 bint free_intercept, uint64_t seed):
+    def __init__(self, Rows rows not None, Targets targets not None, *, uint64_t seed):
         cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, n_problems = targets.n_problems, k
         cdef int64_t lanes = PEGASOS_BUNDLE_BYTES // rows.c.value_bytes
         cdef pegasos_dual[::1] problems
@@ -1306,7 +1314,6 @@ cdef class LamPath:
         cdef const int8_t[:, ::1] of_lanes
         cdef double[:, ::1] a
         cdef uint8_t[::1] v, means
-        targets.require_masses(masses)
         require(targets.c.n == n and n_problems <= lanes,
                 "targets must be of n_rows, of as many problems as a bundle has room for")
         labels, _, values, epsilons = targets.arrays
@@ -1314,13 +1321,13 @@ cdef class LamPath:
             require(shared is None or bool((np.asarray(shared) == shared[0]).all()),
                     "problems of a bundle must have the same values and epsilon")
         labels = np.asarray(labels)
-        self.rows, self.masses, self.lams = rows, np.array(masses), np.zeros(n_problems)
+        self.rows, self.masses, self.lams = rows, targets.masses, np.zeros(n_problems)
         self.problems = np.zeros(n_problems, DUAL_STATE)
-        self.problems["factor"], self.problems["pegasos_mass"] = 1, masses
+        self.problems["factor"], self.problems["pegasos_mass"] = 1, targets.masses
         self.problems["generator"] = np.random.SeedSequence([seed, 1]).generate_state(
             n_problems, np.uint64)
-        self.problems["intercept_scaling"] = intercept_scaling
-        for k in range(n_problems if free_intercept else 0):
+        self.problems["intercept_scaling"] = targets.intercept_scaling
+        for k in range(n_problems if targets.free_intercept else 0):
             of_k = np.asarray(norms)[labels[k] != 0]
             mean = of_k.mean() if len(of_k) else 0
             self.problems["intercept_scaling"][k] = pegasos_free_feature(mean, 0)
@@ -1332,7 +1339,7 @@ cdef class LamPath:
         self.memory = targets, norms, signs, some
         problems, inside, of_lanes, a = self.problems, some, signs, self.a
         v, means = self.v.view(np.uint8).ravel(), self.means.view(np.uint8).ravel()
-        self.c.n_problems, self.c.free_intercept = n_problems, free_intercept
+        self.c.n_problems, self.c.free_intercept = n_problems, targets.free_intercept
         self.c.problems, self.c.targets, self.c.targets.labels = (
             &problems[0], targets.of(0), &of_lanes[0, 0])
         self.c.norms, self.c.a, self.c.v, self.c.sums = &norms[0], &a[0, 0], &v[0], &means[0]
@@ -1776,10 +1783,8 @@ cdef class Columns:
 
     def certify(self, Targets targets not None, const double[:, ::1] coef not None,
                 const double[::1] intercept not None, const double[:, ::1] a not None,
-                const double[::1] masses not None, const double[::1] norms not None,
-                const double[::1] sizes not None, const double[::1] errors not None,
-                const double[::1] float_errors=None, *,
-                const double[::1] lams not None, double intercept_scaling, bint free_intercept,
+                const double[::1] norms not None, const double[::1] sizes not None,
+                const double[::1] errors not None, const double[::1] float_errors=None, *,
                 double ridge, bint is_positive, bint by_weights=False, Points exact=None,
                 Watch watch not None, int64_t n_threads=1):
         """Certificates of kernel machines, a table; see ``pegasos_kernel_certify``.
@@ -1789,6 +1794,7 @@ cdef class Columns:
         """
         cdef int64_t n = self.c.n_rows
         cdef int status
+        cdef const double[::1] masses = targets.masses
         cdef Room room
         cdef pegasos_kernel_models models
         cdef pegasos_kernel_evidence evidence
@@ -1798,8 +1804,6 @@ cdef class Columns:
         require(targets.c.n == n and self.c.column_of != NULL, "targets must be of n_rows")
         targets.require_rows(coef, "coef")
         targets.require_rows(a, "a")
-        targets.require_masses(masses)
-        require_positive(lams, targets.n_problems, "lams")
         require(intercept.shape[0] == targets.n_problems, "intercept must be of each problem")
         require(n == norms.shape[0] == sizes.shape[0] == errors.shape[0]
                 and (float_errors is None or float_errors.shape[0] == n),
@@ -1811,8 +1815,9 @@ cdef class Columns:
         require(self.x is not None or not by_weights, "there must be points")
         memset(&models, 0, sizeof(models))
         models.n_problems, models.targets = targets.n_problems, targets.c
-        models.epsilons, models.lams, models.masses = targets.epsilons, &lams[0], &masses[0]
-        models.intercept_scaling, models.free_intercept = intercept_scaling, free_intercept
+        models.epsilons, models.lams, models.masses = targets.epsilons, &targets.lams[0], &masses[0]
+        models.intercept_scaling = targets.intercept_scaling
+        models.free_intercept = targets.free_intercept
         models.coef, models.intercepts = &coef[0, 0], &intercept[0]
         models.dual_variables = &a[0, 0]
         work = Work.of(self.x, self.z, watch, n_threads, self)
@@ -2018,52 +2023,20 @@ cdef class Fits:
             pegasos_set_pending(self.n_features, &self.c[k, 0],
                                 PEGASOS_BEGIN_AT_POINT if are_other else PEGASOS_CHECK_DATA)
 
-    def are_valid(self, int64_t value_bytes, *, loss, const double[::1] epsilons=None,
-                  double intercept_scaling, bint free_intercept):
-        """Whether these are fits which can go on; see ``pegasos_memory_is_valid``."""
-        cdef pegasos_problem problem = problem_of(loss_of(loss), intercept_scaling, free_intercept)
-        return bool(self.can_go_on(
-            problem, require_epsilons(epsilons, self.c.shape[0], &problem.loss), value_bytes, True
-        ))
+    def are_valid(self, Targets targets not None, int64_t value_bytes, bint with_numbers=True):
+        """Whether these are fits of such problems, which can go on.
 
-    cdef bint can_go_on(self, pegasos_problem problem, const double *epsilons, int64_t value_bytes,
-                        bint with_numbers) noexcept:
+        The rows of `targets` do not matter. See ``pegasos_memory_is_valid``.
+        """
+        cdef pegasos_problem problem
         cdef int64_t k
+        require(targets.n_problems == self.c.shape[0], "targets must be of n_problems")
         for k in range(self.c.shape[0]):
-            if epsilons != NULL:
-                problem.loss.epsilon = epsilons[k]
+            problem = targets.problem(k, NULL)
             if not pegasos_memory_is_valid(&problem, self.n_rows, self.n_features, value_bytes,
                                            &self.c[k, 0], with_numbers):
                 return False
         return True
-
-
-cdef pegasos_problem problem_of(pegasos_loss loss, double intercept_scaling, bint free_intercept):
-    """A problem without rows, with any λ."""
-    cdef pegasos_problem problem
-    memset(&problem, 0, sizeof(problem))
-    problem.lam, problem.loss = 1, loss
-    problem.intercept_scaling, problem.free_intercept = intercept_scaling, free_intercept
-    return problem
-
-
-cdef int require_problem(const pegasos_problem *problem, Targets targets, int64_t n, int64_t d,
-                         int64_t value_bytes, Fits fits, const int64_t[::1] max_epochs,
-                         const double[::1] lams, const double[::1] norms) except -1:
-    """Raise a ValueError unless arguments say what to solve, and where."""
-    cdef int64_t n_problems = fits.c.shape[0]
-    require(fits.n_rows == n and fits.n_features == d, "fits must be of n_rows and n_features")
-    require_positive(lams, n_problems, "lams")
-    require(0 <= problem.intercept_scaling <= 1e150, "intercept_scaling must be in [0, 1e150]")
-    require(not (problem.free_intercept and problem.intercept_scaling),
-            "a free intercept has no scaling")
-    require(problem.free_intercept or problem.loss.nu == 0, "one class has a free intercept")
-    require(targets.c.n == n and n_problems == targets.n_problems == max_epochs.shape[0],
-            "targets must be of n_rows, and fits and max_epochs of their problems")
-    require(norms.shape[0] == n, "norms must have n_rows entries")
-    require_indices(max_epochs, 0, LARGEST // n - 1, "max_epochs must be in [0, 2**62/n_rows - 1)")
-    return require(fits.can_go_on(problem[0], targets.epsilons, value_bytes, False),
-                   "fits must be some which can go on")
 
 
 cdef pegasos_options options_of(double tol, int64_t solver, Watch watch) except *:
@@ -2077,10 +2050,9 @@ cdef pegasos_options options_of(double tol, int64_t solver, Watch watch) except 
 
 
 def solve(over not None, Targets targets not None, const double[::1] norms not None,
-          Fits fits not None, const int64_t[::1] max_epochs not None, *,
-          const double[::1] lams not None, double intercept_scaling, bint free_intercept,
-          double tol, uint64_t seed, int64_t solver, bint begin_together=False,
-          Watch watch not None, int64_t n_threads=1, int64_t n_jobs=1):
+          Fits fits not None, const int64_t[::1] max_epochs not None, *, double tol, uint64_t seed,
+          int64_t solver, bint begin_together=False, Watch watch not None, int64_t n_threads=1,
+          int64_t n_jobs=1):
     """Solve problems over `Rows` or a `Matrix`, one after the other, or `n_jobs` side by side.
 
     Returns `fits.solutions()`; there is one of `fits` for each. See ``pegasos_solve_one`` and
@@ -2095,22 +2067,23 @@ def solve(over not None, Targets targets not None, const double[::1] norms not N
     cdef bint is_kernel = matrix is not None
     cdef int64_t n = columns.c.n_rows if is_kernel else rows.c.n_rows, n_problems = fits.c.shape[0]
     cdef int64_t d = 0 if is_kernel else rows.c.n_features, k
-    cdef pegasos_problem problem = problem_of(targets.c.loss, intercept_scaling, free_intercept)
+    cdef int64_t value_bytes = columns.c.value_bytes if is_kernel else rows.c.value_bytes
     cdef bint is_by_blas = solver != PEGASOS_ASCENT and (is_kernel or pegasos_newton_uses_blas(d))
     cdef Closing blas_limit = None
-    require_problem(&problem, targets, n, d,
-                    columns.c.value_bytes if is_kernel else rows.c.value_bytes, fits, max_epochs,
-                    lams, norms)
+    require(fits.n_rows == n and fits.n_features == d, "fits must be of n_rows and n_features")
+    require(targets.c.n == n and n_problems == targets.n_problems == max_epochs.shape[0],
+            "targets must be of n_rows, and fits and max_epochs of their problems")
+    require(norms.shape[0] == n, "norms must have n_rows entries")
+    require_indices(max_epochs, 0, LARGEST // n - 1, "max_epochs must be in [0, 2**62/n_rows - 1)")
+    require(fits.are_valid(targets, value_bytes, False), "fits must be some which can go on")
     require(not begin_together or (targets.c.loss.kind == PEGASOS_SQUARED_ERROR and not is_kernel),
             "only linear problems of the squared error begin together")
     require(n_jobs >= 1, "n_jobs must be at least 1")
     require(n_jobs == 1 or not is_kernel or columns.z is None or columns.c.is_all_at_once,
             "problems side by side must have all columns at once")
     for k in range(n_problems if begin_together else 0):
-        require(lams[k] == lams[0] and max_epochs[k] == max_epochs[0],
+        require(targets.lams[k] == targets.lams[0] and max_epochs[k] == max_epochs[0],
                 "problems that begin together must have the same lam and max_epochs")
-    problem.rows = NULL if is_kernel else &rows.c
-    problem.weights = targets.c.weights
     if n_jobs > 1 if is_kernel else is_by_blas:
         blas_limit = one_thread_of_blas()  # here: `threading` would keep dummies of threads of jobs
 
@@ -2118,10 +2091,10 @@ def solve(over not None, Targets targets not None, const double[::1] norms not N
                    int64_t n_shares=n_threads // n_jobs):
         cdef Watch own = Watch(on_poll, every=watch.c.every, by_epochs=watch.c.by_epochs)
         cdef Work work
-        cdef pegasos_problem of_one = problem
+        cdef pegasos_problem problem
         cdef pegasos_options options = options_of(tol, solver, own)
         cdef pegasos_matrix of_columns
-        cdef pegasos_targets targets_of_k
+        cdef const int8_t *labels
         cdef int64_t first_row = 0, k
         cdef int status = PEGASOS_DONE
         cdef Room room
@@ -2141,22 +2114,20 @@ def solve(over not None, Targets targets not None, const double[::1] norms not N
             options.blas = blas()
         with nogil:
             if is_beginning:
-                options.max_epochs, of_one.lam, targets_of_k = max_epochs[0], lams[0], targets.of(0)
-                of_one.targets = targets_of_k.values
-                status = pegasos_solve_squares(n_problems, &of_one, &options, targets_of_k.labels,
+                options.max_epochs, problem = max_epochs[0], targets.problem(0, &rows.c)
+                status = pegasos_solve_squares(n_problems, &problem, &options, targets.c.labels,
                                                &norms[0], &fits.c[0, 0], room.at)
             elif work.columns.is_all_at_once:
                 if pegasos_columns_keep(&work.columns, 1, &first_row):
                     status = PEGASOS_STOPPED
             for k in range(begin, end if status == PEGASOS_DONE else begin):
-                options.max_epochs, of_one.lam, targets_of_k = max_epochs[k], lams[k], targets.of(k)
-                of_one.targets, of_one.loss = targets_of_k.values, targets_of_k.loss
+                options.max_epochs, labels = max_epochs[k], targets.c.labels + k * n
+                problem = targets.problem(k, NULL if is_kernel else &rows.c)
                 if is_kernel:
-                    status = pegasos_kernel_solve_one(&of_columns, &of_one, &options,
-                                                      targets_of_k.labels, &norms[0],
-                                                      &fits.c[k, 0], room.at)
+                    status = pegasos_kernel_solve_one(&of_columns, &problem, &options, labels,
+                                                      &norms[0], &fits.c[k, 0], room.at)
                 else:
-                    status = pegasos_solve_one(&of_one, &options, targets_of_k.labels, &norms[0],
+                    status = pegasos_solve_one(&problem, &options, labels, &norms[0],
                                                &fits.c[k, 0], room.at)
                 if status != PEGASOS_DONE:
                     break

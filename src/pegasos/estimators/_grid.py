@@ -396,10 +396,7 @@ class Training:
             fold, column, turn = np.array(members).T
             labels, weights, values = folds.problems(fold, column)
             problem = Problem(labels, weights, settings.subset(column), values)
-            path = _core.LamPath(
-                rows, problem.targets, problem.masses, seed=self.seed,
-                intercept_scaling=settings.constant_feature, free_intercept=settings.free_intercept,
-            )  # fmt: skip
+            path = _core.LamPath(rows, problem.targets, seed=self.seed)
             if values is not None and settings.free_intercept:
                 path.problems["intercept"] = problem.constants[0]  # small steps would not get there
             n_turns = int(turn.max()) + 1

@@ -249,12 +249,10 @@ class ColumnCache:
         is_narrow = points.dtype == np.float32 and kernel.is_positive and not kernel.has_weights
         proof = points.compute(
             self.core.certify, problem.targets, coef, intercept,
-            np.ascontiguousarray(a, np.float64), problem.masses, self.diagonal,
-            *self.rounding(np.float64), self.rounding(np.float32)[1] if is_narrow else None,
-            n_rows=len(points), n_threads=self._n_threads, lams=problem.lams,
-            intercept_scaling=settings.constant_feature, free_intercept=settings.free_intercept,
-            ridge=self.ridge, is_positive=self.is_positive, by_weights=kernel.has_weights,
-            exact=points.core if is_narrow else None,
+            np.ascontiguousarray(a, np.float64), self.diagonal, *self.rounding(np.float64),
+            self.rounding(np.float32)[1] if is_narrow else None, n_rows=len(points),
+            n_threads=self._n_threads, ridge=self.ridge, is_positive=self.is_positive,
+            by_weights=kernel.has_weights, exact=points.core if is_narrow else None,
         )  # fmt: skip
         objective = proof["objective"]
         if not np.isfinite(objective).all():

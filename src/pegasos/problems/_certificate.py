@@ -115,7 +115,7 @@ def certify(rows: _core.Rows, problem: Problem, solver: Any) -> Certificate:
     ValueError
         If a score overflows: then nothing can be said of the model.
     """
-    settings, interleaved = problem.settings, False
+    interleaved = False
     coef: Any = None
     intercept: Any = None
     primal = solver.last_check()
@@ -123,15 +123,13 @@ def certify(rows: _core.Rows, problem: Problem, solver: Any) -> Certificate:
         coef, intercept = solver.model()
         coef, interleaved = _rows.laid_out(rows, coef)
     squared_norm, losses, best = _core.certify(
-        rows, problem.targets, coef, intercept, solver.dual(), problem.masses, lams=problem.lams,
-        free_intercept=settings.free_intercept, intercept_scaling=settings.constant_feature,
-        interleaved=interleaved,
-    )  # fmt: skip
+        rows, problem.targets, coef, intercept, solver.dual(), interleaved=interleaved
+    )
     if primal is None:
         primal = _primal(problem, squared_norm, intercept, losses)
     # a = 0 is a dual point as well, with the value 0: a bound where others overflow. (Not of one
     # class, where 0 is a bound as well: see `pegasos_loss`.)
-    return Certificate(primal, np.fmax(best, 0), nu=settings.loss.nu)
+    return Certificate(primal, np.fmax(best, 0), nu=problem.settings.loss.nu)
 
 
 def feasible(problem: Problem, a: np.ndarray) -> np.ndarray:

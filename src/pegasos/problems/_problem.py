@@ -47,15 +47,10 @@ class Problem:
         """c_i of each problem, 0 for rows that are not in it; of shape (n_problems, n_rows)."""
         return (1.0 if self.row_weights is None else self.row_weights) * (self.labels != 0)
 
-    @functools.cached_property
+    @property
     def masses(self) -> np.ndarray:
         """m of each problem; 1 where it has no rows."""
-        if self.row_weights is None:
-            mass = self.n_inside.astype(np.float64)
-        else:
-            # In the order of rows, as the core adds them.
-            mass = np.array([np.cumsum(self.row_weights * (y != 0))[-1] for y in self.labels])
-        return np.where(mass > 0, mass, 1)
+        return self.targets.masses
 
     @functools.cached_property
     def n_inside(self) -> np.ndarray:
@@ -66,9 +61,12 @@ class Problem:
     @functools.cached_property
     def targets(self) -> _core.Targets:
         """All but the rows, as the core has it."""
-        labels, epsilons = np.ascontiguousarray(self.labels), self.settings.epsilons_of(len(self))
-        loss = self.settings.loss_of(0).form
-        return _core.Targets(labels, self.row_weights, loss, self.values, epsilons)
+        settings = self.settings
+        return _core.Targets(
+            np.ascontiguousarray(self.labels), self.row_weights, settings.loss_of(0).form,
+            self.values, settings.epsilons_of(len(self)), lams=self.lams,
+            intercept_scaling=settings.constant_feature, free_intercept=settings.free_intercept,
+        )  # fmt: skip
 
     @functools.cached_property
     def lams(self) -> np.ndarray:
@@ -81,13 +79,13 @@ class Problem:
         feature, is_free = self.settings.constant_feature, self.settings.free_intercept
         penalty = 0.0 if is_free else self.lams / feature**2 if feature else np.inf
         penalties = np.full(len(self), penalty)
-        intercept, objective = self.targets.constants(self.masses, penalties)
+        intercept, objective = self.targets.constants(penalties)
         return intercept, np.where(self.n_inside > 0, objective, 0)
 
     @functools.cached_property
     def at_zero(self) -> np.ndarray:
         """The objectives of f = 0."""
-        _, objective = self.targets.constants(self.masses, np.full(len(self), np.inf))
+        _, objective = self.targets.constants(np.full(len(self), np.inf))
         return np.where(self.n_inside > 0, objective, 0)
 
     @functools.cached_property

@@ -24,6 +24,7 @@ from pegasos.io import _blocks
 from pegasos.io._blocks import Blocks, RowBuffer
 from pegasos.problems import _rows, _validate
 from pegasos.problems._certificate import Certificate
+from pegasos.problems._problem import Problem
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _rounds, _schedule, _state
 from pegasos.solvers._out_of_core import OutOfCoreSchedule
@@ -394,15 +395,16 @@ class BlockSchedule(OutOfCoreSchedule):
         room, is_twice = self.kept.with_load(loads[self.n_loads])
         following = [*loads, *self.loads.of_pass(self.n_passes + 1, self.seed)]
         self.loads.start(following[self.n_loads + 1])
-        rows, (targets, _, _, a) = room.rows(), self._of_rows(room, twice=is_twice)
+        rows, (problem, a) = room.rows(), self._of_rows(room, twice=is_twice)
+        targets = problem.targets
 
         arrays: tuple[Any, ...] = self.w, self.dual, self.problems, self.sums
         w, dual, problems = (of[which].copy() for of in arrays[:3])
         longer = self._growth
         self._lengthen(w, dual, longer)
-        before = _parts_of(targets, a)
+        before = targets.parts(a)
         last_u = self._ascend(room, rows, targets, a, w, dual, n_threads, on_progress)
-        problems["part"] += _parts_of(targets, a) - before
+        problems["part"] += targets.parts(a) - before
         near = self._near(room, targets, a, last_u)
 
         intercept = self._intercept_of(dual)
@@ -475,8 +477,8 @@ class BlockSchedule(OutOfCoreSchedule):
 
     def _of_rows(
         self, part: RowBuffer, first: int = 0, twice: np.ndarray | None = None
-    ) -> tuple[_core.Targets, np.ndarray, Any, np.ndarray]:
-        """Targets, labels, weights and dual variables of the active problems, from a row on.
+    ) -> tuple[Problem, np.ndarray]:
+        """The active problems and their dual variables, from a row on.
 
         Rows that are there `twice` are in no problem.
         """
@@ -488,10 +490,9 @@ class BlockSchedule(OutOfCoreSchedule):
         if twice is not None:
             labels[:, twice] = 0
         values = None if values is None else values[self.active]
-        loss, epsilons = self._settings.loss_of(0).form, self._settings.epsilons_of(len(labels))
         a = np.stack([of[numbers] for of in self._duals()])
         self._dual_variables.release_pages()
-        return _core.Targets(labels, weights, loss, values, epsilons), labels, weights, a
+        return Problem(labels, weights, self._settings, values), a
 
     def _duals(self) -> Iterator[np.ndarray]:
         """The dual variables of all rows, of one active problem after the other."""
@@ -548,15 +549,15 @@ class BlockSchedule(OutOfCoreSchedule):
         p, state = self.problems[self.active], self.dual[self.active]
         nu, feature = self.settings.loss.nu, self.settings.constant_feature
         part = self.loads.get(self.loads.of_pass(self.n_passes, self.seed)[0])
-        rows, (targets, labels, weights, a) = part.rows(), self._of_rows(part)
-        mass = (np.abs(labels) * (1.0 if weights is None else weights)).sum(axis=1)
-        factors, gap = a * labels, np.full(len(p), np.inf)
+        rows, (problem, a) = part.rows(), self._of_rows(part)
+        targets, mass = problem.targets, problem.weights.sum(axis=1)
+        factors, gap = a * problem.labels, np.full(len(p), np.inf)
         vectors = rows.combine(factors)
         for coef, intercept in self._points():
             apart = np.square(coef - self.w[self.active]).sum(axis=1)
             if feature:
                 apart += np.square((intercept - self._intercept_of(state)) / feature)
-            own = self._losses(rows, targets, coef, intercept) - _parts_of(targets, a)
+            own = self._losses(rows, targets, coef, intercept) - targets.parts(a)
             own += (coef * vectors).sum(axis=1) + intercept * factors.sum(axis=1)
             # A problem without rows here has no say.
             mean = np.divide(own, mass, out=np.zeros(len(p)), where=mass > 0)
@@ -624,19 +625,20 @@ class BlockSchedule(OutOfCoreSchedule):
         w = np.zeros((k, self.w.shape[1]))
         other = np.zeros_like(w) if is_free else None
         for first in self.loads.in_order(room):
-            rows, (targets, labels, weights, a) = room.rows(first), self._of_rows(room, first)
+            rows, (problem, a) = room.rows(first), self._of_rows(room, first)
+            targets, labels = problem.targets, problem.labels
             a = targets.feasible(a, False)
             for of_point, point in zip(losses, points, strict=True):
                 of_point += self._losses(rows, targets, *point)
-            part += _parts_of(targets, a)
+            part += targets.parts(a)
             factors = a * labels
             sizes += np.stack([np.maximum(factors, 0), np.maximum(-factors, 0)]).sum(axis=2)
             w += rows.combine(scale * factors)
             if other is not None:
                 some = np.where(factors < 0, a, 0)
                 if nu:
-                    some = labels * (1.0 if weights is None else weights)
-                of_other += _parts_of(targets, some)
+                    some = problem.weights
+                of_other += targets.parts(some)
                 other += rows.combine(scale * some * labels)
             if on_progress is not None:
                 on_progress()
@@ -725,12 +727,6 @@ class BlockSchedule(OutOfCoreSchedule):
         for name in ("w", "coef", "sums"):
             setattr(self, name, np.array(arrays[name]))
         self.problems, self.dual, self.kept = problems, dual, _Kept(self.loads, np.array(kept))
-
-
-def _parts_of(targets: _core.Targets, a: np.ndarray) -> np.ndarray:
-    """What rows add to m D, beside their part of |w(a)|^2."""
-    k = len(a)
-    return targets.dual_values(a, np.zeros(k), np.ones(k), np.ones(k), False)
 
 
 def _balanced(

@@ -377,9 +377,8 @@ class LinearSolver:
         problem, norms, table = self.problem, self.norms, np.zeros(len(self.base), _core.SOLUTION)
         n_jobs, n_threads, begin_together = self._shares(method, n_threads)
         solve: Any = functools.partial(
-            _core.solve, intercept_scaling=self.settings.constant_feature,
-            free_intercept=self.settings.free_intercept, tol=-1.0 if tol is None else tol,
-            seed=self.seed, solver=METHODS[method], n_threads=n_threads,
+            _core.solve, tol=-1.0 if tol is None else tol, seed=self.seed, solver=METHODS[method],
+            n_threads=n_threads,
         )  # fmt: skip
 
         def last(some: slice) -> Any:
@@ -389,8 +388,7 @@ class LinearSolver:
             some, over = group.problems, self._of(group, n_threads)
             table[some] = solve(
                 over, problem.subset(some, group.inside).targets, norms[group.inside], group.fits,
-                last(some), lams=problem.lams[some],
-                watch=_core.Watch(on_poll, by_epochs=by_epochs),
+                last(some), watch=_core.Watch(on_poll, by_epochs=by_epochs),
             )  # fmt: skip
             on_poll()  # which most problems are too short to call
 
@@ -403,8 +401,7 @@ class LinearSolver:
             else:
                 table = solve(
                     self._of(self.groups[0], n_threads), problem.targets, norms, self._whole,
-                    last(slice(None)), lams=problem.lams, n_jobs=n_jobs,
-                    begin_together=begin_together,
+                    last(slice(None)), n_jobs=n_jobs, begin_together=begin_together,
                     watch=_core.Watch(on_progress, by_epochs=by_epochs),
                 )  # fmt: skip
         except _core.TooLargeError:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from pegasos import _core
+from pegasos.problems._problem import Problem
 from pegasos.solvers._joint import JointSchedule
 from pegasos.solvers._linear import groups_of
 from pegasos.solvers._pegasos import Pegasos
@@ -176,7 +177,9 @@ def _relations_of_memory(
         for name, size in (("inside", n_rows), ("columns", n_features)):
             yield f"solver.{name}", state[f"solver.{name}"] < size
     own = {k.removeprefix("solver."): v for k, v in state.items() if k.startswith("solver.")}
-    most, epsilons = 0, settings.epsilons_of(len(pegasos.problems))
+    y = np.zeros((len(pegasos.problems), 1))  # of a row that is in no problem
+    problem = Problem(y.astype(np.int8), None, settings, y if settings.loss.has_targets else None)
+    most = 0
     for group in groups_of(own):
         if group.inside is not None:
             yield "solver.inside", np.diff(group.inside) > 0
@@ -184,11 +187,8 @@ def _relations_of_memory(
             yield "solver.columns", len(np.unique(group.columns)) == len(group.columns)
         if group.fits is None:
             continue
-        yield "solver.memory", group.fits.are_valid(
-            pegasos.weights.itemsize, loss=settings.loss_of(0).form,
-            epsilons=None if epsilons is None else epsilons[group.problems],
-            intercept_scaling=settings.constant_feature, free_intercept=settings.free_intercept,
-        )  # fmt: skip
+        targets = problem.subset(group.problems).targets
+        yield "solver.memory", group.fits.are_valid(targets, pegasos.weights.itemsize)
         most = max(most, group.fits.solutions()["n_epochs"].max())
     yield "solver.base", state["solver.base"] <= most
 

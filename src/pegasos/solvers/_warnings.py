@@ -317,7 +317,7 @@ def warn_of_constant(
     """
     settings, problem = schedule.settings, schedule.problem
     values: Any = problem.values
-    constants, least = problem.targets.constants(problem.masses, np.zeros(len(problem)))
+    constants, least = problem.targets.constants(np.zeros(len(problem)))
     objective = certificate.objective
     for k in np.flatnonzero((least <= 0) | np.isnan(certificate.gap)).tolist():
         targets = values[k][problem.weights[k] > 0] * settings.units[k]
