@@ -839,7 +839,7 @@ cdef class Targets:
             self.known_masses = np.asarray(masses)
         return self.known_masses
 
-    cdef int require_rows(self, const double[:, ::1] array, str name) except -1:
+    cdef int require_rows(self, const double[:, :] array, str name) except -1:
         return require(array.shape[0] == self.n_problems and array.shape[1] == self.c.n,
                        name + " must have the shape of labels")
 
@@ -1047,7 +1047,7 @@ cdef class Pegasos:
         require(scores.shape[0] == unpushed.shape[0] == set.n_problems
                 and scores.shape[1] == unpushed.shape[1] == n,
                 "scores and unpushed must have shape (n_problems, n_rows)")
-        work = Work.of(columns.x, columns.z, watch, 1, columns)
+        work = Work.of(watch, 1, columns)
         room = Room(pegasos_kernel_train_scratch_bytes(&work.columns, &set))
         with nogil:
             status = pegasos_kernel_train(&work.columns, &set, &scores[0, 0], &unpushed[0, 0],
@@ -1249,8 +1249,8 @@ def certify(Rows rows not None, Targets targets not None, const double[:, ::1] c
         require_coefficients(rows, coef, intercept, targets.n_problems, 1, interleaved)
         squared_norms = squared_norms_of(coef, targets.n_problems, interleaved)
         losses = Losses(targets, coef, intercept, interleaved)
-    require(a is None or (a.shape[0] == targets.n_problems and a.shape[1] == targets.c.n),
-            "a must have the shape of labels")
+    if a is not None:
+        targets.require_rows(a, "a")
     bounds = bounds_of(rows, targets, a, losses)
     return (squared_norms, None if losses is None else np.asarray(losses.sums),
             None if a is None else bounds)
@@ -1553,22 +1553,22 @@ cdef class Work:
     cdef Closing blas_limit
 
     @staticmethod
-    cdef Work of(Points x, Points z, Watch watch, int64_t n_threads, Columns columns=None,
-                 Work outer=None):
+    cdef Work of(Watch watch, int64_t n_threads, Columns columns=None, Points x=None,
+                 Points z=None, Work outer=None):
         """To be ended by `end`, but within `outer`. Without points, no values are computed."""
         cdef Work work = Work()
         cdef uint8_t[::1] scratch, block
         cdef int64_t bytes = 0 if columns is None else columns.c.value_bytes
-        work.watch, work.z, work.c.watch = watch, z, &watch.c
+        work.watch, work.c.watch = watch, &watch.c
         work.c.n_threads = min(max(n_threads, 1), 64)
         if outer is not None:
             work.c.threads, work.c.n_threads = outer.c.threads, outer.c.n_threads
         if columns is not None:
             columns.check()
-            work.columns = columns.c
+            x, z, work.columns = columns.x, columns.z, columns.c
             work.columns.n_kept, work.columns.workers = &columns.n_kept, &work.c
             work.columns.values, work.columns.context = pegasos_kernel_values, &work.source
-            if columns.z is None:
+            if z is None:
                 work.columns.n_columns = columns.c.n_rows
         if z is not None:
             require(x.c.rows.n_features == z.c.rows.n_features
@@ -1583,7 +1583,7 @@ cdef class Work:
             work.c.blas = blas() if z.by_blas and z.c.write == NULL else NULL
             work.source.x, work.source.z, work.source.workers = &x.c, &z.c, &work.c
             scratch = z.scratch(x, work.c.n_threads)
-            work.c.scratch, work.memory = &scratch[0], (x, z, columns, scratch)
+            work.c.scratch, work.z, work.memory = &scratch[0], z, (x, z, columns, scratch)
         # Where all columns are computed at once, no block of others is.
         if z is not None and columns is not None and not columns.c.is_all_at_once:
             block = np.empty(pegasos_columns_block(columns.c.n_rows) * bytes, np.uint8)
@@ -1603,7 +1603,7 @@ cdef class Work:
             of_z = Columns(self.exact.in_double(copied(z, n_z)), np.empty((0, n_z)), None)
             if n_x > 0:
                 of_z.x = self.exact.in_double(copied(x, n_x))
-            self.inner = Work.of(of_z.x, of_z.z, self.watch, 1, of_z, self)
+            self.inner = Work.of(self.watch, 1, of_z, None, None, self)
             columns[0] = &self.inner.columns
             return 0
         except BaseException as error:
@@ -1674,7 +1674,7 @@ def kernel_values(Points x not None, Points z not None, value_t[:, :] out not No
     require(sizeof(value_t) == z.c.rows.value_bytes and out.shape[0] == x.c.rows.n_rows
             and out.shape[1] == z.c.rows.n_rows,
             "out must be of rows of x and z, and of their type")
-    work = Work.of(x, z, watch, n_threads)
+    work = Work.of(watch, n_threads, None, x, z)
     with nogil:
         status = pegasos_kernel_values(&work.source, out.shape[0], NULL, 0, out.shape[1], NULL,
                                        apart, &out[0, 0])
@@ -1739,7 +1739,7 @@ cdef class Columns:
         require(self.c.column_of != NULL, "there must be places")
         if rows.shape[0] == 0:
             return
-        work = Work.of(self.x, self.z, watch, n_threads, self)
+        work = Work.of(watch, n_threads, self)
         with nogil:
             status = pegasos_columns_keep(&work.columns, rows.shape[0], &rows[0])
         work.end(PEGASOS_STOPPED if status else PEGASOS_DONE)
@@ -1757,7 +1757,7 @@ cdef class Columns:
                 "out must have shape (n_rows, n_which), and the type of columns")
         if rows.shape[0] == 0 or which.shape[0] == 0:
             return
-        work = Work.of(self.x, self.z, watch, n_threads, self)
+        work = Work.of(watch, n_threads, self)
         with nogil:
             status = pegasos_columns_values(&work.columns, rows.shape[0], &rows[0], which.shape[0],
                                            &which[0], apart, &out[0, 0])
@@ -1774,7 +1774,7 @@ cdef class Columns:
                 and scores.shape[1] == self.c.n_rows, "coef must have shape (n_problems, n_rows)")
         if rows.shape[0] == 0 or coef.shape[0] == 0:
             return
-        work = Work.of(self.x, self.z, watch, n_threads, self)
+        work = Work.of(watch, n_threads, self)
         with nogil:
             status = pegasos_columns_add(&work.columns, rows.shape[0], &rows[0], coef.shape[0],
                                          &coef[0, 0], rows.shape[0], NULL, False, apart,
@@ -1820,7 +1820,7 @@ cdef class Columns:
         models.free_intercept = targets.free_intercept
         models.coef, models.intercepts = &coef[0, 0], &intercept[0]
         models.dual_variables = &a[0, 0]
-        work = Work.of(self.x, self.z, watch, n_threads, self)
+        work = Work.of(watch, n_threads, self)
         memset(&evidence, 0, sizeof(evidence))
         evidence.columns, evidence.norms, evidence.sizes = &work.columns, &norms[0], &sizes[0]
         evidence.errors, evidence.ridge = &errors[0], ridge
@@ -2098,14 +2098,13 @@ def solve(over not None, Targets targets not None, const double[::1] norms not N
         cdef int64_t first_row = 0, k
         cdef int status = PEGASOS_DONE
         cdef Room room
+        work = Work.of(own, n_shares, columns)
         if is_kernel:
-            work = Work.of(columns.x, columns.z, own, n_shares, columns)
             work.matrix, of_columns, of_columns.columns = matrix, matrix.c, &work.columns
             of_columns.factor, of_columns.factor_context = supply_factor, <void *> work
             room = Room(pegasos_kernel_scratch_bytes(n, columns.c.value_bytes,
                                                      work.columns.n_columns))
         else:
-            work = Work.of(None, None, own, n_shares)
             room = Room(max(pegasos_scratch_bytes(&rows.c) if begin < end else 0,
                             pegasos_squares_scratch_bytes(&rows.c, n_problems)
                             if is_beginning else 0))
