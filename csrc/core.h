@@ -571,9 +571,7 @@ typedef struct pegasos_matrix {
     void *factor_context; /* what `factor` is given */
 } pegasos_matrix;
 
-/* The phase of a run: its beginning, from a = 0; steps on a sample of the rows, whose solution is
- * then spread over all; a gap check, with which a run begins that goes on from other dual
- * variables; the choice of the rows of a round; steps of a round. */
+/* The phase of a run: the head of kernel.c says what each does, and which comes next. */
 enum {
     PEGASOS_KERNEL_BEGIN = 0,
     PEGASOS_KERNEL_SAMPLE = 1,

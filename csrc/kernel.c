@@ -17,6 +17,17 @@
  *   - A round ends with a gap check, for which the scores of all rows are brought up to date in
  *     double. (So slopes within a round may be float: this is iterative refinement.)
  *
+ * The state says in which phase a run is, and `run_phase` alone changes it:
+ *
+ *     BEGIN   (from a = 0) a sample, and the epoch of Pegasos over it           -> SAMPLE
+ *     SAMPLE  steps, from `position` on; their solution is spread               -> SPREAD
+ *     SPREAD  a gap check                                                       -> CHOOSE
+ *     CHECK   a gap check, after dual variables or lambda were changed          -> CHOOSE
+ *     CHOOSE  the choice of the rows of a round                                 -> ROUND
+ *     ROUND   steps, from `position` on, and a gap check                        -> CHOOSE
+ *
+ * BEGIN and CHOOSE are where a run ends (`is_over`). Of what was stopped, steps alone are kept.
+ *
  * Steps on one row at a time undo each other where rows are near to one another and lam is small.
  * Steps on pairs do not (Steinwart, Hush and Scovel: Training SVMs without offset, JMLR 12, 2011);
  * kernel_body.h has them. Where the matrix is not known to be positive semi-definite, rows are
@@ -211,18 +222,12 @@ static INLINE double curvature_of(const run *r, int64_t i)
                 FLAT);
 }
 
-/* s sum_i b_i, of these dual variables. */
-static double sum_of(const run *r, double scale, const double *a)
+/* The weight of the constant feature in w(a): nu b is part of a free intercept's. */
+static double constant_of(const run *r, const double *a)
 {
-    double sum = 0;
+    double sum = 0; /* s sum_i b_i */
     for (int64_t i = 0; i < r->columns->n_rows; i++)
-        sum += scale * a[i] * r->targets->labels[i];
-    return sum;
-}
-
-/* w(a)'s weight of the constant feature, given that sum: nu b is part of a free intercept's. */
-static double constant_of(const run *r, double sum)
-{
+        sum += r->scale * a[i] * r->targets->labels[i];
     return r->s->constant_feature * (sum - r->targets->loss.nu / r->s->lam);
 }
 
@@ -263,11 +268,10 @@ static void take_corners(const run *r)
 /* ---- Columns --------------------------------------------------------------------------------- */
 
 /* Makes the rows in `active` those of the round. */
-static void set_rows(run *r)
+static void set_rows(run *r, bool is_sample)
 {
     const int64_t n = r->columns->n_rows, *const column_of = r->columns->column_of;
     const pegasos_kernel *s = r->s;
-    const bool is_sample = s->phase == PEGASOS_KERNEL_SAMPLE;
     r->rows = r->arrays->active;
     r->m = s->n_active;
     r->size = padded(r->m);
@@ -344,6 +348,14 @@ static bool fetch_all(run *r)
 static bool multiply_by_kernel(const run *r, const double *change, double *product)
 {
     return pegasos_columns_multiply(r->columns, 1, change, product) == 0;
+}
+
+/* f = the scores at w(a), without the intercept; false: it was stopped. */
+static bool score(const run *r, const double *a, double *f)
+{
+    for (int64_t i = 0; i < r->columns->n_rows; i++)
+        r->scratch.change[i] = r->scale * a[i] * r->targets->labels[i];
+    return multiply_by_kernel(r, r->scratch.change, f);
 }
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
@@ -482,13 +494,6 @@ static void sort_into_active(const run *r, const int64_t *list, int64_t count)
             r->arrays->active[r->s->n_active++] = i;
 }
 
-static void take_all_rows(const run *r)
-{
-    r->s->n_active = r->columns->n_rows;
-    for (int64_t i = 0; i < r->columns->n_rows; i++)
-        r->arrays->active[i] = i;
-}
-
 /* The first round, from a = 0: a sample of the rows, and an epoch of Pegasos over it. False: it was
  * stopped. */
 static bool begin_with_sample(run *r)
@@ -507,15 +512,14 @@ static bool begin_with_sample(run *r)
     s->sample_mass = 0;
     for (int64_t k = 0; k < s->n_active; k++)
         s->sample_mass += weight_at(r->targets, r->arrays->active[k]);
-    s->phase = PEGASOS_KERNEL_SAMPLE;
-    set_rows(r);
+    set_rows(r, true);
     if (!fetch_all(r)) {
         *s = before;
         return false;
     }
+    const double intercept = s->reference + s->constant_feature * constant_of(r, r->arrays->a);
     for (int64_t k = 0; k < r->m; k++)
-        r->arrays->slopes[k] =
-            dual_slope(r, r->rows[k], 0, s->reference + s->constant_feature * constant_of(r, 0));
+        r->arrays->slopes[k] = dual_slope(r, r->rows[k], 0, intercept);
     double gap = step_on_rows(r, true), last = INFINITY;
     for (int64_t j = 0; j < SWEEPS_OF_SAMPLE && gap <= FAST * last; j++) {
         last = gap;
@@ -549,14 +553,14 @@ static void choose_rows(const run *r)
     for (int64_t i = 0; i < n; i++)
         if (r->targets->labels[i] != 0 && key[i] > -reach)
             list[count++] = i;
-    if (count > most && !holds_all(r->columns)) {
+    if (count > most && holds_all(r->columns)) {
+        for (count = 0; count < n; count++)
+            list[count] = count;
+    } else if (count > most) {
         select_largest(key, list, count, most);
         count = most;
     }
-    if (count > most)
-        take_all_rows(r);
-    else
-        sort_into_active(r, list, count);
+    sort_into_active(r, list, count);
     for (int64_t k = 0; k < s->n_active; k++) {
         const int64_t i = r->arrays->active[k];
         r->arrays->slopes[k] = dual_slope(r, i, r->arrays->scores[i], intercept);
@@ -571,19 +575,20 @@ static void choose_rows(const run *r)
     const double finer = s->is_slow ? FINER * s->gap_to_reach : INFINITY;
     s->gap_to_reach = fmin(enough * s->primal * s->mass, finer);
     s->position = 0;
-    s->phase = PEGASOS_KERNEL_ROUND;
 }
 
 /* Makes the steps of a round, or what is left of them; false: it was stopped. */
 static bool solve_round(run *r)
 {
+    set_rows(r, r->s->phase == PEGASOS_KERNEL_SAMPLE);
     return is_by_pairs(r) ? OF_RUN(r, step_on_pairs)(r) : sweep_round(r);
 }
 
 /*
- * Spreads the solution of the sample over all rows, which are `more` times as many. Rows that
- * violate its margin go to their bound, or to the slope of a smooth loss. Rows of the sample that
- * are between their bounds move by `more`. False: it was stopped.
+ * Spreads the solution of the sample over all rows, which weigh `more` times as much: m/m_s. At the
+ * optimum, a_i = c_i l'(u_i), and scores tell u_i. But where l' jumps, u_i leaves a_i open. Then w
+ * has a_i/(lam m_s) of a row of the sample, and keeps it if a_i becomes m/m_s times as large, since
+ * it has a_i/(lam m) with all rows. False: it was stopped.
  */
 static bool spread(const run *r)
 {
@@ -591,11 +596,9 @@ static bool spread(const run *r)
     const int64_t n = r->columns->n_rows;
     const double more = s->mass / s->sample_mass;
     double *const a = r->scratch.feasible, *const f = r->scratch.product;
-    for (int64_t i = 0; i < n; i++)
-        r->scratch.change[i] = r->scale * r->arrays->a[i] * r->targets->labels[i];
-    if (!multiply_by_kernel(r, r->scratch.change, f))
+    if (!score(r, r->arrays->a, f))
         return false;
-    double intercept = s->constant_feature * constant_of(r, sum_of(r, r->scale, r->arrays->a));
+    double intercept = s->constant_feature * constant_of(r, r->arrays->a);
     if (s->free_intercept)
         intercept = s->reference = pegasos_best_intercept(r->targets, f, r->scratch.room);
     for (int64_t i = 0; i < n; i++) {
@@ -617,30 +620,58 @@ static bool spread(const run *r)
 
 /* What a gap check finds. */
 typedef struct found {
+    double constant;             /* w(a)'s weight of the constant feature */
+    double largest_score_change; /* since the last gap check */
+    bool has_changed;            /* dual variables have, since then */
     double primal, dual, intercept;
-    const double *a; /* the dual variables that it is of */
+    const double *a; /* the dual variables that these are of */
 } found;
 
-/* The objectives at a, whose scores are f. With a free intercept, dual variables are balanced
- * first, so that sum_i b_i = 0 and there is a dual value: that moves scores. False: it was stopped.
- */
-static bool find_objectives(const run *r, double *f, double constant, found *at)
+/* Brings the scores of all rows up to date: `fresh`. False: it was stopped. */
+static bool find_scores(const run *r, double *fresh, found *at)
 {
     const pegasos_kernel *s = r->s;
     const int64_t n = r->columns->n_rows;
-    double norm = s->free_intercept ? 0 : constant * constant, losses = 0;
+    *at = (found){.constant = constant_of(r, r->arrays->a)};
+    for (int64_t i = 0; i < n; i++) {
+        /* not the difference of dual variables: a_i = 0 leaves no rounding errors */
+        const double before = r->scale * r->arrays->scored[i] * r->targets->labels[i];
+        r->scratch.change[i] = r->scale * r->arrays->a[i] * r->targets->labels[i] - before;
+        at->has_changed |= r->scratch.change[i] != 0;
+    }
+    if (!multiply_by_kernel(r, r->scratch.change, fresh))
+        return false;
+    const double shift = s->constant_feature * (at->constant - s->constant_weight);
+    for (int64_t i = 0; i < n; i++) {
+        if (r->targets->labels[i] != 0)
+            at->largest_score_change = fmax(at->largest_score_change, fabs(fresh[i] + shift));
+        fresh[i] += r->arrays->scores[i];
+    }
+    return true;
+}
+
+/* The objectives at a, whose scores are `fresh`. With a free intercept, dual variables are balanced
+ * first, so that sum_i b_i = 0 and there is a dual value: that moves scores. False: it was stopped.
+ */
+static bool find_objectives(const run *r, const double *fresh, found *at)
+{
+    const pegasos_kernel *s = r->s;
+    const int64_t n = r->columns->n_rows;
+    const double *f = fresh;
+    double norm = s->free_intercept ? 0 : at->constant * at->constant, losses = 0;
     at->a = r->arrays->a;
-    at->intercept = s->constant_feature * constant;
+    at->intercept = s->constant_feature * at->constant;
     if (s->free_intercept) {
-        double *const balanced = r->scratch.feasible, *const more = r->scratch.room;
+        double *const balanced = r->scratch.feasible, *const moved = r->scratch.product;
         pegasos_make_feasible(r->targets, 1, r->arrays->a, balanced);
         for (int64_t i = 0; i < n; i++)
             r->scratch.change[i] =
                 r->scale * (balanced[i] - r->arrays->a[i]) * r->targets->labels[i];
-        if (!multiply_by_kernel(r, r->scratch.change, more))
+        if (!multiply_by_kernel(r, r->scratch.change, moved))
             return false;
         for (int64_t i = 0; i < n; i++)
-            f[i] += more[i];
+            moved[i] += fresh[i];
+        f = moved;
         at->a = balanced;
         at->intercept = pegasos_best_intercept(r->targets, f, r->scratch.room);
     }
@@ -673,11 +704,13 @@ static void keep_best(const run *r, const found *at)
 
 /* Counts what a round has done. An epoch is a visit of every row; a round that had room for all
  * rows, or found none to move, counts as one at least. */
-static void count_epochs(const run *r, bool is_limited)
+static void count_epochs(const run *r)
 {
     pegasos_kernel *s = r->s;
-    const int64_t visits = s->position * (is_by_pairs(r) ? 2 : r->m);
-    const int64_t least = is_limited && r->m > 0 ? r->m : s->n_inside;
+    const bool is_limited = s->phase == PEGASOS_KERNEL_ROUND && !holds_all(r->columns)
+                            && 0 < s->n_active && s->n_active < s->n_inside;
+    const int64_t visits = s->position * (is_by_pairs(r) ? 2 : s->n_active);
+    const int64_t least = is_limited ? s->n_active : s->n_inside;
     const int64_t seen = s->n_seen + (visits > least ? visits : least);
     const int64_t left = s->last_epoch - s->n_epochs, epochs = seen / s->n_inside;
     s->n_epochs += epochs < left ? epochs : left;
@@ -698,53 +731,40 @@ static void judge_round(const run *r, double gap_before, bool has_changed)
     s->in_double |= s->is_slow;
 }
 
-/* Brings the scores of all rows up to date, and finds the gap: the end of a round, or the place
- * where a run begins. Changes nothing before its end; false: it was stopped. */
+/* Ends the sample or a later round, whose gap is known. A reference moves to the intercept of a
+ * solution that is one for this reference. */
+static void end_round(const run *r, const found *at, double gap_before)
+{
+    pegasos_kernel *s = r->s;
+    const bool is_later = s->phase == PEGASOS_KERNEL_ROUND;
+    const bool is_solution = is_later || !is_part(s);
+    if (is_later)
+        judge_round(r, gap_before, at->has_changed);
+    else
+        s->n_steps += rows_of_sample(s->n_inside);
+    count_epochs(r);
+    s->reference += s->free_intercept && is_solution ? s->constant_feature * at->constant : 0;
+}
+
+/* Finds the gap: at the end of a round, or where a run begins. Changes nothing before its end;
+ * false: it was stopped. */
 static bool check_gap(run *r)
 {
     pegasos_kernel *s = r->s;
-    const int64_t n = r->columns->n_rows;
-    const size_t bytes = (size_t)n * sizeof(double);
-    double *const fresh = r->scratch.fresh, *const f = r->scratch.product, largest_change = 0,
-                  gap_before;
-    bool has_changed = false;
+    const size_t bytes = (size_t)r->columns->n_rows * sizeof(double);
+    const double gap_before = s->relative_gap;
+    double *const fresh = r->scratch.fresh;
     found at;
     r->scale = 1 / (s->lam * s->mass);
-    for (int64_t i = 0; i < n; i++) {
-        /* not the difference of dual variables: a_i = 0 leaves no rounding errors */
-        const double before = r->scale * r->arrays->scored[i] * r->targets->labels[i];
-        r->scratch.change[i] = r->scale * r->arrays->a[i] * r->targets->labels[i] - before;
-        has_changed |= r->scratch.change[i] != 0;
-    }
-    if (!multiply_by_kernel(r, r->scratch.change, f))
-        return false;
-    const double constant = constant_of(r, sum_of(r, r->scale, r->arrays->a));
-    const double shift = s->constant_feature * (constant - s->constant_weight);
-    for (int64_t i = 0; i < n; i++) {
-        largest_change =
-            r->targets->labels[i] != 0 ? fmax(largest_change, fabs(f[i] + shift)) : largest_change;
-        f[i] += r->arrays->scores[i];
-    }
-    memcpy(fresh, f, bytes);
-    if (!find_objectives(r, f, constant, &at))
+    if (!find_scores(r, fresh, &at) || !find_objectives(r, fresh, &at))
         return false;
     memcpy(r->arrays->scores, fresh, bytes);
     memcpy(r->arrays->scored, r->arrays->a, bytes);
-    s->constant_weight = constant;
-    gap_before = s->relative_gap;
+    s->constant_weight = at.constant;
+    s->largest_score_change = at.largest_score_change;
     keep_best(r, &at);
-    if (s->phase == PEGASOS_KERNEL_ROUND)
-        judge_round(r, gap_before, has_changed);
-    else if (s->phase != PEGASOS_KERNEL_CHECK)
-        s->n_steps += rows_of_sample(s->n_inside);
-    if (s->phase != PEGASOS_KERNEL_CHECK) {
-        const bool is_later = s->phase == PEGASOS_KERNEL_ROUND;
-        count_epochs(r, is_later && !holds_all(r->columns) && r->m < s->n_inside);
-        const bool is_solution = is_later || !is_part(s); /* for this reference */
-        s->reference += s->free_intercept && is_solution ? s->constant_feature * constant : 0;
-    }
-    s->largest_score_change = largest_change;
-    s->phase = PEGASOS_KERNEL_CHOOSE;
+    if (s->phase != PEGASOS_KERNEL_CHECK)
+        end_round(r, &at, gap_before);
     return true;
 }
 
@@ -767,10 +787,10 @@ static bool is_over(const run *r)
 static void leave_round_without_room(const pegasos_columns *c, pegasos_kernel *s)
 {
     const bool has_all = holds_all(c) && s->n_active == c->n_rows;
-    if (has_all || s->n_active <= rows_of_round(c->n_rows, c->n_columns))
-        return;
-    s->n_active = 0;
-    s->phase = PEGASOS_KERNEL_CHECK;
+    if (!has_all && s->n_active > rows_of_round(c->n_rows, c->n_columns)) {
+        s->n_active = 0;
+        s->phase = PEGASOS_KERNEL_CHECK;
+    }
 }
 
 static run run_of(const pegasos_matrix *matrix, pegasos_kernel *problem,
@@ -814,12 +834,10 @@ int pegasos_kernel_begin(const pegasos_matrix *matrix, pegasos_kernel *problem,
     memset(f, 0, bytes);
     if (!is_zero) {
         pegasos_make_feasible(r.targets, s->free_intercept, arrays->a, a);
-        for (int64_t i = 0; i < n; i++)
-            r.scratch.change[i] = r.scale * a[i] * r.targets->labels[i];
-        if (!multiply_by_kernel(&r, r.scratch.change, f))
+        if (!score(&r, a, f))
             return PEGASOS_STOPPED;
     }
-    s->constant_weight = is_zero ? 0 : constant_of(&r, sum_of(&r, r.scale, a));
+    s->constant_weight = is_zero ? 0 : constant_of(&r, a);
     s->reference = s->free_intercept ? pegasos_best_intercept(r.targets, f, r.scratch.room) : 0;
     memcpy(arrays->a, a, bytes);
     memcpy(arrays->scored, a, bytes);
@@ -830,6 +848,31 @@ int pegasos_kernel_begin(const pegasos_matrix *matrix, pegasos_kernel *problem,
     return PEGASOS_DONE;
 }
 
+static bool enter(pegasos_kernel *s, int64_t phase)
+{
+    s->phase = phase;
+    return true;
+}
+
+/* Goes through a phase, or what is left of it, and enters the next; false: it was stopped. */
+static bool run_phase(run *r)
+{
+    pegasos_kernel *s = r->s;
+    switch (s->phase) {
+    case PEGASOS_KERNEL_BEGIN:
+        return begin_with_sample(r) && enter(s, PEGASOS_KERNEL_SAMPLE);
+    case PEGASOS_KERNEL_SAMPLE:
+        return solve_round(r) && (!is_part(s) || spread(r)) && enter(s, PEGASOS_KERNEL_SPREAD);
+    case PEGASOS_KERNEL_CHOOSE:
+        choose_rows(r);
+        return enter(s, PEGASOS_KERNEL_ROUND);
+    case PEGASOS_KERNEL_ROUND:
+        return solve_round(r) && check_gap(r) && enter(s, PEGASOS_KERNEL_CHOOSE);
+    default: /* PEGASOS_KERNEL_SPREAD, PEGASOS_KERNEL_CHECK */
+        return check_gap(r) && enter(s, PEGASOS_KERNEL_CHOOSE);
+    }
+}
+
 int pegasos_kernel_run(const pegasos_matrix *matrix, pegasos_kernel *problem,
                        const pegasos_kernel_arrays *arrays)
 {
@@ -838,21 +881,10 @@ int pegasos_kernel_run(const pegasos_matrix *matrix, pegasos_kernel *problem,
     leave_round_without_room(r.columns, s);
     r.watch->progress = progress_of(s);
     while (!is_over(&r)) {
-        if (s->phase == PEGASOS_KERNEL_BEGIN && !begin_with_sample(&r))
+        if (!run_phase(&r))
             return PEGASOS_STOPPED;
-        if (s->phase == PEGASOS_KERNEL_CHOOSE)
-            choose_rows(&r);
-        set_rows(&r);
-        const bool is_sample = s->phase == PEGASOS_KERNEL_SAMPLE;
-        if ((is_sample || s->phase == PEGASOS_KERNEL_ROUND) && !solve_round(&r))
-            return PEGASOS_STOPPED;
-        if (is_sample && is_part(s) && !spread(&r))
-            return PEGASOS_STOPPED;
-        if (is_sample)
-            s->phase = PEGASOS_KERNEL_SPREAD;
-        if (!check_gap(&r))
-            return PEGASOS_STOPPED;
-        if (is_to_stop_after_epoch(r.watch, progress_of(s)))
+        const bool is_checked = s->phase == PEGASOS_KERNEL_CHOOSE;
+        if (is_checked && is_to_stop_after_epoch(r.watch, progress_of(s)))
             return PEGASOS_STOPPED;
     }
     return PEGASOS_DONE;
