@@ -304,9 +304,8 @@ static void point_at(run *r, int64_t k)
     r->scratch.column[k] = column;
 }
 
-/* Has the column of row k of the round, if it is kept: copies it, where that is not done yet.
- * False: it is to be computed. */
-static bool ensure_column(run *r, int64_t k)
+/* Points to the column of row k of the round where it is kept; false: it is to be computed. */
+static bool use_kept_column(run *r, int64_t k)
 {
     if (!r->scratch.column[k] && r->columns->column_of[r->rows[k]] >= 0)
         point_at(r, k);
@@ -339,7 +338,7 @@ static bool fetch_all(run *r)
 {
     int64_t *const k = (int64_t *)r->scratch.room, count = 0;
     for (int64_t j = 0; j < r->m; j++)
-        if (!ensure_column(r, j))
+        if (!use_kept_column(r, j))
             k[count++] = j;
     return count == 0 || compute(r, count, k);
 }

@@ -31,6 +31,14 @@ typedef struct NAME(lists) {
     REAL *dead;                        /* of rows with b = 0, by how much slopes count less */
 } NAME(lists);
 
+/* A pair: rows i and j of the round, their steps, and their columns. A row that has no partner has
+ * one whose step is 0, with a column of zeros. */
+typedef struct NAME(pair) {
+    int64_t row[2];
+    double step[2];
+    const VALUE *column[2];
+} NAME(pair);
+
 static NAME(lists) NAME(lists_of)(const run *r)
 {
     const int64_t size = r->size;
@@ -118,12 +126,16 @@ static INLINE choice NAME(best_of)(const REAL *gains, const OF_REAL(whole) * gro
         (vector) = SUBTRACT(vector, SMALLER(above_, dead_));                                       \
     } while (0)
 
-/* Moves the slopes of all rows by -(p x_k + t y_k + both), where x and y are columns, and finds the
- * row that gains most by a step of its own. */
-CLONES_WIDE static void NAME(move_and_choose)(int64_t m, const NAME(lists) * l, const VALUE *x,
-                                              const VALUE *y, REAL p, REAL t, REAL both,
-                                              bool has_corner, choice *out)
+/* Moves the slopes of all rows as the steps of a pair do, by -s sum_t step_t (column_t + constant),
+ * and finds the row that gains most by a step of its own. */
+CLONES_WIDE static void NAME(apply_and_choose)(const run *r, const NAME(lists) * l,
+                                               const NAME(pair) * last, choice *out)
 {
+    const int64_t m = r->m;
+    const bool has_corner = r->loss.dead > 0;
+    const VALUE *const x = last->column[0], *const y = last->column[1];
+    const REAL p = (REAL)(r->scale * last->step[0]), t = (REAL)(r->scale * last->step[1]);
+    const REAL both = (REAL)(r->scale * r->constant * (last->step[0] + last->step[1]));
     const REAL half = (REAL)0.5;
     VEC best = {0};
     PLACES where = {0};
@@ -155,14 +167,21 @@ CLONES_WIDE static void NAME(move_and_choose)(int64_t m, const NAME(lists) * l, 
 }
 
 /*
- * The row that gains most once row i has made its own step, which moves the slopes of others by
- * -q_k step, with q = s (x_k + constant). If row i is free to follow, the curvature along row k is
- * h_k - q_k^2/h_i: `shared` is 1/h_i then, else 0.
+ * The row that gains most once row i has made its own step p, which moves the slopes of others by
+ * -q_k p, with q = s (x_k + constant). With a step t of row k, (1) is highest at the step
+ * (g_i - q_k t)/h_i of row i, and without t at p = g_i/h_i, if bounds let row i follow. There it is
+ * a constant and (g_k - q_k p) t - (h_k - q_k^2/h_i) t^2/2: `shared` is 1/h_i then, and 0 if row i
+ * stays at a bound.
  */
-CLONES_WIDE static void NAME(choose_partner)(int64_t m, const NAME(lists) * l, const VALUE *x,
-                                             REAL scale, REAL constant, REAL step_of_i, REAL shared,
-                                             bool has_corner, choice *out)
+CLONES_WIDE static void NAME(choose_partner)(const run *r, const NAME(lists) * l,
+                                             const NAME(pair) * of, choice *out)
 {
+    const int64_t m = r->m, i = of->row[0];
+    const bool has_corner = r->loss.dead > 0;
+    const bool is_free = (double)l->lowest[i] < of->step[0] && of->step[0] < (double)l->highest[i];
+    const VALUE *const x = of->column[0];
+    const REAL scale = (REAL)r->scale, constant = (REAL)r->constant;
+    const REAL step_of_i = (REAL)of->step[0], shared = is_free ? l->inverse[i] : 0;
     const REAL half = (REAL)0.5, least = (REAL)SINGULAR;
     VEC best = {0};
     PLACES where = {0};
@@ -191,20 +210,20 @@ CLONES_WIDE static void NAME(choose_partner)(int64_t m, const NAME(lists) * l, c
     *out = NAME(best_of)(gains, groups);
 }
 
-/* The steps of rows i and j that raise (1) most, within bounds, where row i gains by step[0] alone,
- * and then row j by a step of its own. */
-static void NAME(pair_steps)(const NAME(lists) * l, int64_t i, int64_t j, double q, double *step)
+/* Makes the steps of a pair those that raise (1) most, within bounds; row i's was its own. */
+static void NAME(solve_pair)(const run *r, const NAME(lists) * l, NAME(pair) * pair)
 {
-    const int64_t rows[2] = {i, j};
-    const double hi = (double)l->curvature[i], hj = (double)l->curvature[j];
-    /* Their signs choose the side of the corner. */
-    const double alone[2] = {step[0], (double)l->slope[j] - q * step[0]};
-    double g[2], lower[2], upper[2];
+    const int64_t *const row = pair->row;
+    const double q = r->scale * ((double)pair->column[0][row[1]] + r->constant);
+    const double hi = (double)l->curvature[row[0]], hj = (double)l->curvature[row[1]];
+    /* Steps of i alone, and then of j alone: their signs choose the side of the corner. */
+    const double alone[2] = {pair->step[0], (double)l->slope[row[1]] - q * pair->step[0]};
+    double g[2], lower[2], upper[2], *const step = pair->step;
     for (int t = 0; t < 2; t++) {
-        const double dead = (double)l->dead[rows[t]];
-        g[t] = (double)l->slope[rows[t]] - (alone[t] > 0 ? dead : -dead);
-        lower[t] = dead > 0 && alone[t] > 0 ? 0 : (double)l->lowest[rows[t]];
-        upper[t] = dead > 0 && alone[t] <= 0 ? 0 : (double)l->highest[rows[t]];
+        const double dead = (double)l->dead[row[t]];
+        g[t] = (double)l->slope[row[t]] - (alone[t] > 0 ? dead : -dead);
+        lower[t] = dead > 0 && alone[t] > 0 ? 0 : (double)l->lowest[row[t]];
+        upper[t] = dead > 0 && alone[t] <= 0 ? 0 : (double)l->highest[row[t]];
     }
     const double determinant = hi * hj - q * q;
     if (determinant > SINGULAR * hi * hj) {
@@ -274,13 +293,16 @@ static double NAME(gap)(const run *r, double *primal)
     return sum;
 }
 
-/* Has the column of row k of the round computed, with those of rows that have none yet and gain
- * most by steps of their own: they are likely to be wanted next. False: it was stopped. */
+/* Has the column of row k of the round. One that is to be computed is so with those of rows that
+ * have none yet and gain most by steps of their own: they are likely to be wanted next. False: it
+ * was stopped. */
 static bool NAME(fetch)(run *r, int64_t k)
 {
     const NAME(lists) l = NAME(lists_of)(r);
     double *const gains = r->scratch.gains;
     int64_t found[TOGETHER], count = 1;
+    if (use_kept_column(r, k))
+        return true;
     found[0] = k;
     for (int64_t i = 0; i < r->m; i++) {
         const double step = NAME(best_step)(&l, i, (double)l.slope[i]);
@@ -300,25 +322,31 @@ static bool NAME(fetch)(run *r, int64_t k)
 }
 
 /*
- * Makes steps on pairs until the round is over; false: it was stopped. The first row of a pair is
- * the one whose own step gains most, the second gains most once the first has moved. Each choice is
- * one pass over the rows; the first also moves all slopes by the pair before. Of equal gains, the
- * first row's counts: nothing is random here.
+ * Makes steps on pairs until the round is over; false: it was stopped.
+ *
+ *     repeat:
+ *         apply the steps of the last pair to all slopes, and
+ *             choose i: the row that gains most by a step of its own
+ *         choose j: the row that gains most once i has made that step
+ *         solve for the steps of i and j together
+ *         move a_i and a_j
+ *
+ * Each choice is one pass over the rows. Of equal gains, the first row's counts: nothing is random
+ * here.
  */
 static bool NAME(step_on_pairs)(run *r)
 {
     const NAME(lists) l = NAME(lists_of)(r);
-    const double scale = r->scale, constant = r->constant;
     const double numbers = NUMBERS_PER_STEP * (double)r->m;
-    const bool has_corner = r->loss.dead > 0;
-    const VALUE *x = r->scratch.zeros, *z = r->scratch.zeros;
-    double p = 0, t = 0;
+    const VALUE *const zeros = r->scratch.zeros;
+    NAME(pair)
+    pair = {
+        .column = {zeros, zeros}
+    };
     NAME(load)(r);
     for (;; r->s->position++) {
         choice first, partner;
-        const REAL both = (REAL)(scale * constant * (p + t));
-        NAME(move_and_choose)(r->m, &l, x, z, (REAL)(scale * p), (REAL)(scale * t), both,
-                              has_corner, &first);
+        NAME(apply_and_choose)(r, &l, &pair, &first);
         const bool is_over =
             first.gain <= 0 || r->s->position >= r->s->most_steps || is_round_over(r, NAME(gap));
         if (is_over || is_due(r->watch, numbers))
@@ -328,24 +356,24 @@ static bool NAME(step_on_pairs)(run *r)
         if (is_to_stop(r->watch, numbers))
             return false;
         const int64_t i = first.row;
-        if (!ensure_column(r, i) && !NAME(fetch)(r, i))
+        if (!NAME(fetch)(r, i))
             return false;
-        x = r->scratch.column[i];
-        double steps[2] = {NAME(best_step)(&l, i, (double)l.slope[i]), 0};
-        const bool is_free = (double)l.lowest[i] < steps[0] && steps[0] < (double)l.highest[i];
-        NAME(choose_partner)(r->m, &l, x, (REAL)scale, (REAL)constant, (REAL)steps[0],
-                             is_free ? l.inverse[i] : 0, has_corner, &partner);
+        pair = (NAME(pair)){
+            .row = {i},
+            .step = {NAME(best_step)(&l, i, (double)l.slope[i])},
+            .column = {r->scratch.column[i], zeros}
+        };
+        NAME(choose_partner)(r, &l, &pair, &partner);
         const int64_t j = partner.row;
-        z = r->scratch.zeros;
-        t = 0;
         if (j != i && partner.gain > 0) {
-            if (!ensure_column(r, j) && !NAME(fetch)(r, j))
+            if (!NAME(fetch)(r, j))
                 return false;
-            z = r->scratch.column[j];
-            NAME(pair_steps)(&l, i, j, scale * ((double)x[j] + constant), steps);
-            t = NAME(move)(r, &l, j, steps[1]);
+            pair.row[1] = j;
+            pair.column[1] = r->scratch.column[j];
+            NAME(solve_pair)(r, &l, &pair);
+            pair.step[1] = NAME(move)(r, &l, j, pair.step[1]);
         }
-        p = NAME(move)(r, &l, i, steps[0]);
+        pair.step[0] = NAME(move)(r, &l, i, pair.step[0]);
     }
 }
 
