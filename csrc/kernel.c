@@ -38,6 +38,7 @@
  */
 #include "lanes.h"
 #include "loss.h"
+#include "memory.h"
 #include "rows.h"
 #include "select.h"
 #include "step.h"
@@ -81,14 +82,14 @@ enum { NUMBERS_PER_STEP = 2 };
 /* Where arrays are in the scratch memory. */
 typedef struct scratch {
     void *lists;         /* of kernel_body.h */
-    const void *zeros;   /* a column of zeros */
+    void *zeros;         /* a column of zeros */
     const void **column; /* of each row of the round: its values with the rows of the round; NULL:
                             not there */
-    char *values;        /* room for columns among the rows of a round, `size` numbers each */
     double *change, *product, *feasible, *gains, *fresh;
     double *room; /* 4 n */
     int64_t *list;
     int8_t *marks;
+    char *values; /* room for columns among the rows of a round, `size` numbers each */
 } scratch;
 
 typedef struct run {
@@ -116,10 +117,8 @@ static INLINE bool holds_all(const pegasos_columns *columns)
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-/* Arrays of 8-byte numbers in the scratch memory, in this order: the lists, zeros, pointers to
- * columns, five of doubles, room for four more, a list of rows. Marks, which are bytes, and values
- * of columns follow. Each begins at a multiple of ALIGNED bytes. */
-enum { ALIGNED = 64, ARRAYS = 6 + 1 + 1 + 5 + 4 + 1 };
+/* Arrays begin at multiples of this number of bytes, and have multiples of it of numbers. */
+enum { ALIGNED = 64 };
 
 static int64_t padded(int64_t n)
 {
@@ -152,31 +151,32 @@ static int64_t rows_of_round(int64_t n_rows, int64_t n_columns)
     return n_rows / 2 > FEW ? n_rows / 2 : n_rows < FEW ? n_rows : FEW;
 }
 
-int64_t pegasos_kernel_scratch_bytes(int64_t n_rows, int64_t value_bytes, int64_t n_columns)
+/* Lays scratch memory out; returns how many bytes it takes, wherever it begins. */
+static int64_t lay_out(scratch *s, void *memory, int64_t n_rows, int64_t value_bytes,
+                       int64_t n_columns)
 {
-    const int64_t most = rows_of_round(n_rows, n_columns);
-    return ALIGNED + (ARRAYS * 8 + 1) * padded(n_rows) + most * padded(most) * value_bytes;
+    const int64_t bytes = 8 * padded(n_rows), most = rows_of_round(n_rows, n_columns);
+    const uintptr_t before = (uintptr_t)memory % ALIGNED;
+    layout all = {before ? (char *)memory + (ALIGNED - before) : memory, ALIGNED, 0};
+    s->lists = take(&all, 6 * bytes);
+    s->zeros = take(&all, bytes);
+    s->column = take(&all, bytes);
+    s->change = take(&all, bytes);
+    s->product = take(&all, bytes);
+    s->feasible = take(&all, bytes);
+    s->gains = take(&all, bytes);
+    s->fresh = take(&all, bytes);
+    s->room = take(&all, 4 * bytes);
+    s->list = take(&all, bytes);
+    s->marks = take(&all, padded(n_rows));
+    s->values = take(&all, most * padded(most) * value_bytes);
+    return ALIGNED + all.bytes;
 }
 
-static scratch scratch_in(void *memory, int64_t n)
+int64_t pegasos_kernel_scratch_bytes(int64_t n_rows, int64_t value_bytes, int64_t n_columns)
 {
-    const int64_t size = padded(n);
-    char *first = (char *)memory;
-    first += (ALIGNED - (int64_t)((uintptr_t)first % ALIGNED)) % ALIGNED;
-    double *const arrays = (double *)first;
-    memset(arrays + 6 * size, 0, (size_t)size * sizeof(double));
-    return (scratch){.lists = arrays,
-                     .zeros = arrays + 6 * size,
-                     .column = (const void **)(arrays + 7 * size),
-                     .change = arrays + 8 * size,
-                     .product = arrays + 9 * size,
-                     .feasible = arrays + 10 * size,
-                     .gains = arrays + 11 * size,
-                     .fresh = arrays + 12 * size,
-                     .room = arrays + 13 * size,
-                     .list = (int64_t *)(arrays + 17 * size),
-                     .marks = (int8_t *)(arrays + ARRAYS * size),
-                     .values = (char *)(arrays + ARRAYS * size) + size};
+    scratch s;
+    return lay_out(&s, NULL, n_rows, value_bytes, n_columns);
 }
 
 /* ---- What is known of a row ------------------------------------------------------------------ */
@@ -796,18 +796,20 @@ static run run_of(const pegasos_matrix *matrix, pegasos_kernel *problem,
                   const pegasos_kernel_arrays *arrays)
 {
     pegasos_kernel *s = problem;
-    const int64_t n = matrix->columns->n_rows;
-    assert(s->lam > 0 && s->mass > 0 && 1 <= s->n_inside && s->n_inside <= n);
-    return (run){.columns = matrix->columns,
-                 .is_positive = matrix->is_positive,
-                 .arrays = arrays,
-                 .s = s,
-                 .watch = matrix->columns->workers->watch,
-                 .targets = arrays->targets,
-                 .loss = loss_of(arrays->targets->loss),
-                 .scratch = scratch_in(arrays->scratch, n),
-                 .scale = 1 / (s->lam * s->mass),
-                 .constant = s->constant_feature * s->constant_feature};
+    pegasos_columns *const c = matrix->columns;
+    run r = {.columns = c,
+             .is_positive = matrix->is_positive,
+             .arrays = arrays,
+             .s = s,
+             .watch = c->workers->watch,
+             .targets = arrays->targets,
+             .loss = loss_of(arrays->targets->loss),
+             .scale = 1 / (s->lam * s->mass),
+             .constant = s->constant_feature * s->constant_feature};
+    assert(s->lam > 0 && s->mass > 0 && 1 <= s->n_inside && s->n_inside <= c->n_rows);
+    lay_out(&r.scratch, arrays->scratch, c->n_rows, c->value_bytes, c->n_columns);
+    memset(r.scratch.zeros, 0, (size_t)c->n_rows * sizeof(double));
+    return r;
 }
 
 void pegasos_kernel_leave_round(pegasos_kernel *problem)
