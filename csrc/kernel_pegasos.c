@@ -330,7 +330,7 @@ static bool take_steps(run *r, int64_t k, int64_t begin, int64_t end)
         p.n_drawn++;
         p.n_pending += violation;
         if (is_last && !take_step(r, k, &p))
-            return false;
+            return false; /* a copy is discarded */
     }
     r->problems[k] = p;
     return goes_on;
