@@ -251,6 +251,12 @@ pegasos_watch pegasos_watch_of(const pegasos_options *options);
 double pegasos_constant_model(const pegasos_problem *problem, const pegasos_targets *targets,
                               double mass, double *intercept);
 
+/* Takes w = 0 where it is as good as a model of this objective, but for rounding: writes its
+ * objective, gap and intercept. Tells whether it did. */
+bool pegasos_take_zero(const pegasos_problem *problem, const pegasos_targets *targets,
+                       int64_t n_inside, double mass, double *primal, double *relative_gap,
+                       double *intercept);
+
 /* The constant feature of dual ascent; norms are |x_i|^2. */
 double pegasos_constant_feature(const pegasos_problem *problem, const pegasos_targets *targets,
                                 const double *norms, int64_t n_inside);

@@ -281,21 +281,16 @@ static bool is_over(const kernel_fit *f)
 static void prefer_zero(kernel_fit *f)
 {
     pegasos_kernel *const r = &f->s->run;
+    double gap = r->relative_gap;
     bool is_zero = true;
-    double b;
     for (int64_t i = 0; i < f->targets.n; i++)
         is_zero &= f->arrays.coef[i] == 0;
-    if (is_zero)
+    if (is_zero
+        || !pegasos_take_zero(f->problem, &f->targets, r->n_inside, r->mass, &r->primal, &gap,
+                              &r->intercept))
         return;
-    const double primal = pegasos_constant_model(f->problem, &f->targets, r->mass, &b);
-    if (!isfinite(r->primal) || primal > r->primal + rounding_of(f->s->loss))
-        return;
-    const double dual = r->primal * (1 - r->relative_gap);
     memset(f->arrays.coef, 0, (size_t)f->targets.n * sizeof(double));
-    r->intercept = b;
-    r->primal = primal;
-    if (f->matrix->is_positive)
-        r->relative_gap = fmax(primal - dual, 0) / fmax(primal, 1e-300);
+    r->relative_gap = f->matrix->is_positive ? gap : r->relative_gap;
 }
 
 /* Returns a status. */

@@ -275,25 +275,34 @@ double pegasos_constant_model(const pegasos_problem *p, const pegasos_targets *t
     return least;
 }
 
+bool pegasos_take_zero(const pegasos_problem *p, const pegasos_targets *targets, int64_t n_inside,
+                       double mass, double *primal, double *relative_gap, double *intercept)
+{
+    double b;
+    const double constant = pegasos_constant_model(p, targets, mass, &b);
+    const double at_zero = n_inside > 0 ? constant : 0;
+    if (!isfinite(*primal) || at_zero > *primal + rounding_of(p->loss))
+        return false;
+    *relative_gap = relative_gap_of(at_zero, *primal * (1 - *relative_gap));
+    *primal = at_zero;
+    *intercept = b;
+    return true;
+}
+
 /* Takes w = 0 where no better model is known. Where w = 0 is the optimum, solvers come close to it,
  * and a model of what they leave would rank rows by noise. */
 static void prefer_zero(fit *f)
 {
     state *const s = f->s;
     const double norm = f->problem->lam / 2 * squared_norm_of(f->coef, f->rows->n_features);
-    double b;
     /* Where w = 0 is as good as w, both have objectives within E = gap + rounding of the optimum. P
      * is strongly convex, so that both are within sqrt(2 E/lam) of it, and lam/2 |w|^2 <= 4 E. */
     if (norm > 4 * (s->relative_gap * s->primal + rounding_of(s->loss)))
         return;
-    const double constant = pegasos_constant_model(f->problem, &f->targets, s->mass, &b);
-    const double primal = s->n_inside > 0 ? constant : 0;
-    if (!isfinite(s->primal) || primal > s->primal + rounding_of(s->loss))
+    if (!pegasos_take_zero(f->problem, &f->targets, s->n_inside, s->mass, &s->primal,
+                           &s->relative_gap, &s->intercept))
         return;
     memset(f->coef, 0, (size_t)f->rows->n_features * sizeof(double));
-    s->relative_gap = relative_gap_of(primal, s->primal * (1 - s->relative_gap));
-    s->primal = primal;
-    s->intercept = b;
     s->pending = PEGASOS_GO_ON;
 }
 
