@@ -323,6 +323,9 @@ def test_a_fit_of_far_rows_that_is_stopped_goes_on_to_the_same_bits(rng, free):
     X = rng.normal(size=(n, d)) + 1e4
     y = np.where(X[:, 0] + rng.normal(size=n) > 1e4, 1, -1).astype(np.int8)[None]
     rows, norms = _core.Rows(X), (X**2).sum(axis=1)
+    targets = _core.Targets(
+        y, lams=np.array([1e-3]), intercept_scaling=0.0 if free else 1.0, free_intercept=free
+    )
 
     def fitted(stops):
         fits, n_asked, n_stops = _core.Fits(1, n, d), 0, 0
@@ -336,9 +339,8 @@ def test_a_fit_of_far_rows_that_is_stopped_goes_on_to_the_same_bits(rng, free):
         while True:
             try:
                 _core.solve(
-                    rows, _core.Targets(y), norms, fits, np.full(1, 500), lams=np.array([1e-3]), tol=1e-5,
-                    intercept_scaling=0.0 if free else 1.0, free_intercept=free, seed=3, solver=_core.AUTO,
-                    watch=_core.Watch(on_poll, every=3e3),
+                    rows, targets, norms, fits, np.full(1, 500), tol=1e-5, seed=3,
+                    solver=_core.AUTO, watch=_core.Watch(on_poll, every=3e3),
                 )  # fmt: skip
                 return fits.memory, n_stops
             except KeyboardInterrupt:
