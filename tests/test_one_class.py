@@ -1,6 +1,7 @@
 """One class: optima by CLARABEL, certificates by NumPy, Pegasos as a textbook has it, errors."""
 
 import pickle
+import re
 from types import SimpleNamespace
 
 import clarabel
@@ -427,6 +428,19 @@ def test_an_interrupted_fit_is_completed_to_the_same_bits(data, kind, solver):
             again.fit(X, sample_weight=c)
         np.testing.assert_array_equal(again.decision_function(X), whole.decision_function(X))
         assert again.objective_ == whole.objective_
+
+
+@BOTH
+def test_the_gap_of_a_fit_that_stops_short_is_told_as_a_part_of_the_bound(data, kind):
+    X, _ = data
+    one = kind(nu=0.2, solver="pegasos", tol=1e-7, max_iter=2, random_state=0, **options(kind))
+    with pytest.warns(ConvergenceWarning) as told:
+        one.fit(X)
+    gap, percent = re.search(r"gap (\S+), (\S+) % of the bound;", str(told[0].message)).groups()
+    assert float(gap) == pytest.approx(one.duality_gap_[0], rel=0.01)
+    part = 100 * one.duality_gap_[0] / abs(one.dual_objective_[0])
+    assert float(percent) == pytest.approx(part, rel=0.01)
+    assert part != pytest.approx(100 * one.duality_gap_[0] / abs(one.objective_[0]), rel=0.02)
 
 
 @BOTH

@@ -87,7 +87,8 @@ def warn_of_gap(
             "semi-definite, so this is no bound)"
         )
     else:
-        reached = f"gap {gap:.3g}, {percent:.3g} % of the objective"
+        whole = "bound" if schedule.settings.loss.nu else "objective"  # |D| of one class, else P
+        reached = f"gap {gap:.3g}, {percent:.3g} % of the {whole}"
     _user_warnings.warn(
         f"{why}{f' for {about}' if about else ''}. Objective "
         f"{objective:.6g}, {reached}; "
