@@ -568,37 +568,59 @@ void pegasos_scale_row(const pegasos_rows *rows, int64_t i, double root, int64_t
         }
 }
 
+/* Up to ROWS_SEEN rows of the problem, from everywhere, as rows may be sorted; returns how many. */
+static int64_t choose_seen(const run *r, int64_t *which)
+{
+    const int64_t count = r->n < ROWS_SEEN ? r->n : ROWS_SEEN, length = r->n / count;
+    int64_t n_seen = 0;
+    for (int64_t k = 0; k < count; k++) {
+        int64_t i = k * length;
+        const int64_t end = i + length;
+        while (i < end && r->targets->labels[i] == 0)
+            i++;
+        if (i < end)
+            which[n_seen++] = i;
+    }
+    return n_seen;
+}
+
+/* Adds the numbers of a row, and their squares. */
+static void add_moments(const pegasos_rows *rows, int64_t i, double *sums, double *squares)
+{
+    const bool is_dense = rows->index_bytes == 0;
+    const int64_t first = is_dense ? i * rows->n_features : row_offset(rows, i);
+    const int64_t end = is_dense ? first + rows->n_features : row_offset(rows, i + 1);
+    for (int64_t j = first; j < end; j++) {
+        const int64_t at = is_dense ? j - first : row_column(rows, j);
+        const double value = get(rows->values, rows->value_bytes, j);
+        sums[at] += value;
+        squares[at] += value * value;
+    }
+}
+
 /*
  * A free intercept b makes up for steps along columns far from 0, and has to move far for that:
  * what Newton's matrix has on its diagonal for it (FREE) would leave little of such steps, and so
  * would rounding. So the equations are those for w and b + <w, middle>, in which x_i - middle takes
- * the place of x_i. Nearly any middle will do: it is the mean of a few rows, which are taken from
- * everywhere as rows may be sorted. It is 0 in columns that are not far. Returns whether the far
- * ones outweigh all that rows differ by.
+ * the place of x_i. Nearly any middle will do: it is the mean of a few rows. It is 0 in columns
+ * that are not far. Returns whether the far ones outweigh all that rows differ by.
  */
 static bool find_middle(run *r)
 {
-    const int64_t count = r->n < ROWS_SEEN ? r->n : ROWS_SEEN;
-    double *const squares = r->products, *const row = r->towards, n_seen = 0, far = 0, near = 0;
+    int64_t which[ROWS_SEEN];
+    const int64_t n_seen = choose_seen(r, which);
+    double *const squares = r->products, far = 0, near = 0, longest = 0;
+    for (int64_t k = 0; k < n_seen; k++)
+        longest = fmax(longest, r->f->norms[which[k]]);
+    if (!(longest > FAR)) /* the square of a column's mean is below that */
+        return false;
     memset(r->middle, 0, (size_t)r->size * sizeof(double));
     memset(squares, 0, (size_t)r->size * sizeof(double));
-    for (int64_t k = 0; k < count; k++) {
-        int64_t i = k * (r->n / count);
-        const int64_t end = i + r->n / count;
-        while (i < end && r->targets->labels[i] == 0)
-            i++;
-        if (i == end)
-            continue;
-        const double part = 1 / ++n_seen;
-        pegasos_scale_row(r->rows, i, 1, r->stride, 8, row);
-        for (int64_t j = 0; j < r->d; j++) {
-            const double apart = row[j] - r->middle[j];
-            r->middle[j] += part * apart;
-            squares[j] += (1 - part) * apart * apart;
-        }
-    }
-    for (int64_t j = 0; j < r->d && n_seen > 0; j++) {
-        const double mean = r->middle[j], square = mean * mean, variance = squares[j] / n_seen;
+    for (int64_t k = 0; k < n_seen; k++)
+        add_moments(r->rows, which[k], r->middle, squares);
+    for (int64_t j = 0; j < r->d; j++) {
+        const double mean = r->middle[j] / (double)n_seen, square = mean * mean;
+        const double variance = fmax(squares[j] / (double)n_seen - square, 0);
         const bool is_far = square > FAR * (1 + variance);
         r->middle[j] = is_far ? mean : 0;
         r->is_far = r->is_far || is_far;
