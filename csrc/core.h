@@ -25,9 +25,9 @@
  *     (without NDEBUG) where that takes constant time; whoever takes input from people checks it
  *     first, as _core.pyx does.
  *   - The same arguments give the same bits on every machine with IEEE arithmetic, if compilers do
- *     not fuse products with sums (gcc: -ffp-contract=off). Three things call other libraries,
+ *     not fuse products with sums (gcc: -ffp-contract=off). Two things call other libraries,
  *     which round in their own ways: Newton's method and kernel values where they are given a BLAS;
- *     the sigmoid kernel, which calls tanh; and the log loss, which calls exp, log and log1p.
+ *     and the sigmoid kernel, which calls tanh.
  *
  * All state structs hold only 8-byte numbers, so their layout is the same everywhere but for the
  * order of bytes, and copying one (with its arrays) is saving it.

@@ -84,7 +84,7 @@ static INLINE double log_of(double x)
     const bool is_small = x < DBL_MIN;
     const double normal = is_small ? x * 18014398509481984.0 : x; /* 2^54 */
     uint64_t bits;
-    if (x > DBL_MAX)
+    if (!(x <= DBL_MAX)) /* infinite, or not a number */
         return x;
     memcpy(&bits, &normal, sizeof bits);
     /* 1/sqrt(2) has the mantissa 0x6a09e667f3bcd: the exponent counts from there. */

@@ -348,7 +348,7 @@ static INLINE double loss_gap(loss_form l, double a, double c, double u)
 /* How far u is from where a is the slope of the log loss; infinite at its ends. */
 static INLINE double log_loss_excess(double a, double c, double u)
 {
-    return u - 1 - log_of(a / (c - a));
+    return a > 0 ? u - 1 - log_of(a / (c - a)) : INFINITY;
 }
 
 /*

@@ -42,8 +42,8 @@
  * The average of iterates costs no pass over w either: see count_step in step.h, for S and a.
  *
  * Names above: t is the step, k the batch size, u the error. Names below: problem is the number of
- * a problem in its set, i a row, y its label, z its target, and the coefficient of a row what a step
- * adds to v per x. core.h explains q, v, a and S.
+ * a problem in its set, i a row, y its label, z its target, and the coefficient of a row what a
+ * step adds to v per x. core.h explains q, v, a and S.
  */
 #include "passes.h"
 #include "step.h"

@@ -29,8 +29,7 @@
  *     different memory may run at the same time.
  *   - Data are read where they lie. They must stay there, unchanged, during a call.
  *   - The same arguments give the same bits on every machine with IEEE arithmetic, if compilers do
- *     not fuse products with sums (gcc: -ffp-contract=off). A BLAS has bits of its own, and the log
- *     loss those of the C library's exp, log and log1p.
+ *     not fuse products with sums (gcc: -ffp-contract=off). A BLAS has bits of its own.
  *
  * The method is Pegasos (Shalev-Shwartz, Singer, Srebro and Cotter, Mathematical Programming B 127
  * (2011) 3-30), which begins nearly every fit, and what goes on from there to the gap that is asked
