@@ -128,11 +128,10 @@ static INLINE choice NAME(best_of)(const REAL *gains, const OF_REAL(whole) * gro
 
 /* Moves the slopes of all rows as the steps of a pair do, by -s sum_t step_t (column_t + constant),
  * and finds the row that gains most by a step of its own. */
-CLONES_WIDE static void NAME(apply_and_choose)(const run *r, const NAME(lists) * l,
+CLONES_WIDE static void NAME(apply_and_choose)(const run *r, bool has_corner, const NAME(lists) * l,
                                                const NAME(pair) * last, choice *out)
 {
     const int64_t m = r->m;
-    const bool has_corner = r->loss.dead > 0;
     const VALUE *const x = last->column[0], *const y = last->column[1];
     const REAL p = (REAL)(r->scale * last->step[0]), t = (REAL)(r->scale * last->step[1]);
     const REAL both = (REAL)(r->scale * r->constant * (last->step[0] + last->step[1]));
@@ -173,11 +172,10 @@ CLONES_WIDE static void NAME(apply_and_choose)(const run *r, const NAME(lists) *
  * a constant and (g_k - q_k p) t - (h_k - q_k^2/h_i) t^2/2: `shared` is 1/h_i then, and 0 if row i
  * stays at a bound.
  */
-CLONES_WIDE static void NAME(choose_partner)(const run *r, const NAME(lists) * l,
+CLONES_WIDE static void NAME(choose_partner)(const run *r, bool has_corner, const NAME(lists) * l,
                                              const NAME(pair) * of, choice *out)
 {
     const int64_t m = r->m, i = of->row[0];
-    const bool has_corner = r->loss.dead > 0;
     const bool is_free = (double)l->lowest[i] < of->step[0] && of->step[0] < (double)l->highest[i];
     const VALUE *const x = of->column[0];
     const REAL scale = (REAL)r->scale, constant = (REAL)r->constant;
@@ -339,14 +337,14 @@ static bool NAME(step_on_pairs)(run *r)
     const NAME(lists) l = NAME(lists_of)(r);
     const double numbers = NUMBERS_PER_STEP * (double)r->m;
     const VALUE *const zeros = r->scratch.zeros;
-    NAME(pair)
-    pair = {
+    const bool has_corner = r->loss.dead > 0; /* passes would look that up for each vector */
+    struct NAME(pair) pair = {
         .column = {zeros, zeros}
     };
     NAME(load)(r);
     for (;; r->s->position++) {
         choice first, partner;
-        NAME(apply_and_choose)(r, &l, &pair, &first);
+        NAME(apply_and_choose)(r, has_corner, &l, &pair, &first);
         const bool is_over =
             first.gain <= 0 || r->s->position >= r->s->most_steps || is_round_over(r, NAME(gap));
         if (is_over || is_due(r->watch, numbers))
@@ -363,7 +361,7 @@ static bool NAME(step_on_pairs)(run *r)
             .step = {NAME(best_step)(&l, i, (double)l.slope[i])},
             .column = {r->scratch.column[i], zeros}
         };
-        NAME(choose_partner)(r, &l, &pair, &partner);
+        NAME(choose_partner)(r, has_corner, &l, &pair, &partner);
         const int64_t j = partner.row;
         if (j != i && partner.gain > 0) {
             if (!NAME(fetch)(r, j))
