@@ -382,6 +382,22 @@ def test_workers_have_equally_many_blocks(client, data):
     same_bits(wanted, clf.fit(*rows))
 
 
+def test_what_a_worker_refuses_is_not_moved_to_it_again(client):
+    """An annotation of the caller's, or a pause, keeps tasks away from a worker."""
+    first = min(client.nthreads())
+    with pegasos.dask._Run(client, 30.0) as run:
+        tasks = [pegasos.dask._task(_rounds.identity)(k) for k in range(6)]
+        with dask.annotate(workers=[first], allow_other_workers=False):
+            futures = run.begin(tasks, workers=[first])
+            distributed.wait(futures)
+            for _ in range(2):
+                futures = run.shared(futures)
+                distributed.wait(futures)
+            keys = [future.key for future in run.shared(futures)]
+        assert keys == [future.key for future in futures]
+        assert client.gather(futures) == list(range(6))
+
+
 def check_nothing_is_left(client):
     """The scheduler forgets tasks a moment after the client has let go of them."""
     deadline = time.monotonic() + 600

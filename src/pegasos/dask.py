@@ -88,6 +88,7 @@ class _Run:
     def __init__(self, client: distributed.Client, timeout: float) -> None:
         self.client, self.timeout = client, timeout
         self._futures: list[distributed.Future] = []
+        self._aims: dict[Any, str] = {}  # of keys of what has moved: the worker that was to have it
 
     def __enter__(self) -> Self:
         if self.client.status != "running":
@@ -115,6 +116,7 @@ class _Run:
         gone = set(map(id, futures))
         self._futures = [future for future in self._futures if id(future) not in gone]
         for future in futures:
+            self._aims.pop(future.key, None)
             future.release()
 
     def result(self, future: distributed.Future) -> Any:
@@ -159,12 +161,19 @@ class _Run:
         would wait for one that has most of them.
         """
         futures, threads = list(futures), self._asked("nthreads")
-        held: dict[str, list[int]] = {worker: [] for worker in threads}
+        of_keys = self._asked("who_has", futures)
+        # A worker that is paused, or may not take tasks of this fit, has not got what it was to.
+        refused = {
+            self._aims[future.key]
+            for future in futures
+            if future.key in self._aims and of_keys[future.key]
+            and self._aims[future.key] not in of_keys[future.key]
+        }  # fmt: skip
+        held: dict[str, list[int]] = {w: [] for w in threads if w not in refused}
 
         def load(worker: str, more: int = 0) -> float:
             return (len(held[worker]) + more) / threads[worker]
 
-        of_keys = self._asked("who_has", futures)
         for k, future in enumerate(futures):
             there = [worker for worker in of_keys[future.key] if worker in held]
             if there:  # or it is made again at the moment
@@ -177,6 +186,7 @@ class _Run:
             held[least].append(k)
             old = futures[k]
             (futures[k],) = self.begin([_task(identity)(old)], workers=[least])
+            self._aims[futures[k].key] = least
             self.forget([old])
         return futures
 
