@@ -111,7 +111,7 @@ def test_parts_of_narrow_rows_get_no_certificate_of_rounded_rows(rng):
     cache = kernels.ColumnCache(points[np.array([4, 2, 9, 20, 11])][1:], 1)
     assert cache.points.dtype == np.float32
     problem = Problem(np.ones((1, 4), np.int8), None, Settings(0.1))
-    with pytest.raises(AssertionError):
+    with pytest.raises(ValueError, match="no certificate"):
         cache.certify(problem, np.zeros((1, 4)), np.zeros(1), np.zeros((1, 4)))
 
 

@@ -64,7 +64,8 @@ class Order:
 @disjoint_base
 class Targets:
     arrays: tuple[Any, ...]
-    masses: _Doubles
+    @property
+    def masses(self) -> _Doubles: ...
     def __new__(
         cls, labels: NDArray[np.int8], row_weights: _Doubles | None = ..., loss: _Loss = ...,
         values: _Doubles | None = ..., epsilons: _Doubles | None = ..., *,

@@ -794,7 +794,8 @@ cdef class Targets:
         require(values is None or (values.shape[0] == self.n_problems
                                    and values.shape[1] == self.c.n),
                 "values must have the shape of labels")
-        self.lams = np.ones(self.n_problems) if lams is None else lams
+        # A copy, which stays as it was checked.
+        self.lams = np.ones(self.n_problems) if lams is None else np.array(lams)
         require_positive(self.lams, self.n_problems, "lams")
         require(0 <= intercept_scaling <= 1e150, "intercept_scaling must be in [0, 1e150]")
         require(not (free_intercept and intercept_scaling), "a free intercept has no scaling")
@@ -834,9 +835,11 @@ cdef class Targets:
                     for i in range(n):
                         if self.c.labels[k * n + i] != 0:
                             mass += 1 if self.c.weights == NULL else self.c.weights[i]
-                masses[k] = mass if mass > 0 else 1
+                masses[k] = 1 if mass == 0 else mass
             require_positive(masses, self.n_problems, "masses")
-            self.known_masses = np.asarray(masses)
+            known = np.asarray(masses)
+            known.setflags(write=False)
+            self.known_masses = known
         return self.known_masses
 
     cdef int require_rows(self, const double[:, :] array, str name) except -1:
@@ -1459,6 +1462,9 @@ cdef class Points:
         self.by_blas = (rows.c.n_rows >= FEW_ROWS
                         and not (by_transpose or by_panels or by_differences))
         self.write, self.data = write, data
+        require(wide is None or (wide.c.n_rows == rows.c.n_rows
+                                 and wide.c.n_features == rows.c.n_features),
+                "wide must be of these rows")
         self.wide, self.far_in_double = wide, far_in_double
         if norms is not None:
             require(len(norms) == rows.c.n_rows, "norms must have n_rows entries")

@@ -245,7 +245,8 @@ class ColumnCache:
         enough.
         """
         points, kernel, settings = self.points, self.points.kernel, problem.settings
-        assert not points.is_part_of_narrow
+        if points.is_part_of_narrow:
+            raise ValueError("a part of rows in single precision has no certificate")
         is_narrow = points.dtype == np.float32 and kernel.is_positive and not kernel.has_weights
         proof = points.compute(
             self.core.certify, problem.targets, coef, intercept,
