@@ -777,8 +777,10 @@ cdef class Targets:
 
     def __cinit__(self, const int8_t[:, ::1] labels not None, const double[::1] row_weights=None,
                   loss=PEGASOS_HINGE, const double[:, ::1] values=None,
-                  const double[::1] epsilons=None, *, lams=None, double intercept_scaling=0,
-                  bint free_intercept=False):
+                  const double[::1] epsilons=None, *, const double[::1] lams=None,
+                  double intercept_scaling=0, bint free_intercept=False):
+        cdef double[::1] own_lams
+        cdef int64_t k
         self.n_problems, self.c.n = labels.shape[0], labels.shape[1]
         require(self.n_problems >= 1 and self.c.n >= 1, "labels must not be empty")
         self.c.loss = loss_of(loss)
@@ -794,8 +796,12 @@ cdef class Targets:
         require(values is None or (values.shape[0] == self.n_problems
                                    and values.shape[1] == self.c.n),
                 "values must have the shape of labels")
-        # A copy, which stays as it was checked.
-        self.lams = np.ones(self.n_problems) if lams is None else np.array(lams)
+        own_lams = np.ones(self.n_problems)  # a copy stays as it was checked
+        if lams is not None:
+            require(lams.shape[0] == self.n_problems, "lams must have n_problems entries")
+            for k in range(self.n_problems):
+                own_lams[k] = lams[k]
+        self.lams = own_lams
         require_positive(self.lams, self.n_problems, "lams")
         require(0 <= intercept_scaling <= 1e150, "intercept_scaling must be in [0, 1e150]")
         require(not (free_intercept and intercept_scaling), "a free intercept has no scaling")
