@@ -621,7 +621,7 @@ static bool find_middle(run *r)
     for (int64_t j = 0; j < r->d; j++) {
         const double mean = r->middle[j] / (double)n_seen, square = mean * mean;
         const double variance = fmax(squares[j] / (double)n_seen - square, 0);
-        const bool is_far = square > FAR * (1 + variance);
+        const bool is_far = isfinite(square) && square > FAR * (1 + variance);
         r->middle[j] = is_far ? mean : 0;
         r->is_far = r->is_far || is_far;
         far += is_far ? square : 0;
