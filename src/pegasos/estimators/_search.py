@@ -462,6 +462,7 @@ def _short(number: float) -> float:
     return float(f"{number:.6g}")
 
 
+@np.errstate(over="ignore", under="ignore", invalid="ignore")
 def _narrowed(X: Any, kernel: kernels.Kernel) -> Any:
     """Return the rows in single precision if their kernel values can be computed there."""
     if kernel.is_precomputed or X.dtype == np.float32:
