@@ -254,7 +254,7 @@ def test_the_bound_is_that_of_dual_variables_which_numpy_finds(rng, loss, interc
     claimed = found.value - LAM / 2 * found.point @ found.point
     np.testing.assert_allclose(claimed, mixed(np.zeros(())), rtol=1e-9)
     assert claimed <= dual_value(mixture) + 1e-12
-    assert claimed <= found.best
+    assert claimed <= found.best + 1e-14  # of two sums, in their own orders
     assert claimed >= 0.99 * found.best
 
 
