@@ -195,7 +195,8 @@ class Training:
     - a gap: `_train_lam_path` goes from the largest λ to the smallest, on from one to the next;
     - epochs, or steps: `_run_ascent` makes those of dual ascent, in bundles, and `_run_pegasos` of
       Pegasos;
-    - "auto": `_train_as_needed` trains along the λ to a gap of 0.05 or less, or makes a few epochs.
+    - "auto": `_train_as_needed` trains along the λ to a gap of 0.05 or less, or makes a few
+      epochs.
 
     Joint problems of all classes are fits of their own (`_train_joint`). Of several classes in few
     features, `early` scores machines that make few epochs, too.

@@ -43,7 +43,8 @@ _VECTORS_OF_PAIR, _LEAST_PAIRS = 4, 5
 # Matrices that a pass of rounds has of each problem, with those of sums.
 _MATRICES = 8
 # Rounds with matrices take less time than dual ascent where the mean of |x|^2 is more than so many
-# times λ m: of losses with corners, and of other losses over sparse rows (over dense ones, always).
+# times λ m: of losses with corners, and of other losses over sparse rows. Over dense rows, rounds
+# of other losses always do.
 _FAR_WITH_CORNERS, _FAR_IF_SPARSE = 5, 1
 # Rounds of L-BFGS need this many rows for each feature, and that a row could move its own score by
 # this much.
