@@ -18,7 +18,7 @@ static const double NARROW = 0.003, OWN_PART = 0.01;
 static const double LEAST_FEATURE = 1e-3, PART_OF_ROWS = 0.1, PART_OF_LOG_LOSS = 0.4;
 /* Vectors of unchanged data are what they were up to rounding. */
 static const double SAME = 1e-9;
-/* Running sums round objectives up to this number of times as much as one sum does. */
+/* Running sums round scores and objectives up to this number of times as much as one sum does. */
 static const double RUNNING = 100;
 /* Sums of squares.c in single precision are what they were up to this. */
 static const double SINGLE = 1e-5;
@@ -373,12 +373,22 @@ bool pegasos_fit_begin_at_point(fit *f, int64_t solver)
     return true;
 }
 
+/* The terms of scores, which rounding grows with: of rows far from 0, they are large, and their
+ * sums are of about 1. */
+static double size_of_terms(const fit *f, const double *w)
+{
+    double longest = 0;
+    for (int64_t i = 0; i < f->rows->n_rows; i++)
+        longest = fmax(longest, f->norms[i]);
+    return fmax(1, sqrt(longest) * sqrt(squared_norm_of(w, f->rows->n_features)));
+}
+
 /* Whether the vectors of the solver at work are those of these data. */
 static bool are_vectors(fit *f, bool *same)
 {
     const state *const s = f->s;
     const int64_t n = f->rows->n_rows, d = f->rows->n_features;
-    double apart = 0, size = 0;
+    double apart = 0, size = 0, rounding = 0;
     if (s->solver == PEGASOS_NEWTON) {
         const double constant = s->newton.constant_feature * f->point[d];
         if (!fit_score(f, f->point, constant, f->scratch))
@@ -388,6 +398,7 @@ static bool are_vectors(fit *f, bool *same)
             size = fmax(size, fabs(f->scratch[i]));
         }
         size = fmax(size, 1);
+        rounding = RUNNING * PEGASOS_ROUNDING * size_of_terms(f, f->point);
     } else {
         const double square = s->dual.intercept_scaling * s->dual.intercept_scaling;
         if (!fit_combine(f, f->a, f->sum))
@@ -397,15 +408,16 @@ static bool are_vectors(fit *f, bool *same)
         for (int64_t i = 0; i < n; i++)
             size += s->dual.scale * fabs(f->a[i]) * sqrt(f->norms[i] + square);
     }
-    *same = apart <= SAME * size;
+    *same = apart <= SAME * size + rounding;
     return true;
 }
 
 /* By how much rounding changes objectives that are computed again: small ones of targets of about 1
  * as well. */
-static double rounding_of_fit(const state *s)
+static double rounding_of_fit(const fit *f)
 {
-    return SAME * fabs(s->primal) + RUNNING * rounding_of(s->loss);
+    return SAME * fabs(f->s->primal)
+           + RUNNING * rounding_of(f->s->loss) * size_of_terms(f, f->coef);
 }
 
 /* Writes dual variables that are feasible as those are by which squares.c has proved a gap: less
@@ -443,7 +455,7 @@ static bool find_dual(fit *f)
     const double squared = squared_norm_of(f->sum, f->rows->n_features) + constant * constant;
     const double dual =
         pegasos_best_dual(&f->targets, a, squared, s->mass, f->problem->lam, is_proof);
-    const double rounding = rounding_of_fit(s) + SINGLE * fabs(mean);
+    const double rounding = rounding_of_fit(f) + SINGLE * fabs(mean);
     if (isfinite(s->primal) && fabs(dual - s->newton.dual_objective) <= rounding)
         return true;
     forget_progress(s);
@@ -462,7 +474,7 @@ bool pegasos_fit_check_data(fit *f)
         if (!are_vectors(f, &same) || !fit_score(f, f->coef, intercept, f->scratch))
             return false;
         const double primal = fit_objective(f, f->coef, intercept, f->scratch);
-        if (fabs(primal - before) > rounding_of_fit(s))
+        if (fabs(primal - before) > rounding_of_fit(f))
             forget(s);
         else if (s->solver == PEGASOS_ASCENT && isfinite(before))
             s->primal = primal; /* which it claims to the last bit */

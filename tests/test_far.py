@@ -318,14 +318,18 @@ def test_rows_without_weight_do_not_say_where_the_others_are(rng):
 
 
 @pytest.mark.parametrize("free", [True, False])
-def test_a_fit_of_far_rows_that_is_stopped_goes_on_to_the_same_bits(rng, free):
+@pytest.mark.parametrize("offset", [1e4, 5e6])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "log_loss"])
+def test_a_fit_of_far_rows_that_is_stopped_goes_on_to_the_same_bits(rng, loss, offset, free):
+    """From offsets of 2e6 on, rounding of scores was taken for a sign of other rows."""
     n, d = 2000, 10
-    X = rng.normal(size=(n, d)) + 1e4
-    y = np.where(X[:, 0] + rng.normal(size=n) > 1e4, 1, -1).astype(np.int8)[None]
+    X = rng.normal(size=(n, d)) + offset
+    y = np.where(X[:, 0] + rng.normal(size=n) > offset, 1, -1).astype(np.int8)[None]
     rows, norms = _core.Rows(X), (X**2).sum(axis=1)
     targets = _core.Targets(
-        y, lams=np.array([1e-3]), intercept_scaling=0.0 if free else 1.0, free_intercept=free
-    )
+        y, loss=_core.LOSSES[loss], lams=np.array([1e-3]),
+        intercept_scaling=0.0 if free else 1.0, free_intercept=free,
+    )  # fmt: skip
 
     def fitted(stops):
         fits, n_asked, n_stops = _core.Fits(1, n, d), 0, 0
@@ -342,12 +346,13 @@ def test_a_fit_of_far_rows_that_is_stopped_goes_on_to_the_same_bits(rng, free):
                     rows, targets, norms, fits, np.full(1, 500), tol=1e-5, seed=3,
                     solver=_core.AUTO, watch=_core.Watch(on_poll, every=3e3),
                 )  # fmt: skip
-                return fits.memory, n_stops
+                return fits.memory, n_stops, n_asked
             except KeyboardInterrupt:
                 n_stops += 1
+                fits.recheck_data(False)
 
-    whole, _ = fitted(())
-    for stops in ((1,), (2, 5, 9), tuple(range(1, 100, 33))):
-        cut, n_stops = fitted(stops)
+    whole, _, n_polls = fitted(())
+    for stops in ((1,), (2, 5, 9), tuple(range(1, n_polls, 33)), (n_polls - 1,)):
+        cut, n_stops, _ = fitted(stops)
         assert n_stops == len(stops)
         np.testing.assert_array_equal(cut, whole)
