@@ -47,7 +47,8 @@ enum { PATIENCE = 5, MOST_COSTLIER = 4, MOST_COSTLIER_OF_CORNERS = 2 };
 enum { FEW_FEATURES = 50 };
 /* Rough speeds of one core, to compare solvers with: seconds for a number of dense and of sparse
  * rows in a pass, as seconds_a_pass in _rows.py has them; products of Newton's matrix per second,
- * of whole rows and of stored numbers; d^3 of the factorisation of its d x d matrix per second. */
+ * of whole rows and of stored numbers; d^3 of the factorisation of its d x d matrix per second, of
+ * which BLAS makes three times as many, but losses with corners take more iterations than ten. */
 static const double SECONDS_OF_DENSE = 0.4e-9, SECONDS_OF_SPARSE = 1.5e-9;
 static const double PRODUCTS_PER_SECOND = 1e11, STORED_PER_SECOND = 2e9, CUBES_PER_SECOND = 3e10;
 
