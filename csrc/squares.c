@@ -18,8 +18,9 @@
  * best r = A/(2 B) is taken, where D is A^2/(4 B), as certificates do (pegasos_best_dual).
  *
  * A free intercept asks for sum_i a_i = 0, which rounding spoils. So a_i - c_i t takes the place of
- * a_i, with t = 1/m sum_i a_i: sums change by t times those of c_i z_i and of c_i x_i, which the
- * matrix has, and sum_i a_i^2/c_i by m t^2.
+ * a_i, with t = 1/m sum_i a_i: sums change by t times those of c_i z_i and of c_i x_i, and
+ * sum_i a_i^2/c_i by m t^2. The matrix has the sums of c_i x_i, maybe in single precision. Those of
+ * c_i z_i are added up again: z may be far from 0, and t is large then.
  *
  * Newton's method goes on from there, and mends what rounding has left.
  *
@@ -35,7 +36,7 @@
  * work grows with the square of the columns. */
 enum { ROWS_PER_BLOCK = 1024, ROWS = 128, FEW_OUTPUTS = 16, MANY_OUTPUTS = 128 };
 /* What the second pass adds up for each output, and then a vector of features. */
-enum { SQUARE_SUM, PRODUCT_SUM, TOTAL, NUMBERS };
+enum { SQUARE_SUM, PRODUCT_SUM, TARGET_SUM, TOTAL, NUMBERS };
 /* The least tol for which single precision is tried; and, with a free intercept, the least variance
  * of targets beside the mean of their squares. */
 static const double LEAST_SINGLE = 1e-4, LEAST_VARIANCE = 1e-6;
@@ -75,9 +76,7 @@ typedef struct squares {
     double constant_feature;
     double *weights; /* of the features and the constant one, for one output */
     double *other;   /* scratch */
-    /* feature/m sum_i c_i (x_i, feature, z_i of each problem): of a free intercept, whose feature
-     * is 1, these are means */
-    double *means;
+    double *means;   /* feature/m sum_i c_i x_i: with a free intercept, the feature is 1 */
 } squares;
 
 /* Lays out what comes after the scratch of a fit; returns how many bytes it takes. */
@@ -182,6 +181,7 @@ static void evaluate_rows(const block_pass *pass, int64_t block, int64_t first, 
             f->a[first + i] = a;
             sums[SQUARE_SUM] += a * u;
             sums[PRODUCT_SUM] += z * a;
+            sums[TARGET_SUM] += c * z;
             sums[TOTAL] += a;
         }
         pegasos_linear_combine(f->rows, first, count, f->a + first, sums + NUMBERS);
@@ -218,7 +218,7 @@ static bool find_gaps(const squares *x, pegasos_watch *watch)
         for (int64_t j = 0; j < d; j++)
             sums[NUMBERS + j] -= t * mass * x->means[j];
         const double squared = squared_norm_of(sums + NUMBERS, d) + constant * constant;
-        const double A = sums[PRODUCT_SUM] / mass - t * x->means[d + 1 + l];
+        const double A = (sums[PRODUCT_SUM] - t * sums[TARGET_SUM]) / mass;
         const double B = losses / mass - t * t / 2 + squared / (2 * lam * mass * mass);
         const double dual = A > 0 ? A * (A / (4 * B)) : 0;
         if (!isfinite(primal) || !isfinite(A) || !isfinite(B) || !isfinite(dual))
@@ -294,8 +294,8 @@ static int solve_some(squares *all)
         all->m.bytes = 4;
     if (!make_matrix(all, &f->watch))
         return PEGASOS_STOPPED;
-    for (int64_t j = 0; j < all->m.size; j++) /* of the lower triangle, row d, and then column d */
-        all->means[j] = get(all->m.numbers, all->m.bytes, j > d ? j * stride + d : d * stride + j);
+    for (int64_t j = 0; j < d; j++)
+        all->means[j] = get(all->m.numbers, all->m.bytes, d * stride + j);
     all->m.size = d + 1;
     symmetric_add_diagonal(&all->m, lam, is_free ? 0 : lam);
     const int status = symmetric_factorise(&all->m, &f->watch);

@@ -278,6 +278,28 @@ def test_outputs_of_the_squared_error_begin_at_their_optimum(rng, layout, dtype,
     np.testing.assert_allclose(found["intercept"], w[d], rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_a_matrix_of_single_precision_proves_a_gap_to_more_digits(seed):
+    """Targets far from 0: the dual value was off by up to 5e-8 of itself."""
+    rng, n, d = np.random.default_rng(seed), 300, 100  # BLAS makes the matrix
+    X = rng.normal(size=(n, d))
+    z = 150 + X @ rng.normal(size=d) / 10 + 0.1 * rng.normal(size=n)
+    make = settings("free", 1) | {"lams": np.array([0.1])}
+    targets = core_targets("squared_error", np.ones((1, n), np.int8), z[None], None, **make)
+    fits = _core.Fits(1, n, d)
+    (found,) = _core.solve(
+        _core.Rows(X), targets, (X**2).sum(axis=1), fits, np.array([2]), tol=1e-3, seed=0,
+        begin_together=True, solver=_core.NEWTON, watch=_core.Watch(),
+    )  # fmt: skip
+    a = fits.a[0].astype(np.longdouble)
+    a -= a.mean()
+    v = (a[:, None] * X).mean(axis=0)
+    dual = (a @ z / n) ** 2 / (2 * (a @ a / n + v @ v / make["lams"][0]))
+    assert found["relative_gap"] > 1e-12  # else the matrix was of double precision
+    claimed = found["objective"] * (1 - found["relative_gap"])
+    assert claimed == pytest.approx(float(dual), rel=2e-9)
+
+
 def best_intercept(y, c, scores, loss="squared_hinge", z=None):
     return core_targets(loss, y, z, c).intercepts(scores[None])[0]
 
