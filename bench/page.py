@@ -7,6 +7,7 @@ A time counts only if the benchmark found that its solution is as good as asked 
 
 import argparse
 import json
+import re
 import textwrap
 from pathlib import Path
 
@@ -35,7 +36,8 @@ def seconds(value):
 
 
 def number(value):
-    return "–" if value is None else f"{value:.2g}"
+    """Two digits, without an exponent."""
+    return "–" if value is None else f"{float(f'{value:.2g}'):g}"
 
 
 def markdown(names, rows):
@@ -130,6 +132,7 @@ def overview(results):
 
     def add(what, loss, one, other, who, theirs, note):
         told = ratio(theirs, other) or ratio(theirs, one)
+        who = who and re.sub(r"-s \d+", r"`\g<0>`", who)  # an option is not to break
         peer = f"{who} {seconds(theirs)}" if who else "none got there"
         times = [seconds(one), seconds(other), peer]
         lines.append([what, loss, number(told), *times, note])
@@ -175,15 +178,17 @@ float64 rows, or float32 where only that counts.
 - **b** Two threads, but SVC uses one. Whole fits to within 0.1 % of the optimum, with a free
   intercept; of several classes, pairs.
 - **c** Two processes or threads. Ten λ, or six λ times six γ, in five folds. A search counts if
-  its best score is within 0.002 of the best of all searches. Times of searches stand
-  under float64, whatever the type of their rows.
+  its best score is within 0.002 of the best of all searches. Apart from λ, γ and the hinge, all
+  searches have default settings, and so different objectives: SGDClassifier and SVC have a free
+  intercept, and SVC trains pairs of classes. Times of searches stand under float64, whatever the
+  type of their rows.
 """
 
 HEAD = """\
 # Benchmarks
 
-The table shows seconds of whole fits, beside the fastest peer whose solution is as good. All
-peers minimise the same objective; [method](#method) says how. `python bench/page.py` makes this
+The table shows seconds of whole fits, beside the fastest peer whose solution is as good. In
+fits, all minimise the same objective; [method](#method) says how. `python bench/page.py` makes this
 page of the files in `bench/results`. [notes.md](notes.md) has what was tried, and what bounds
 each figure.
 
@@ -194,7 +199,7 @@ METHOD = """\
 
 Both sides of a ratio run in one process, in turn, on the same matrix. Parsing and conversion are
 not counted: each peer gets a matrix of the type that it computes with. The intercept is the
-weight of a constant feature for all linear peers, so that the objectives are equal. Peers get
+weight of a constant feature in all linear fits, so that the objectives are equal. Peers get
 budgets from small to large (epochs, or tolerances), and the fastest budget whose solution is good
 enough counts. How good a solution is, NumPy computes from its coefficients in float64, off the
 clock; the optimum is known from a certified gap of 1e-9. pegasos stops by its own certificate,
@@ -205,9 +210,10 @@ larger budget after a fit that took ten times as long as those of pegasos to wha
 peer has not reached. Linear fits of more than 0.1 s, and those that are far from the fastest of
 their peer, are measured once.
 
-Run the tables yourself (`pip install ".[bench]"`, real data in the folder that `PEGASOS_DATA`
-names; where a set is missing, random rows of its shape take its place, and tables say
-"imitation"):
+Run the tables yourself (`pip install ".[bench]" liblinear-multicore`, whose last package needs a
+C++ compiler; real data in the folder that `PEGASOS_DATA` names; where a set is missing, random
+rows of its shape take its place, and tables say "imitation"). `--quick` takes few rows of each set,
+to try the program:
 
 ```sh
 python bench/run.py linear --json            # one table; --sets imdb adult; --repetitions 5; --slow
