@@ -266,6 +266,9 @@ def test_parameters_that_are_no_numbers_or_not_in_every_candidate():
     display = SearchDisplay.from_estimator(search)
     assert tick_labels(display.ax_.yaxis) == ["0.5", "8", "16", "auto", "scale"]
     np.testing.assert_array_equal(display.values.ravel(), [2, 1, 4, 3, 0])
+    search = finished(lam=[1.0, 1.0], gamma=[0.0898412, 8.98412], mean_test_score=[0.1, 0.2])
+    display = SearchDisplay.from_estimator(search)
+    assert tick_labels(display.ax_.yaxis) == ["0.08984", "8.984"]
 
 
 def test_plain_arrays_on_given_axes():

@@ -928,7 +928,7 @@ def _tick_labels(values: Sequence[Any]) -> list[str]:
 
     def text(value: Any) -> str:
         if not (powers and _is_number(value)):
-            return f"{value:g}" if _is_number(value) else str(value)
+            return f"{value:.4g}" if _is_number(value) else str(value)
         return np.format_float_scientific(value, 2, trim="-", exp_digits=1).replace("+", "")
 
     return [text(value) for value in values]
