@@ -24,7 +24,8 @@ from losses import ALL, CONJUGATES, EPSILON, LOSSES, TARGET_LOSSES
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 from sklearn.kernel_approximation import Nystroem
-from sklearn.model_selection import KFold
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import pegasos
@@ -1213,6 +1214,10 @@ def test_what_blocks_cannot_do_is_told(blocks):
         PegasosClassifierCV().fit(blocks, np.zeros(N))
     with pytest.raises(TypeError, match="takes no Blocks"):
         PegasosClassifier(lam=1).partial_fit(blocks, None, classes=[0, 1])
+    with pytest.raises(TypeError, match=r"no array.*a function that returns scaled pieces"):
+        make_pipeline(StandardScaler(), PegasosClassifier()).fit(blocks)
+    with pytest.raises(TypeError, match="no array"):
+        GridSearchCV(PegasosClassifier(), {"C": [1]}).fit(blocks)
     blocks.memory = 1000
     with pytest.raises(ValueError, match=r"memory=1000 bytes is too little .* give .* at least"):
         PegasosClassifier().fit(blocks)

@@ -265,6 +265,13 @@ class Blocks:
     def __len__(self) -> int:
         return int(self.shape[0])
 
+    def __array__(self, *_: Any, **__: Any) -> np.ndarray:
+        raise TypeError(
+            "Blocks are rows on disk, and no array: the linear estimators of pegasos and searches "
+            "over them take Blocks, scalers and scikit-learn's searches do not. To standardise, "
+            "make Blocks of a function that returns scaled pieces, or say pegasos train --scale"
+        )
+
     @property
     def feature_scale(self) -> np.ndarray:
         """Root of the mean square of each feature."""
