@@ -99,6 +99,12 @@ def signature_of_class(app, what, name, found, *_):
     return stringify_signature(inspect.signature(found), show_annotation=False), None
 
 
+def own_method(app, what, name, found, options, lines):
+    """`fit` means the method, where a class has one: a dot lets Sphinx look there first."""
+    function = re.compile(r"(?<!`)`(fit|decision_function|load)`(?!`)")
+    lines[:] = [function.sub(r"`.\1`", line) for line in lines]
+
+
 # ---- Pages that are made of sources --------------------------------------------------------------
 
 
@@ -156,3 +162,4 @@ def generate(app):
 def setup(app):
     app.connect("builder-inited", generate)
     app.connect("autodoc-process-signature", signature_of_class)
+    app.connect("autodoc-process-docstring", own_method)

@@ -85,6 +85,14 @@ def test_every_link_within_the_site_has_a_target(pages):
     assert n_links > 500
 
 
+def test_a_class_links_to_its_own_methods(pages):
+    links = pages["api/pegasos.PegasosClassifier.html"].links
+    assert "#pegasos.PegasosClassifier.fit" in links
+    assert "#pegasos.PegasosClassifier.decision_function" in links
+    assert sum(link.startswith("pegasos.fit.html#") for link in links) == 1  # See also
+    assert not any(link.startswith("pegasos.decision_function.html#") for link in links)
+
+
 needs_browser = pytest.mark.skipif(BROWSER is None, reason="neither Chromium nor Chrome is there")
 
 
