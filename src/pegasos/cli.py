@@ -318,7 +318,7 @@ def _add_machine_options(add: Callable[..., Any]) -> None:
 
 def _add_kernel_options(add: Callable[..., Any]) -> None:
     add("--kernel", choices=kernels.stored_names(),
-        help="train a kernel machine (default: a linear one, without a kernel)")  # fmt: skip
+        help="train a kernel machine; rbf is Gaussian (default: a linear machine)")  # fmt: skip
     add("--gamma", type=_number_or("scale", "auto"), metavar="G",
         help="kernel parameter: a number, scale (default: 1 / (d Var X)) or auto (1 / d); by "
         "default, --cv tries scale, a tenth and ten times it")  # fmt: skip
