@@ -213,7 +213,7 @@ their peer, are measured once.
 Run the tables yourself (`pip install ".[bench]" liblinear-multicore`, whose last package needs a
 C++ compiler; real data in the folder that `PEGASOS_DATA` names; where a set is missing, random
 rows of its shape take its place, and tables say "imitation"). `--quick` takes few rows of each set,
-to try the program:
+to try the program in some minutes:
 
 ```sh
 python bench/run.py linear --json            # one table; --sets imdb adult; --repetitions 5; --slow
