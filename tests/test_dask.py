@@ -240,6 +240,21 @@ def test_several_outputs_share_the_rounds(client, data, rng):
     np.testing.assert_allclose(here.score(in_chunks(X), in_chunks(y)), here.to_local().score(X, y))
 
 
+class OfLogLoss(DaskPegasosClassifier):
+    """A subclass that has a parameter of its own, and sets others itself."""
+
+    def __init__(self, note="", client=None):
+        super().__init__(lam=LAM, loss="log_loss", client=client)
+        self.note = note
+
+
+def test_a_subclass_is_fitted_with_what_it_sets(client, data):
+    X, y = data
+    fitted = OfLogLoss("mine", client).fit(in_chunks(X), in_chunks(y))
+    assert fitted.to_local().loss == "log_loss"
+    assert fitted.lam_ == LAM
+
+
 def test_a_local_estimator_needs_no_dask(client, data, tmp_path):
     X, y = data
     clf = DaskPegasosClassifier(lam=LAM, random_state=0, client=client)

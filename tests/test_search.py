@@ -742,6 +742,21 @@ def test_folds_that_are_none_are_refused_in_words(data, cv, message):
             break
 
 
+class OfLogLoss(PegasosClassifierCV):
+    """A subclass that has one parameter, and sets the others itself."""
+
+    def __init__(self, Cs=2):
+        super().__init__(Cs=Cs, loss="log_loss", random_state=0)
+
+
+def test_what_a_subclass_sets_is_searched_with(data):
+    search = OfLogLoss().fit(*data)
+    plain = PegasosClassifierCV(Cs=2, loss="log_loss", random_state=0).fit(*data)
+    assert search.best_estimator_.get_params() == plain.best_estimator_.get_params()
+    np.testing.assert_array_equal(search.scores_, plain.scores_)
+    np.testing.assert_array_equal(search.predict_proba(data[0]), plain.predict_proba(data[0]))
+
+
 def test_a_search_without_refit_forgets_the_last_one(data):
     X, y = data
     for search, wide in zip(both(refit=True), both(refit=True), strict=True):

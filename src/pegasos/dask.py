@@ -49,8 +49,6 @@ __all__ = ["DaskPegasosClassifier", "DaskPegasosRegressor"]
 
 # Seconds after which the client asks whether there are workers.
 _POLL = 1.0
-# Parameters that local estimators lack.
-_OF_CLUSTERS = {"client", "worker_timeout", "checkpoint", "checkpoint_every"}
 
 
 # ---- What workers do ----------------------------------------------------------------------------
@@ -446,8 +444,7 @@ class _DaskMachine(CommonMixin, _OnCluster, BaseEstimator):
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         _parameters.check(self, tol=partial(_validate.real, above=0))
-        params = self.get_params(deep=False)
-        local = self._local(**{name: params[name] for name in params.keys() - _OF_CLUSTERS})
+        local = self._local(**_parameters.shared(self, self._local))
         names, tasks, path = _names(X), _partitions(X, y, sample_weight), self.checkpoint
         with one_at_a_time(self, "fit"), _Run(self.client_, self.worker_timeout) as run:
             blank = _task(identity)(self._local())

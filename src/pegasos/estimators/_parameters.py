@@ -107,6 +107,11 @@ def _checks(cls: Any, names: tuple[str, ...]) -> list[tuple[str, Check, Any]]:
     return [(name, of, defaults.get(name, none)) for name, of in usual.items() if name in names]
 
 
+def shared(estimator: Any, kind: Any) -> dict[str, Any]:
+    """Parameters that `kind` has as well. A subclass may set more than `get_params` tells."""
+    return {name: vars(estimator)[name] for name, _ in kind._declared if name in vars(estimator)}
+
+
 def plan(estimator: Any) -> dict[str, Any]:
     """What `pegasos.solvers._schedule.Schedule.train` is to do, by parameters that are checked."""
     return {

@@ -17,7 +17,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
-import inspect
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Integral
@@ -301,8 +300,7 @@ class _Search(BaseEstimator):
 
     def _estimator(self) -> Any:
         """One of the estimators that are searched over, with no value of what is searched."""
-        names = set(inspect.signature(self._best).parameters) & set(self.get_params()) - {"n_steps"}
-        return self._best(**{name: getattr(self, name) for name in names})
+        return self._best(**_parameters.shared(self, self._best) | {"n_steps": None})
 
     def _other_axes(self, data: Data) -> dict[str, Any]:
         """What is searched beside λ and T, outermost first."""
