@@ -25,8 +25,9 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import pegasos
-from pegasos import KernelPegasosClassifier, PegasosClassifier
+from pegasos import KernelPegasosClassifier, PegasosClassifier, PegasosRegressor
 from pegasos.estimators import _parameters
+from pegasos.problems import _losses
 
 # The checks of sample weights compare two fits to 1e-7.
 CONVERGED = {"tol": 1e-8, "max_iter": 10**5}
@@ -507,6 +508,15 @@ def test_parameters_may_be_numpy_scalars(problem):
     ).fit(X, y)
     np.testing.assert_array_equal(a.coef_, b.coef_)
     paper.linear(average=np.False_).fit(X, y)
+
+
+@pytest.mark.parametrize("loss", np.array(_losses.TARGET_LOSSES))
+def test_losses_of_targets_may_be_numpy_strings(problem, loss):
+    X, y = problem
+    a, b = (PegasosRegressor(loss=of, random_state=0).fit(X, y) for of in (loss, str(loss)))
+    np.testing.assert_array_equal(a.coef_, b.coef_)
+    c, d = (pegasos.fit(X, y, 0.1, loss=of, random_state=0) for of in (loss, str(loss)))
+    np.testing.assert_array_equal(c.coef, d.coef)
 
 
 def test_without_a_seed_numpys_global_generator_decides(problem):

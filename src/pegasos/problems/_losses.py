@@ -114,7 +114,7 @@ _EPSILONS = 1e-299, 1e150
 
 def of_targets(name: str, epsilon: float = 0.0) -> Loss:
     """A loss that takes targets, with its epsilon, if it has one."""
-    return Loss(name, epsilon=epsilon if name in EPSILON_LOSSES else 0.0)
+    return Loss(str(name), epsilon=epsilon if name in EPSILON_LOSSES else 0.0)
 
 
 def of_one_class(nu: float) -> Loss:
