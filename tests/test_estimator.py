@@ -519,6 +519,14 @@ def test_losses_of_targets_may_be_numpy_strings(problem, loss):
     np.testing.assert_array_equal(c.coef, d.coef)
 
 
+def test_a_degree_may_be_a_small_numpy_integer(rng, tmp_path):
+    X, y = rng.normal(size=(30, 300)), np.arange(30) % 2  # with more features than it can count
+    clf = KernelPegasosClassifier(kernel="poly", degree=np.uint8(2), random_state=0).fit(X, y)
+    clf.to_model().save(tmp_path / "model.npz")
+    loaded = pegasos.load(tmp_path / "model.npz")
+    np.testing.assert_array_equal(loaded.decision_function(X), clf.decision_function(X))
+
+
 def test_without_a_seed_numpys_global_generator_decides(problem):
     X, y = problem
     fits = []

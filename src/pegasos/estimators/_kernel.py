@@ -144,7 +144,7 @@ class KernelMachine(PegasosEstimator):
             gamma = self._gamma
         gamma = kind.gamma_of(gamma, X, weights)
         kernel = kernels.make(
-            self.kernel, gamma=gamma, degree=self.degree, coef0=float(self.coef0),
+            self.kernel, gamma=gamma, degree=int(self.degree), coef0=float(self.coef0),
             params=self.kernel_params, assume_psd=bool(self.assume_psd),
         )  # fmt: skip
         kernel.refuse_overflow(X)
