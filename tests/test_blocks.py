@@ -1324,6 +1324,22 @@ def test_boolean_labels_stay_booleans(tmp_path, rng, memory):
     assert pegasos.load(tmp_path / "model.npz").classes.tolist() == [False, True]
 
 
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        (np.array(["2026-01-01", "2026-01-02"], "M8[D]"), "y must be numeric, got dtype datetime"),
+        (np.array([1, 1j]), "y must be real, got complex128"),
+        (np.array(["a", None], object), r"y must be finite .*but y\[1\] is .*missing"),
+        (np.array([1.0, np.nan], object), r"y must be finite .*but y\[1\] is nan.*missing"),
+        (np.array(["a", pd.NA], object), r"y must be finite .*but y\[1\] is <NA>.*missing"),
+    ],
+)
+def test_labels_that_are_missing_or_no_labels_are_refused(tmp_path, rng, labels, said):
+    """Dates became integers, complex numbers lost a part, and None was the class "None"."""
+    with pytest.raises((TypeError, ValueError), match=said):
+        Blocks((rng.normal(size=(90, 2)), np.tile(labels, 45)), cache=tmp_path)
+
+
 def test_integers_that_float64_cannot_hold_are_no_labels(tmp_path, rng):
     """Two labels became one, without a word."""
     X = rng.normal(size=(90, 2))

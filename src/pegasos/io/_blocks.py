@@ -826,9 +826,10 @@ class _Conversion:
 
     def _numbers(self, y: np.ndarray) -> np.ndarray:
         """Labels or targets as numbers: of strings that are none, in order of appearance."""
-        is_object = y.dtype == object and y.size > 0
-        if is_object and all(isinstance(label, bool | np.bool_) for label in y.flat):
-            y = y.astype(bool)
+        if y.dtype == object and y.size:
+            _validate.no_missing([np.nan if label is None else label for label in y.flat])
+            if all(isinstance(label, bool | np.bool_) for label in y.flat):
+                y = y.astype(bool)
         if y.dtype.kind in "OUS" and y.size:
             found, places = np.unique(y.astype(str), return_inverse=True)
             plain = _readers._plain_labels(found)
@@ -850,7 +851,7 @@ class _Conversion:
         if self.blocks._task != "regression":
             _check_integers(y)
         are_boolean = y.dtype == bool or not y.size
-        y = np.ascontiguousarray(y, np.float64)
+        y = _validate.floats("y", y)
         if not np.isfinite(y).all():
             raise ValueError("y must be finite (no NaN or infinity)")
         if not are_boolean:

@@ -332,8 +332,8 @@ class _Model:
     def _coefficients(self) -> tuple[np.ndarray, np.ndarray]:
         """Return coefficients and intercepts, which users may set, as float64, a row a problem."""
         name = self._COEFFICIENTS
-        matrix = _validate.coefficients(name, getattr(self, name))
-        intercept = _validate.coefficients("intercept", self.intercept)
+        matrix = _validate.floats(name, getattr(self, name))
+        intercept = _validate.floats("intercept", self.intercept)
         n_problems = self._n_problems
         if matrix.ndim != 2 or len(matrix) != n_problems or intercept.shape != (n_problems,):
             raise ValueError(

@@ -593,8 +593,8 @@ def _native(array: Any, dtype: Any = None) -> np.ndarray:
         return np.require(array, np.dtype(dtype).newbyteorder("="), ["C", "A"])
 
 
-def coefficients(name: str, values: Any) -> np.ndarray:
-    """Return coefficients of a model as float64; arrays that the core takes are not copied."""
+def floats(name: str, values: Any) -> np.ndarray:
+    """Return real numbers as float64; arrays that the core takes are not copied."""
     values = np.asarray(values)
     _numbers(name, values.dtype)
     return _native(values, np.float64)
