@@ -1340,6 +1340,17 @@ def test_labels_that_are_missing_or_no_labels_are_refused(tmp_path, rng, labels,
         Blocks((rng.normal(size=(90, 2)), np.tile(labels, 45)), cache=tmp_path)
 
 
+@pytest.mark.parametrize("memory", [MEMORY, "1GB"])
+def test_fractions_are_no_labels(tmp_path, rng, memory):
+    """They were classes where rows were larger than memory."""
+    X, y, _ = make(rng)
+    blocks = Blocks((X, (y == 1) / 2), cache=tmp_path, memory=memory)
+    with pytest.raises(ValueError, match="Unknown label type: continuous"):
+        PegasosClassifier().fit(blocks)
+    whole = Blocks((X, (y == 1) * 2.0), cache=tmp_path / "whole", memory=memory)
+    assert PegasosClassifier(random_state=0).fit(whole).classes_.tolist() == [0, 2]
+
+
 def test_integers_that_float64_cannot_hold_are_no_labels(tmp_path, rng):
     """Two labels became one, without a word."""
     X = rng.normal(size=(90, 2))

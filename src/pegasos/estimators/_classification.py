@@ -269,6 +269,7 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
         classes, sums, counts = blocks.classes, blocks.class_weight_sums, blocks.class_counts
         if classes is None or sums is None or counts is None:
             raise ValueError("y of the blocks must have at most 65536 distinct labels")
+        check_classification_targets(np.repeat(classes, 2))  # it warns where most differ
         factor = self._class_factors(classes, sums)
         n_classes, multi_class = len(classes), self.multi_class
         with np.errstate(over="ignore"):
