@@ -383,7 +383,10 @@ def converted(convert: Callable[..., Any], X: Any, **options: Any) -> Any:
     `finite_rows` is to tell the place of what is not finite, or becomes so by the conversion.
     """
     before_conversion(X)
-    not_masked("y", options.get("y"))
+    y: Any = options.get("y")
+    not_masked("y", y)
+    if getattr(getattr(y, "dtype", None), "kind", "") == "c":
+        _numbers("y", y.dtype)
     # scikit-learn would make float64 of float32 in the other byte order.
     types = [np.float64, np.float32, np.dtype(np.float32).newbyteorder()]
     try:
@@ -404,12 +407,11 @@ def column_names(X: Any) -> list[Any] | None:
 
 
 def no_dates(X: Any) -> None:
-    """Raise for a data frame with a column of dates, which polars would make numbers."""
+    """Raise for a column of dates, which polars would make numbers, or of complex numbers."""
     for name, dtype in zip(X.columns, X.dtypes, strict=True):
-        if getattr(dtype, "is_temporal", bool)():  # of polars
+        is_temporal = getattr(dtype, "is_temporal", bool)()  # of polars
+        if is_temporal or getattr(dtype, "kind", "") in ("m", "M", "c"):
             raise TypeError(f"column {name!r} of X must be numeric, got dtype {dtype}")
-        if getattr(dtype, "kind", "") in ("m", "M"):
-            _numbers(f"column {name!r} of X", dtype)
 
 
 def _no_times_of_arrow(X: Any) -> None:
@@ -777,8 +779,6 @@ def before_targets(y: Any) -> None:
     """Raise for targets that scikit-learn would take or misname."""
     if is_sparse(y):
         raise TypeError("y must be dense, got a sparse matrix: use y.toarray()")
-    if getattr(getattr(y, "dtype", None), "kind", "") == "c":
-        _numbers("y", y.dtype)
     if getattr(y, "shape", ())[1:] == (0,):
         raise ValueError(f"y must have at least one column, got shape {y.shape}")
 
