@@ -144,6 +144,12 @@ def test_where_all_are_0_they_are_uniform():
     np.testing.assert_allclose(model.predict_proba([[0.0]]), np.full((1, 3), 1 / 3))
 
 
+def test_they_are_0_or_1_without_a_word_where_scores_are_huge():
+    model = model_of([1e6], ["a", "b"], "log_loss")
+    with np.errstate(all="raise"):
+        np.testing.assert_allclose(model.predict_proba([[0.0]]), [[0, 1]], atol=1e-300)
+
+
 # ---- The same models as elsewhere ----------------------------------------------------------------
 
 

@@ -89,7 +89,7 @@ def _linear(scores: np.ndarray) -> np.ndarray:
 
 
 def _logistic(scores: np.ndarray) -> np.ndarray:
-    return 1 / (1 + np.exp(-np.clip(scores, -700, None)))
+    return 1 / (1 + np.exp(-np.clip(scores, -700, 700)))
 
 
 #: Those that take labels.
