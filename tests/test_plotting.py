@@ -279,6 +279,11 @@ def test_plain_arrays_on_given_axes():
     assert display.ax_ is ax
     assert [text.get_text() for text in display.texts_.flat] == list("123456")
     assert (ax.get_xlabel(), ax.get_ylabel()) == labels[:2]
+    marks, values = {"best mean score": (1.0, 10)}, np.logspace(0, 2, 3)
+    display = SearchDisplay([[3, 2, 1], [0, 0, 0]], values, np.array([10, 20]), marks=marks).plot()
+    assert "3.000" in display.ax_.get_legend().get_texts()[0].get_text()
+    curve = SearchDisplay([3, 2, 1], values, marks={"best mean score": (100.0,)}).plot()
+    assert "1.000" in curve.ax_.get_legend().get_texts()[0].get_text()
 
 
 @pytest.mark.parametrize(
@@ -540,6 +545,11 @@ def test_bars_are_of_the_largest_weights(rng):
         assert widths == sorted(sorted(weights, key=abs)[-3:])
     colours = [bar.get_facecolor() for bar in display.bars_[0]]
     assert colours[0] != colours[-1]  # against and for
+
+
+def test_weights_may_be_those_of_one_output():
+    display = WeightsDisplay(np.arange(3), ["price"]).plot()
+    assert display.ax_[0].get_title() == "price"
 
 
 def test_bad_weights(moons):
@@ -835,6 +845,8 @@ def test_bad_tubes(wave):
         TubeDisplay.from_estimator(many, X, np.column_stack([y, y]))
     with pytest.raises(ValueError, match="epsilon must be a finite number >= 0, got -1"):
         TubeDisplay.from_predictions(X[:, 0], y, y, epsilon=-1)
+    with pytest.raises(TypeError, match="epsilon must be a finite number >= 0, got array"):
+        TubeDisplay.from_estimator(PegasosRegressor().fit(X, y), X, y, epsilon=np.ones(2))
     with pytest.raises(NotFittedError):
         TubeDisplay.from_estimator(PegasosRegressor(), X, y)
 

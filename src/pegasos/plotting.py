@@ -118,7 +118,8 @@ class SearchDisplay:
         marks: dict[str, tuple[Any, ...]] | None = None,
     ) -> None:
         self.values = np.asarray(values, dtype=float)
-        self.x_values, self.y_values, self.labels = x_values, y_values, labels
+        self.x_values, self.labels = list(x_values), labels
+        self.y_values = None if y_values is None else list(y_values)
         self.standard_error = None if standard_error is None else np.asarray(standard_error)
         self.marks = marks or {}
         shape = (len(x_values),) if y_values is None else (len(y_values), len(x_values))
@@ -497,7 +498,7 @@ class WeightsDisplay:
 
     Parameters
     ----------
-    coef : array-like of shape (n_problems, n_features)
+    coef : array-like of shape (n_problems, n_features) or (n_features,)
     titles : list of str of length n_problems
     shape : tuple of two int, default=None
         Rows and columns of an image; None: bars.
@@ -532,7 +533,7 @@ class WeightsDisplay:
         shape: tuple[int, int] | None = None,
         feature_names: ArrayLike | None = None,
     ) -> None:
-        self.coef, self.titles, self.shape = np.asarray(coef), titles, shape
+        self.coef, self.titles, self.shape = np.atleast_2d(coef), titles, shape
         n = self.coef.shape[1]
         if shape is not None and (len(shape) != 2 or math.prod(shape) != n):
             raise ValueError(
@@ -579,8 +580,7 @@ class WeightsDisplay:
             )
         check_is_fitted(estimator, "coef_")
         names = names if feature_names is None else feature_names
-        coef = np.atleast_2d(estimator.coef_)
-        return cls(coef, _problem_names(estimator), shape, names).plot(ax=ax, **options)
+        return cls(estimator.coef_, _problem_names(estimator), shape, names).plot(ax=ax, **options)
 
     def plot(
         self, ax: Any = None, *, cmap: str | Colormap = "RdBu_r", max_features: int = 20
@@ -854,7 +854,7 @@ class TubeDisplay:
         points = _dense(X)
         if points.shape[1:] != (1,) or not len(points):
             raise ValueError(f"X must have one feature and at least one row, got {points.shape}")
-        if epsilon == "auto":
+        if isinstance(epsilon, str) and epsilon == "auto":
             inner = _last_step(estimator)[0]
             has_one = getattr(inner, "loss", None) != "squared_error"
             epsilon = getattr(inner, "epsilon", 0.0) if has_one else 0.0
