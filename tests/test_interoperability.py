@@ -680,6 +680,9 @@ def test_what_onnx_cannot_hold_is_refused_by_name(iris, run_onnx):
     clf = KernelPegasosClassifier(kernel=lambda X, Z: X @ Z.T, tol=None, max_iter=2).fit(X, y)
     with pytest.raises(ValueError, match=r"kernel that is a function .*<lambda>"):
         run_onnx(clf, X)
+    large = PegasosClassifier().fit(X, y.astype(np.uint64) + np.uint64(2**63))
+    with pytest.raises(ValueError, match=r"that int64 or float64 can hold.*9223372036854775808"):
+        run_onnx(large, X)
 
 
 @pytest.mark.parametrize("kind", [PegasosClassifier, KernelPegasosClassifier])

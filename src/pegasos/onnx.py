@@ -40,7 +40,7 @@ def register() -> None:
     """Tell skl2onnx of pegasos' estimators; they may then be exported alone or in a pipeline.
 
     ``skl2onnx.to_onnx`` raises a ValueError for a kernel that is a function, and for labels that
-    are neither numbers nor strings.
+    are neither strings nor numbers that int64 or float64 can hold.
     """
     options = {"raw_scores": [True, False], "zipmap": [True, False]}
     for name in pegasos._ESTIMATORS:
@@ -69,11 +69,13 @@ class _Graph:
 
 def _labels(classes: np.ndarray) -> np.ndarray:
     classes = _multiclass.plain(classes)
-    if classes.dtype.kind not in _LABELS:
+    made: np.ndarray = classes.astype(_LABELS.get(classes.dtype.kind, (object,))[0])
+    if made.dtype == object or made.tolist() != classes.tolist():
         raise ValueError(
-            f"labels must be numbers or strings to be exported, got {classes.tolist()}"
+            "labels must be strings, or numbers that int64 or float64 can hold, to be exported, "
+            f"got {classes.tolist()}"
         )
-    return classes.astype(_LABELS[classes.dtype.kind][0])
+    return made
 
 
 def _parse(
