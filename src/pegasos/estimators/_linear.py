@@ -329,8 +329,8 @@ class PegasosClassifier(Classifier, LinearMachine, ClassifierParameters, Penaliz
         coordinate ascent begins at 0, since it has no dual variables of the rows.
     n_jobs : int, default=None
         Threads that share the binary problems. If there are fewer problems than threads, threads
-        also share the passes of Newton's method over the rows of one problem. None: one thread.
-        -1: one for each CPU, as in joblib. Results do not depend on it.
+        also share the passes of Newton's method over the rows of one problem. As in joblib, -1 is
+        one for each CPU. None: one, or what ``joblib.parallel_config`` says. It changes no result.
     random_state : int, RandomState, Generator or None, default=None
         Seed for the order of rows: the same int gives the same bits. None asks NumPy's global
         generator for a seed.
