@@ -18,6 +18,7 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -516,7 +517,7 @@ def test_a_cluster_without_workers_or_client_is_told(data, caplog):
         n_workers=0, processes=False, dashboard_address=":0"
     ) as empty, distributed.Client(empty, set_as_default=False) as client:  # fmt: skip
         clf.client = client
-        with pytest.raises(RuntimeError, match="no worker for worker_timeout=1 s"):
+        with pytest.raises(RuntimeError, match="no worker for almost worker_timeout=1 s"):
             clf.fit(in_chunks(X), in_chunks(y))
         check_nothing_is_left(client)
         client.sync(asyncio.sleep, 0)
@@ -524,6 +525,28 @@ def test_a_cluster_without_workers_or_client_is_told(data, caplog):
         assert "never retrieved" not in caplog.text  # by Dask, of what the fit waited for
     with pytest.raises(RuntimeError, match="the Dask client is closed"):
         clf.fit(in_chunks(X), in_chunks(y))
+
+
+@pytest.mark.parametrize("died", [0.0, 0.3, 6.0, 7.999])
+def test_a_fit_gives_up_within_worker_timeout_of_the_last_worker(monkeypatch, died):
+    now = 100.0
+
+    def result(timeout):
+        nonlocal now
+        now += timeout
+        raise TimeoutError
+
+    def nthreads():
+        nonlocal now
+        is_there = now < 100 + died
+        now += 0.01  # for the answer
+        return {"a worker": 1} if is_there else {}
+
+    monkeypatch.setattr(pegasos.dask, "time", SimpleNamespace(monotonic=lambda: now))
+    run = pegasos.dask._Run(SimpleNamespace(status="running", nthreads=nthreads), 30.0)
+    with pytest.raises(RuntimeError, match="no worker for almost worker_timeout=30 s"):
+        run._wait(SimpleNamespace(result=result, done=lambda: False))
+    assert 27 < now - (100 + died) <= 30
 
 
 def test_no_client_is_told(data, monkeypatch):

@@ -129,7 +129,7 @@ class _Run:
         return self._wait(asyncio.run_coroutine_threadsafe(fetched, loop.asyncio_loop))
 
     def _wait(self, fetched: concurrent.futures.Future[Any]) -> Any:
-        alone_since = None
+        seen = time.monotonic()
         while True:
             try:
                 return fetched.result(timeout=_POLL)
@@ -145,11 +145,13 @@ class _Run:
                 raise self._lost(error) from None
             if self.client.status in ("closed", "closing"):
                 raise self._lost("the client was closed")
-            alone_since = None if self._asked("nthreads") else alone_since or time.monotonic()
-            if alone_since and time.monotonic() - alone_since > self.timeout:
+            looked = time.monotonic()
+            if self._asked("nthreads"):
+                seen = looked
+            elif looked + _POLL > seen + self.timeout:  # another look would come too late
                 raise RuntimeError(
-                    f"the Dask cluster has had no worker for worker_timeout={self.timeout:g} s: "
-                    "start workers, and fit again"
+                    "the Dask cluster has had no worker for almost "
+                    f"worker_timeout={self.timeout:g} s: start workers, and fit again"
                 )
 
     def shared(self, futures: list[distributed.Future]) -> list[distributed.Future]:
@@ -376,8 +378,8 @@ class _DaskMachine(CommonMixin, _OnCluster, BaseEstimator):
             If parameters, X, y or the weights are not as described; the message names the
             partition. If `checkpoint` belongs to another fit.
         RuntimeError
-            If the client is closed, the scheduler is lost, there is no worker for `worker_timeout`
-            seconds, or workers die over a task again and again.
+            If the client is closed, the scheduler is lost, no worker is left and none joins within
+            `worker_timeout` seconds, or workers die over a task again and again.
         """
         return self._fit(X, y, sample_weight)
 
@@ -550,7 +552,7 @@ class DaskPegasosClassifier(ClassifierMixin, _DaskMachine, ClassifierParameters)
     client : distributed.Client, default=None
         The cluster. None: the default client of the process when `fit` or `score` is called.
     worker_timeout : float, default=30.0
-        Seconds without any worker after which a call gives up.
+        Seconds within which a call gives up if there is no worker. It looks every second.
     checkpoint : str or path, default=None
         File of the client to which a fit is saved: now and then, and when it ends, is stopped by
         Ctrl-C or has lost its workers. If the file is there, the fit goes on from it, to the bits
