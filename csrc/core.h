@@ -250,6 +250,10 @@ void pegasos_linear_scores(const pegasos_rows *rows, int64_t first, const int64_
 void pegasos_linear_combine(const pegasos_rows *rows, int64_t first, int64_t count,
                             const double *factors, double *sum);
 
+/* ... with the squares of the stored numbers in place of these. */
+void pegasos_linear_squares(const pegasos_rows *rows, int64_t first, int64_t count,
+                            const double *factors, double *sum);
+
 /* matrix += factor x_i x_i^T for CSR rows; number (j, k) is matrix[j stride + k]. */
 void pegasos_linear_outer(const pegasos_rows *rows, int64_t i, double factor, int64_t stride,
                           double *matrix);

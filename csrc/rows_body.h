@@ -85,6 +85,16 @@ static INLINE void NAME(add)(const pegasos_rows *rows, int64_t i, double u, void
         v[column[j]] += factor * x[j];
 }
 
+/* v += u times the squares of the numbers of x_i. */
+static INLINE void NAME(add_squares)(const pegasos_rows *rows, int64_t i, double u, double *v)
+{
+    const int64_t end = row_offset(rows, i + 1);
+    const VALUE *x = rows->values;
+    const INDEX *column = rows->indices;
+    for (int64_t j = row_offset(rows, i); j < end; j++)
+        v[column[j]] += u * ((double)x[j] * x[j]);
+}
+
 /* out[l] = <v_l, x_i> for `width` vectors that are interleaved: number j of v_l is v[j stride + l].
  * Each has the bits of `dot`. What costs time on sparse rows is to reach the numbers of v;
  * neighbours come along for little, so that a bundle of 16 vectors costs about twice as much as
@@ -277,6 +287,13 @@ static INLINE void NAME(add)(const pegasos_rows *rows, int64_t i, double u, void
             v[j + l] += factor * x[j + l];
     for (; j < d; j++)
         v[j] += factor * x[j];
+}
+
+static INLINE void NAME(add_squares)(const pegasos_rows *rows, int64_t i, double u, double *v)
+{
+    const VALUE *x = (const VALUE *)rows->values + i * rows->n_features;
+    for (int64_t j = 0; j < rows->n_features; j++)
+        v[j] += u * ((double)x[j] * x[j]);
 }
 
 /* Four rows at a time, so that a number of v is loaded and stored once for all of them. The next

@@ -115,6 +115,13 @@ static INLINE void combine_rows(const row_functions *f, const pegasos_rows *rows
                                       const double *factors, double *sum)                          \
     {                                                                                              \
         combine_rows(&functions_##TYPE, rows, first, count, factors, sum);                         \
+    }                                                                                              \
+    CLONES static void squares_##TYPE(const pegasos_rows *rows, int64_t first, int64_t count,      \
+                                      const double *factors, double *sum)                          \
+    {                                                                                              \
+        for (int64_t i = 0; i < count; i++)                                                        \
+            if (factors[i] != 0)                                                                   \
+                add_squares_##TYPE(rows, first + i, factors[i], sum);                              \
     }
 FOR_EVERY_WIDE_TYPE(DEFINE_DRIVERS)
 
@@ -171,6 +178,13 @@ void pegasos_linear_combine(const pegasos_rows *rows, int64_t first, int64_t cou
 {
     assert(are_there(rows, first, count));
     DISPATCH_WIDE(combine, rows, first, count, factors, sum);
+}
+
+void pegasos_linear_squares(const pegasos_rows *rows, int64_t first, int64_t count,
+                            const double *factors, double *sum)
+{
+    assert(are_there(rows, first, count));
+    DISPATCH_WIDE(squares, rows, first, count, factors, sum);
 }
 
 void pegasos_linear_outer(const pegasos_rows *rows, int64_t i, double factor, int64_t stride,

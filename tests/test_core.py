@@ -86,6 +86,7 @@ def calls(layout, dtype):
         np.array([3, 0, 5]), np.array([1, 3]),
     ]  # fmt: skip
     yield "Rows.combine", [rows, np.ones((K, N))]
+    yield "Rows.combine", [rows, np.ones((K, N)), True]
     yield "Rows.squared_norms", [rows, 2]
     yield "certify", [rows, targets, values(np.float64, K, D), np.ones(K), np.ones((K, N))]
     yield "certify", [rows, targets, None, None, np.ones((K, N))]

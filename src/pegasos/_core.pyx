@@ -166,6 +166,7 @@ cdef extern from "core.h" nogil:
     void pegasos_linear_scores(const pegasos_rows *, int64_t, const int64_t *, int64_t, int64_t,
                                const void *, int64_t, int64_t, const double *, double *)
     void pegasos_linear_combine(const pegasos_rows *, int64_t, int64_t, const double *, double *)
+    void pegasos_linear_squares(const pegasos_rows *, int64_t, int64_t, const double *, double *)
     void pegasos_linear_outer(const pegasos_rows *, int64_t, double, int64_t, double *)
     void pegasos_linear_norms(const pegasos_rows *, int64_t, int64_t, double *, double *)
 
@@ -635,8 +636,8 @@ cdef class Rows:
             self.norms = norms
         return norms
 
-    def combine(self, const double[:, ::1] factors not None):
-        """Sums of the rows times each row of `factors`."""
+    def combine(self, const double[:, ::1] factors not None, bint squared=False):
+        """Sums of the rows, or of the squares of their numbers, times each row of `factors`."""
         sums = np.zeros((factors.shape[0], self.c.n_features))
         cdef double[:, ::1] out = sums
         cdef int64_t k, first, size, piece = self.piece(1)
@@ -646,7 +647,10 @@ cdef class Rows:
                 PyErr_CheckSignals()
                 size = min(piece, self.c.n_rows - first)
                 with nogil:
-                    pegasos_linear_combine(&self.c, first, size, &factors[k, first], &out[k, 0])
+                    if squared:
+                        pegasos_linear_squares(&self.c, first, size, &factors[k, first], &out[k, 0])
+                    else:
+                        pegasos_linear_combine(&self.c, first, size, &factors[k, first], &out[k, 0])
         return sums
 
     def add_products(self, const double[:, ::1] factors not None, double[:, :, ::1] sums not None):

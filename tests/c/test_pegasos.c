@@ -443,6 +443,25 @@ static void rows_are_added_with_the_bits_of_one_at_a_time(void)
         }
 }
 
+static void squares_of_numbers_are_added(void)
+{
+    for (int type = 0; type < TYPES; type++) {
+        const pegasos_rows rows = rows_of_type(type);
+        double factors[N] = {0}, sum[D] = {0}, expected[D] = {0};
+        for (int i = 1; i < N; i += 2) {
+            double row[D] = {0};
+            const double one = 1;
+            factors[i] = 0.1 * i - 0.7;
+            pegasos_linear_combine(&rows, i, 1, &one, row);
+            for (int j = 0; j < D; j++)
+                expected[j] += factors[i] * (row[j] * row[j]);
+        }
+        pegasos_linear_squares(&rows, 0, N, factors, sum);
+        for (int j = 0; j < D; j++)
+            CHECK(fabs(sum[j] - expected[j]) <= 1e-12);
+    }
+}
+
 static void the_dual_is_climbed_to_its_top(void)
 {
     for (int type = 0; type < TYPES; type++)
@@ -1660,6 +1679,7 @@ int main(int argc, char **argv)
     RUN(a_problem_stops_at_its_last_step_and_goes_on_from_there);
     RUN(scores_are_dot_products);
     RUN(rows_are_added_with_the_bits_of_one_at_a_time);
+    RUN(squares_of_numbers_are_added);
     RUN(the_dual_is_climbed_to_its_top);
     RUN(kernel_problems_are_solved);
     RUN(kernel_pegasos_is_pegasos);

@@ -162,17 +162,6 @@ class Block(Arrays):
         c = np.abs(y) if self.weights is None else np.abs(y) * self.weights[part]
         return c, y, 1.0 if self.values is None else self.values[k, part]
 
-    def squares(self, part: slice) -> _core.Rows | None:
-        """The squares of all numbers of some rows; None if all are 0."""
-        if not _validate.is_sparse(self.X):
-            return _core.Rows(np.square(self.X[part], dtype=np.float64))
-        X, (begin, end) = self.X, self.X.indptr[[part.start, part.stop]]
-        if begin == end:
-            return None
-        values = np.square(X.data[begin:end], dtype=np.float64)
-        ends = X.indptr[part.start : part.stop + 1] - begin
-        return _core.Rows(values, X.indices[begin:end], ends, X.shape[1])
-
     def dense(self, which: np.ndarray) -> np.ndarray:
         """Some rows and their constant feature, as a new array of float64."""
         X = self.X[which]
@@ -259,7 +248,7 @@ def evaluate_block(
             vectors[:, sign, :-1] = rows.combine(of_sign)
             vectors[:, sign, -1] = feature * of_sign.sum(axis=1)
         second = _matrices if message.with_matrix else _diagonals
-        return total | {"vectors": vectors, "second": second(block, curvatures)}
+        return total | {"vectors": vectors, "second": second(block, rows, curvatures)}
 
 
 def _terms(
@@ -293,9 +282,9 @@ def _terms(
     }, p
 
 
-def _matrices(block: Block, curvatures: np.ndarray) -> np.ndarray:
+def _matrices(block: Block, rows: _core.Rows, curvatures: np.ndarray) -> np.ndarray:
     """Upper triangles of second derivatives, given those of the losses of all rows."""
-    size, rows, feature = block.X.shape[1] + 1, block.rows(), feature_of(block.settings)
+    size, feature = block.X.shape[1] + 1, feature_of(block.settings)
     matrices, upper = np.zeros((len(curvatures), size, size)), np.triu_indices(size)
     if rows.add_products(curvatures, matrices):
         matrices[:, :-1, -1] = feature * rows.combine(curvatures)
@@ -309,15 +298,10 @@ def _matrices(block: Block, curvatures: np.ndarray) -> np.ndarray:
     return matrices[:, *upper]
 
 
-def _diagonals(block: Block, curvatures: np.ndarray) -> np.ndarray:
-    (n, d), X = block.X.shape, block.X
-    diagonals = np.zeros((len(curvatures), d + 1))
-    for part in block.pieces(1 + (X.nnz // n if _validate.is_sparse(X) else d)):
-        squares = block.squares(part)
-        if squares is not None:
-            diagonals[:, :-1] += squares.combine(np.ascontiguousarray(curvatures[:, part]))
-    diagonals[:, -1] = feature_of(block.settings) ** 2 * curvatures.sum(axis=1)
-    return diagonals
+def _diagonals(block: Block, rows: _core.Rows, curvatures: np.ndarray) -> np.ndarray:
+    """The diagonals of these matrices."""
+    last = feature_of(block.settings) ** 2 * curvatures.sum(axis=1)
+    return np.column_stack([rows.combine(curvatures, squared=True), last])
 
 
 def begin(block: Block, centres: Any, number: int, message: Message) -> dict[str, np.ndarray]:
