@@ -62,10 +62,11 @@ static bool is_truth(int64_t number)
     return number == 0 || number == 1;
 }
 
-/* Sizes are small enough for the number of bytes of a dense matrix to be one. */
+/* Sizes are small enough for the numbers of bytes of a dense matrix, and of the memory of a fit,
+ * which has some hundred of each row and feature, to be numbers. */
 static bool are_sizes(const pegasos_rows *rows)
 {
-    const int64_t most = INT64_MAX / 64;
+    const int64_t most = INT64_MAX / 2048;
     return rows->n_rows >= 1 && rows->n_features >= 1 && is_width(rows->value_bytes)
            && (rows->index_bytes == 0
                || (is_width(rows->index_bytes) && is_width(rows->indptr_bytes)))

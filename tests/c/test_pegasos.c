@@ -1499,6 +1499,10 @@ static void what_a_program_gets_wrong_is_named(void)
     rows = csr;
     REFUSED(rows, indptr, NULL, ROWS);
     rows = csr;
+    rows.n_features = INT64_MAX / 2048;
+    CHECK(pegasos_check(&problem, &options) == PEGASOS_DONE && pegasos_memory(&problem) > 0);
+    REFUSED(rows, n_features, INT64_MAX / 64, SIZES);
+    rows = csr;
     rows.indptr = (const int32_t[5]){0}; /* rows of zeros have no values */
     rows.values = rows.indices = NULL;
     CHECK(pegasos_check(&problem, &options) == PEGASOS_DONE);
