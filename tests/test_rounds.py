@@ -175,6 +175,26 @@ def test_problems_have_a_lam_each_and_go_as_many_at_once_as_there_is_room_for(rn
     assert rounds.blocks.centres == [None] * len(blocks)
 
 
+@pytest.mark.parametrize("loss", ALL)
+@pytest.mark.parametrize("offset", [1e2, 1e4, 1e6])
+def test_a_free_intercept_takes_an_offset_away(rng, loss, offset):
+    """Newton's matrix held steps back, up to any number of rounds."""
+    n, d = 400, 6
+    X = rng.normal(size=(n, d))
+    scores = X @ rng.normal(size=d) + rng.normal(size=n)
+    y, z = make_targets(rng, np.where(scores > 0, 1.0, -1.0), loss)
+    settings = settings_of(loss, "free")
+
+    def n_passes(X):
+        engine = Recorded(make_blocks(X, y[None], z[None], None, settings, (100,) * 4))
+        rounds = rounds_of(engine, None, n, d)
+        rounds.n_passes = 0  # it begins at the blocks' own solutions
+        assert rounds.train(tol=1e-3, max_iter=200).relative_gap <= 1e-3
+        return rounds.n_passes
+
+    assert n_passes(X + offset) <= n_passes(X + offset - offset) + 3
+
+
 def test_the_bound_counts_the_last_dual_point_by_itself(rng):
     """Mixtures alone are exact to a few parts in ten million."""
     X, y, z, c = problem_of(rng, "hinge", 300)

@@ -62,9 +62,8 @@ _FIRST_WIDTH, _NARROWER, _NARROWEST = 0.25, 0.6, 2.5e-7
 _FLAT = 0.9
 # Rounds in which a problem may look for the length of one step.
 _SEARCHES = 20
-# Beside lam: what Newton's matrix has for a free intercept. Beside the trace: what makes the matrix
-# regular.
-_FREE, _RIDGES = 1e-4, (0.0, 1e-12, 1e-9, 1e-6)
+# Beside the trace: what makes Newton's matrix regular.
+_RIDGES = 0.0, 1e-12, 1e-9, 1e-6
 
 
 # ---- What is done with a block ------------------------------------------------------------------
@@ -565,7 +564,9 @@ class Iterate:
             width, self.width = self.width, max(_NARROWER * self.width, _NARROWEST)
             self.line = Line(np.zeros_like(point))
             return point, width
-        diagonal = np.where(penalty > 0, penalty, _FREE * self.lam)
+        # Along a free intercept, curvature alone makes the matrix definite, if there is any.
+        is_flat = sums["second"][-1] == 0
+        diagonal = np.where(penalty > 0, penalty, self.lam * is_flat)
         if n_pairs:
             step = _by_pairs(gradient, diagonal + sums["second"] / m, self.pairs)
         else:
@@ -611,15 +612,20 @@ class Iterate:
 
 
 def _by_matrix(gradient: np.ndarray, diagonal: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """Newton's step; the matrix has an upper triangle, and this diagonal beside it."""
+    """Newton's step; the matrix has an upper triangle, and this diagonal beside it.
+
+    The intercept is eliminated first, which centres the rest: where rows are far from 0, features
+    would leave nothing but rounding of the curvature along it.
+    """
     size = len(gradient)
     matrix = np.zeros((size, size))
     matrix[np.triu_indices(size)] = upper
     trace = matrix.trace() + diagonal.sum()
     for ridge in _RIDGES:
-        regular = matrix + np.diag(diagonal + ridge * trace / size)
+        regular = (matrix + np.diag(diagonal + ridge * trace / size))[::-1, ::-1]
         try:
-            return -linalg.cho_solve(linalg.cho_factor(regular), gradient)
+            factor = linalg.cho_factor(regular, lower=True)
+            return -linalg.cho_solve(factor, gradient[::-1])[::-1]
         except linalg.LinAlgError:
             continue
     return -gradient / (diagonal + np.diag(matrix))
