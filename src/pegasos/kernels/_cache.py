@@ -20,6 +20,9 @@ _MOST = 1 / 2
 # Several problems ask for most of them, and can then go side by side. Pairs of classes ask for few
 # values of each: with 3000 to 7500 rows, they take 0.6 to 0.9 of the time by matrices of their own.
 _SMALL, _SMALL_IF_SHARED, _SHARED, _SMALL_OF_PAIRS = 1024, 8192, 3, 2048
+# Columns lie in at least this many bytes. glibc's malloc gives free memory back to the system if it
+# is twice the largest piece so far: fits of 300 to 650 rows would have their pages cleared anew.
+_LEAST = 4_000_000
 # At most this many of these problems are trained at a time.
 _SIDE_BY_SIDE = 8
 # Matrices of at most this many rows are factorised, to see whether they are positive semi-definite.
@@ -79,9 +82,10 @@ class ColumnCache:
         if is_precomputed:
             columns, place = points.X, np.arange(n)
         else:
-            capacity = int(min(n, self.room / (max(n, 1) * points.dtype.itemsize)))
+            n_bytes = max(n, 1) * points.dtype.itemsize
+            capacity = int(min(n, self.room / n_bytes))
             try:  # pages are taken when written
-                columns = np.empty((capacity, n), dtype=points.dtype)
+                columns = np.empty((max(capacity, _LEAST // n_bytes), n), points.dtype)[:capacity]
             except MemoryError:
                 raise MemoryError(
                     f"{_validate.parameter('cache_size', self._megabytes)} MB is more than "
