@@ -188,7 +188,7 @@ def fit(
     if values is not None:
         _warnings.warn_of_constant(*about, name=model._problem_name)
     else:
-        balancing = None if weights is not None else "sample_weight that gives rare classes more"
+        balancing = None if weights is not None else ("sample_weight that gives rare classes more",)
         _warnings.warn_of_single_class(
             *about, codes=codes, weights=weights, balancing=balancing, classes=classes,
             multi_class=multi_class,

@@ -477,7 +477,7 @@ class _DaskMachine(CommonMixin, _OnCluster, BaseEstimator):
             callbacks = local._fit_callbacks(X, y)
             data.rows = _core.Rows(about.row())
             try:
-                trained = local._train(rounds, data, callbacks, **local._plan())
+                trained = local._train(rounds, data, callbacks, **_parameters.plan(local))
                 attributes = local._final_attributes(rounds, data, *trained)
             except BaseException:
                 _core.defer_interrupt(functools.partial(local._write_checkpoint, rounds, data))

@@ -28,7 +28,7 @@ from pegasos.io._progress import Progress
 from pegasos.problems import _certificate, _multiclass, _validate
 from pegasos.problems._settings import Settings, settings_of
 from pegasos.solvers import _state, _warnings
-from pegasos.solvers._linear import LinearSolver
+from pegasos.solvers._linear import LinearSolver, shallow_copy
 from pegasos.solvers._schedule import Schedule
 
 
@@ -271,7 +271,8 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
                     before = kept.copy()  # with what scikit-learn keeps to let callbacks end
                     try:
                         with _core.KeepOnInterrupt(kept, _OPTIONAL, so_far) as commit:
-                            trained = self._train(schedule, data, callbacks, **self._plan())
+                            plan = _parameters.plan(self)
+                            trained = self._train(schedule, data, callbacks, **plan)
                             commit(self._final_attributes(schedule, data, *trained))
                     except KeyboardInterrupt:
                         _core.defer_interrupt(
@@ -405,20 +406,13 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
 
     def _rows_to_fit(self, X: Any, *, continuing: bool, **options: Any) -> tuple[Any, Any]:
         """X (with y, if it is given) as training takes it, and what was noted of its columns."""
-        twin: Any = self
-        if not continuing:  # a copy notes them; `copy.copy` would take 1 % of a small fit
-            twin = object.__new__(type(self))
-            vars(twin).update(vars(self))
+        twin = self if continuing else shallow_copy(self)
         return twin._validate_rows(X, reset=not continuing, **options), twin._feature_attributes()
 
     def _feature_attributes(self) -> dict[str, Any]:
         """What the last check of rows has noted of their columns."""
         names = ("n_features_in_", "feature_names_in_")
         return {name: getattr(self, name) for name in names if hasattr(self, name)}
-
-    def _plan(self) -> dict[str, Any]:
-        """What `Schedule.train` is to do."""
-        return _parameters.plan(self)
 
     def _lam_of(self, data: Data) -> float:
         """λ of a fit that begins now and has all rows."""
@@ -556,7 +550,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         if certificate is not None:
             rows = data.rows.sample() if isinstance(data.rows, Blocks) else data.rows
             _warnings.warn_of_gap(
-                schedule, certificate, rows, **self._plan(), is_complete=is_complete,
+                schedule, certificate, rows, **_parameters.plan(self), is_complete=is_complete,
                 name=data.name_of,
             )  # fmt: skip
             self._warn(schedule, data, certificate)

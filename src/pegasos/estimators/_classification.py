@@ -364,8 +364,7 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
         if data.scheme == "multilabel":
             self._warn_of_one_value(data)
             return
-        balanced = _validate.parameter("class_weight", "balanced")
-        balancing = balanced if self.class_weight is None else None
+        balancing = ("class_weight", "balanced") if self.class_weight is None else None
         if data.scheme == "crammer_singer":
             certificate = None  # of which binary problems would tell something
         _warnings.warn_of_single_class(

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from pegasos import _threads, kernels
+from pegasos.estimators import _parameters
 from pegasos.estimators._base import Data, PegasosEstimator
 from pegasos.estimators._classification import Classifier
 from pegasos.estimators._parameters import (
@@ -155,7 +156,7 @@ class KernelMachine(PegasosEstimator):
         is_fixed = self.n_steps is not None or (self.solver == "pegasos" and self.tol is None)
         if self.scores == "push" or self.warm_start or not is_fixed:
             return None
-        plan = self._plan()
+        plan = _parameters.plan(self)
         schedule.pegasos.plan(n_steps=plan["n_steps"], n_epochs=plan["max_iter"])
         return schedule.pegasos.planned_draws(n // 2 if self.scores == "auto" else 2**40)
 

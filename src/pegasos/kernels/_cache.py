@@ -126,7 +126,7 @@ class ColumnCache:
 
         The kernel's form says so, the user vouches for it, or a factorisation shows it.
         """
-        return not np.isnan(self.ridge)
+        return bool(self.ridge >= 0)
 
     @functools.cached_property
     def ridge(self) -> float:

@@ -55,8 +55,7 @@ class Problem:
     @functools.cached_property
     def n_inside(self) -> np.ndarray:
         """How many rows each problem has."""
-        n_inside: np.ndarray = (self.labels != 0).sum(axis=1)
-        return n_inside
+        return np.array([np.count_nonzero(y) for y in self.labels], np.int64)
 
     @functools.cached_property
     def targets(self) -> _core.Targets:

@@ -51,9 +51,8 @@ class Settings:
     @property
     def lams(self) -> np.ndarray:
         """λ of training, of each problem or one for all."""
-        units = np.array(self.units)
-        lams = np.array(self.lam_of_each or [self.lam])
-        return lams * (units if self.loss.degree == 1 else np.ones_like(units))
+        factors = [unit ** (2 - self.loss.degree) for unit in self.units]
+        return np.array(self.lam_of_each or [self.lam]) * np.array(factors)
 
     @property
     def objective_units(self) -> np.ndarray:
@@ -64,7 +63,7 @@ class Settings:
     def lams_of(self, n_problems: int) -> np.ndarray:
         """λ of training, of each of `n_problems` problems."""
         lams = self.lams
-        return np.repeat(lams, n_problems // len(lams))
+        return lams.repeat(n_problems // len(lams))
 
     def loss_of(self, k: int) -> _losses.Loss:
         """The loss of problem `k` in training."""

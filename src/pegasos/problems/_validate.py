@@ -524,7 +524,7 @@ def _numbers(name: str, dtype: Any) -> None:
 def _not_finite(values: Any) -> tuple[int, ...] | None:
     """Where the first NaN or infinity of a one- or two-dimensional array is, or None."""
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(values.sum()):
+        if math.isfinite(values.sum()):  # NumPy takes 2 us longer for a number
             return None
     good = np.isfinite(values)  # sums of finite values may be infinite
     where = np.unravel_index(np.argmin(good), good.shape)
@@ -721,7 +721,7 @@ def labels(y: Any, n_samples: int, name: str = "y") -> tuple[np.ndarray, np.ndar
         is_new = np.ones(len(y), bool)
         is_new[1:] = ordered[1:] != ordered[:-1]
         classes = ordered[is_new]
-        codes = np.searchsorted(classes, y)
+        codes = classes.searchsorted(y)
     except TypeError as error:
         raise TypeError(
             f"{name} must hold labels of one kind, numbers or strings: {error}"

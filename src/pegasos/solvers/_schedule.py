@@ -4,7 +4,6 @@ The solver of linear problems is `LinearSolver`, whose schedule is in ``csrc/sol
 kernel problems is `KernelSolver`.
 """
 
-import copy
 import dataclasses
 from collections.abc import Callable
 from typing import Any, Self
@@ -14,7 +13,7 @@ import numpy as np
 from pegasos.problems import _certificate
 from pegasos.problems._problem import Problem, blank, scaled
 from pegasos.problems._settings import Settings
-from pegasos.solvers._linear import LinearSolver
+from pegasos.solvers._linear import LinearSolver, shallow_copy
 from pegasos.solvers._pegasos import MOST_GROWTH
 
 # Pegasos checks no gap before this number of epochs.
@@ -252,7 +251,7 @@ class Schedule:
 
     def _ended_pegasos(self) -> Any:
         """Pegasos, whose plan is over."""
-        ended = copy.copy(self.pegasos)
+        ended = shallow_copy(self.pegasos)
         ended.end_plan()
         return ended
 
@@ -296,12 +295,12 @@ class Schedule:
 
     def ended(self) -> "Schedule":
         """This one once its plan is over, so that the next `train` does more."""
-        new = copy.copy(self)
+        new: Schedule = shallow_copy(self)
         new.epochs_begun = 0
         if self.finisher is None:
             new._pegasos = self._ended_pegasos()
         else:
-            new.finisher = copy.copy(self.finisher)
+            new.finisher = shallow_copy(self.finisher)
             new.finisher.end_plan()
         return new
 

@@ -204,13 +204,14 @@ def warn_of_single_class(
     weights: np.ndarray | None,
     classes: np.ndarray,
     multi_class: str,
-    balancing: str | None,
+    balancing: tuple[str, ...] | None,
     is_for_scores: bool = False,
 ) -> None:
     """Warn if all training rows are predicted to be of one class: also whether their scores differ.
 
-    `codes` are the numbers of rows' classes. `balancing` says how users give rare classes more
-    weight; None: they have done so. `is_for_scores`: if scores differ, no class is asked for.
+    `codes` are the numbers of rows' classes. `balancing` is what `parameter` takes to say how
+    users give rare classes more weight; None: they have done so. `is_for_scores`: if scores differ,
+    no class is asked for.
     """
     of_classes = np.bincount(codes, weights, minlength=len(classes))
     least = schedule.settings.loss.at_zero
@@ -242,7 +243,7 @@ def warn_of_single_class(
     is_weak = not differs and 0 < size * size < lam
     if not (is_weak or is_large or is_off_centre):
         if balancing and of_classes.max() > _UNEQUAL * of_classes.min():
-            helps.append(balancing)
+            helps.append(parameter(*balancing))
         if len(classes) > 2 and multi_class == "ovr":
             helps.append(parameter("multi_class", "ovo"))
         is_joint = multi_class == "crammer_singer"
@@ -417,7 +418,8 @@ def _tells_apart(
     2 or more, and the two losses to twice `least`. One-vs-one: it loses one of its pairs, or its
     class would have most votes.
     """
-    others, masses = least * (of_classes.sum() - of_classes.max()), of_classes.sum()
+    masses = of_classes.sum()
+    others = least * (masses - of_classes.max())
     if len(of_classes) > 2 and multi_class == "ovr":
         others *= 2
     elif len(of_classes) > 2:
