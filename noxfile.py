@@ -10,8 +10,8 @@ nox.options.default_venv_backend = "venv"
 nox.options.sessions = ["lint", "types", "tests"]
 
 BUILD = ("scikit-build-core>=0.10", "cython>=3.1", "cython-cmake>=0.2", "cmake>=3.26", "ninja")
-# The lower bounds of pyproject.toml.
-OLDEST = ("numpy==2.0.*", "scipy==1.13.*", "scikit-learn==1.6.*", "pandas==2.2.*", "pytest==8.0.*")
+PROJECT = nox.project.load_toml("pyproject.toml")["project"]
+EXTRAS = PROJECT["optional-dependencies"]
 TARGETS = (
     "x86_64-windows-gnu", "x86_64-macos", "aarch64-macos", "x86_64-linux-musl",
     "aarch64-linux-musl",
@@ -50,7 +50,10 @@ def tests(session):
 @nox.session
 def oldest(session):
     """The suite, on the oldest dependencies that are supported."""
-    session.install(".[test]", *OLDEST)
+    extras = ("test", "interop", "onnx", "parquet")
+    bounds = itertools.chain(PROJECT["dependencies"], *map(EXTRAS.get, extras))
+    oldest = {f"{bound.replace('>=', '==')}.*" for bound in bounds}
+    session.install(f".[{','.join(extras)}]", *sorted(oldest))
     session.run("python", "-m", "pytest", "-n", "auto", *session.posargs)
 
 
