@@ -130,7 +130,7 @@ def sdist(session):
     shutil.unpack_archive(archive, place)
     source = place / archive.name.removesuffix(".tar.gz")
     session.install("--no-index", "--no-deps", "--no-build-isolation", str(source))
-    session.install("pytest>=8", "pytest-xdist", "pandas", "hypothesis", "rich", "matplotlib")
+    session.install(*EXTRAS["test"])
     with session.chdir(source):
         session.run("python", "-m", "pytest", "-n", "auto", "-m", "not slow")
 
