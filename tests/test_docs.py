@@ -8,6 +8,7 @@ import doctest
 import gzip
 import importlib.util
 import os
+import platform
 import re
 import runpy
 import shlex
@@ -423,6 +424,24 @@ def test_pkg_config_and_the_static_library_suffice(c_library, tmp_path):
     static = [str(next(c_library.rglob("libpegasos.a"))) if f == "-lpegasos" else f for f in flags]
     run("cc", "-std=c11", DOCS / "c_example" / "hinge.c", *static, "-o", program)
     assert "no model is below" in run(program)
+
+
+def test_programs_take_no_c_library_whose_names_may_be_others(c_library, tmp_path):
+    """Before 1.0, minor releases change public names: see docs/releasing.md."""
+    major, minor = map(int, pegasos.__version__.split(".")[:2])
+    (version,) = c_library.rglob("pegasosConfigVersion.cmake")
+    script = tmp_path / "compatible.cmake"
+    for wanted, is_taken in ((minor, True), (minor - 1, False)):
+        script.write_text(f"""
+            set(PACKAGE_FIND_VERSION_MAJOR {major})
+            set(PACKAGE_FIND_VERSION_MINOR {wanted})
+            set(PACKAGE_FIND_VERSION {major}.{wanted})
+            include("{version.as_posix()}")
+            message(STATUS "taken: ${{PACKAGE_VERSION_COMPATIBLE}}")
+        """)
+        assert f"taken: {str(is_taken).upper()}" in run("cmake", "-P", script)
+    if platform.system() == "Linux":
+        assert [*c_library.rglob(f"libpegasos.so.{major}.{minor}")]
 
 
 def test_the_files_of_the_core_compile_with_a_program(tmp_path):
