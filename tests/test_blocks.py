@@ -1033,7 +1033,7 @@ def test_where_many_rows_decide_two_passes_come_near_the_optimum(tmp_path, rng, 
 
     Gaps of single seeds differ as much: some are summed.
     """
-    X = sparse.random_array((6000, 200), density=0.02, format="csr", rng=rng)
+    X = sparse.random_array((6000, 200), density=0.02, format="csr", random_state=rng)
     y = X @ rng.normal(size=200) > 0
     blocks = Blocks((X, y), cache=tmp_path / "cache", memory="300kB")
     lam = 5 * blocks.mean_squared_norm / len(blocks)
@@ -1224,7 +1224,7 @@ def test_what_blocks_cannot_do_is_told(blocks):
 
 
 def test_too_little_memory_for_a_fit_is_told_while_rows_are_converted(tmp_path, rng):
-    X = sparse.random_array((2000, 1000), density=0.01, format="csr", rng=rng)
+    X = sparse.random_array((2000, 1000), density=0.01, format="csr", random_state=rng)
     y = X.sum(axis=1) > np.median(X.sum(axis=1))
     said = r"memory=50000 bytes is too little for 1 problem.* 1000 features: give \d+kB at least"
     with pytest.warns(UserWarning, match=said) as told:

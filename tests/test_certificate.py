@@ -323,7 +323,7 @@ def test_blas_has_its_threads_again_after_fits_side_by_side(rng):
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_ascent_that_gets_nowhere_gives_up(rng, n_classes):
     """Where lam m is little beside |x|^2, epochs over all rows hardly move dual variables."""
-    X = sparse.csr_array(sparse.random(4000, 200, 0.04, "csr", rng=rng))
+    X = sparse.csr_array(sparse.random(4000, 200, 0.04, "csr", random_state=rng))
     X.data[:] = 3
     scores = X @ rng.normal(size=(200, n_classes))
     y = (scores + 2 * scores.std() * rng.normal(size=scores.shape)).argmax(axis=1)

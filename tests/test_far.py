@@ -193,7 +193,9 @@ def test_parts_of_a_matrix_make_its_scale(rng, monkeypatch, layout):
 
 
 def test_the_scale_of_sparse_rows_takes_no_copy():
-    X = sparse.random_array((4000, 2000), density=0.5, rng=np.random.default_rng(0), format="csr")
+    X = sparse.random_array(
+        (4000, 2000), density=0.5, random_state=np.random.default_rng(0), format="csr"
+    )
     tracemalloc.start()
     scale(X, None)
     kernels.make("rbf", gamma=0.1).points(X)

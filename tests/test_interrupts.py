@@ -196,7 +196,7 @@ def test_an_interrupted_fit_goes_on_to_the_same_model(fit, rng):
 )
 def test_an_auto_fit_goes_on_to_the_same_bits_whatever_solver_was_at_work(rng, n_classes, stops):
     """Where dual ascent gets nowhere, Newton's method goes on."""
-    X = sparse.csr_array(sparse.random(2000, 200, 0.04, "csr", rng=rng))
+    X = sparse.csr_array(sparse.random(2000, 200, 0.04, "csr", random_state=rng))
     X.data[:] = 3
     scores = X @ rng.normal(size=(200, n_classes))
     y = (scores + 2 * scores.std() * rng.normal(size=scores.shape)).argmax(axis=1)

@@ -968,7 +968,9 @@ def test_ctrl_c_is_heard_between_pieces_of_work(rng, kernel, shape, density):
     n, d = shape
     X = rng.normal(size=(n, d)).astype(np.float32)
     if density < 1:
-        X = sparse.random_array((n, d), density=density, format="csr", dtype=np.float32, rng=rng)
+        X = sparse.random_array(
+            (n, d), density=density, format="csr", dtype=np.float32, random_state=rng
+        )
     points = kernels.make(kernel, gamma=1 / d).points(X)
     told = []
     points.against(points, on_poll=lambda: told.append(None))

@@ -427,7 +427,7 @@ def test_rows_of_zeros_are_rows(machine, multi_class, rng):
 
 @BOTH
 def test_the_order_of_indices_in_a_row_does_not_matter(kind, rng):
-    rows = sp.random_array((50, 30), density=0.3, rng=rng, format="csr")
+    rows = sp.random_array((50, 30), density=0.3, random_state=rng, format="csr")
     labels = rng.integers(0, 3, 50)
     turned = rows.copy()
     for start, stop in zip(rows.indptr[:-1], rows.indptr[1:], strict=True):
@@ -658,7 +658,7 @@ def test_seeds_decide_what_one_epoch_learns(make):
 
 @pytest.mark.parametrize("backend", ["loky", "threading"])
 def test_backends_of_joblib_change_nothing(backend, rng):
-    rows = sp.random_array((200, 500), density=0.02, rng=rng, format="csr")
+    rows = sp.random_array((200, 500), density=0.02, random_state=rng, format="csr")
     labels = rng.integers(0, 20, 200)
     alone = LINEAR(lam=0.01, random_state=0).fit(rows, labels)
     with joblib.parallel_config(backend, n_jobs=2):
