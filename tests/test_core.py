@@ -12,6 +12,7 @@ from pegasos import _core
 
 N, D, K = 6, 5, 2
 SAMPLING = _core.SAMPLINGS["permutation"]
+LINEAR, POLYNOMIAL, GAUSSIAN = (_core.KERNELS[name] for name in ("linear", "poly", "rbf"))
 
 
 def problems(**fields):
@@ -52,7 +53,7 @@ def make_rows(layout, dtype):
 
 def points(layout, dtype, **more):
     norms = np.ones(N, dtype)
-    options = {"kind": _core.GAUSSIAN, "gamma": 0.5, "norms": norms} | more
+    options = {"kind": GAUSSIAN, "gamma": 0.5, "norms": norms} | more
     return _core.Points(make_rows(layout, dtype), **options)
 
 
@@ -570,7 +571,7 @@ def test_values_in_double_are_made_of_these_rows(layout):
     call("Columns.certify", good, exact=exact)
     refused("Columns.certify", good)
     refused("Columns.certify", [*good[:8], None], exact=exact)
-    fewer = _core.Points(_core.Rows(values(np.float32, N - 1, D)), kind=_core.LINEAR)
+    fewer = _core.Points(_core.Rows(values(np.float32, N - 1, D)), kind=LINEAR)
     for other in (points(layout, np.float64), fewer):
         refused("Columns.certify", good, exact=other)
 
@@ -645,17 +646,17 @@ def test_outputs_with_gaps_between_numbers_are_refused(layout, dtype):
 def test_points_without_what_they_need_are_refused(layout, dtype):
     rows, ones = make_rows(layout, dtype), np.ones(N, dtype)
     for wrong in (
-        {"kind": 5}, {"kind": -2}, {"kind": _core.OTHER}, {"kind": _core.LINEAR, "write": print},
-        {"kind": _core.POLYNOMIAL, "degree": -1}, {"kind": _core.GAUSSIAN, "norms": ones[1:]},
-        {"kind": _core.GAUSSIAN, "norms": ones.astype("f4" if dtype == np.float64 else "f8")},
-        *([{"kind": _core.LINEAR, name: True} for name in ("by_transpose", "by_panels")]
+        {"kind": 5}, {"kind": -2}, {"kind": _core.OTHER}, {"kind": LINEAR, "write": print},
+        {"kind": POLYNOMIAL, "degree": -1}, {"kind": GAUSSIAN, "norms": ones[1:]},
+        {"kind": GAUSSIAN, "norms": ones.astype("f4" if dtype == np.float64 else "f8")},
+        *([{"kind": LINEAR, name: True} for name in ("by_transpose", "by_panels")]
           if layout == "dense" else []),
     ):  # fmt: skip
         with pytest.raises((ValueError, TypeError)):
             _core.Points(rows, **wrong)
     other = _core.Rows(values(dtype, N, D + 1))
-    x, bare = points(layout, dtype), _core.Points(rows, kind=_core.GAUSSIAN)
-    wide = _core.Points(other, kind=_core.GAUSSIAN, norms=ones)
+    x, bare = points(layout, dtype), _core.Points(rows, kind=GAUSSIAN)
+    wide = _core.Points(other, kind=GAUSSIAN, norms=ones)
     double = points(layout, np.float32 if dtype == np.float64 else np.float64)
     ours = _core.Points(rows, kind=_core.OTHER, write=print)
     for z in (bare, wide, double, ours):
@@ -666,7 +667,7 @@ def test_points_without_what_they_need_are_refused(layout, dtype):
 def test_powers_take_as_many_products_as_the_degree_has_digits(dtype, degree):
     base = np.linspace(-1.5, 1.5, 37).astype(dtype)  # gamma x + coef0, exact
     x, one = (
-        _core.Points(_core.Rows(rows), kind=_core.POLYNOMIAL, gamma=1.0, coef0=1.0, degree=degree)
+        _core.Points(_core.Rows(rows), kind=POLYNOMIAL, gamma=1.0, coef0=1.0, degree=degree)
         for rows in (np.ascontiguousarray(base[:, None] - 1), np.ones((2, 1), dtype))
     )
     products = np.empty((2, 37), dtype)

@@ -81,7 +81,9 @@ def test_values_by_differences_are_those_of_extended_precision(rng, dtype, n, m,
     X, Z = ((offset + rng.normal(size=(k, d))).astype(dtype) for k in (n, m))
     room = np.full((n, m + 5), 7, dtype)
     x, z = (
-        _core.Points(_core.Rows(rows), kind=_core.GAUSSIAN, gamma=0.7 / d, by_differences=True)
+        _core.Points(
+            _core.Rows(rows), kind=_core.KERNELS["rbf"], gamma=0.7 / d, by_differences=True
+        )
         for rows in (X, Z)
     )
     _core.kernel_values(x, z, room[:, :m], _core.Watch())

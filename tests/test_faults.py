@@ -256,7 +256,7 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
         arrays = problems, weights, None, None, pending
         pegasos = _core.Pegasos(*arrays)
         rows, sparse = _core.Rows(x), _core.Rows(ones, indices, indptr, 6)
-        points = _core.Points(rows, kind=_core.LINEAR)
+        points = _core.Points(rows, kind=_core.KERNELS["linear"])
         columns = _core.Columns(points, x.copy(), np.full(6, -1))
         fits = _core.Fits(2, 6, 6)
         options = dict(tol=1e-3, seed=0, watch=_core.Watch())
@@ -276,7 +276,7 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
             (fits.are_valid, targets, 8), (fits.solutions,),
             (_core.Fits, 2, 6, 6), (fits.begin_at, weights, coef, intercept),
             (_core.kernel_values, points, points, x.copy(), _core.Watch()),
-            (lambda: (thin := _core.Points(sparse, kind=_core.LINEAR, by_transpose=True),
+            (lambda: (thin := _core.Points(sparse, kind=_core.KERNELS["linear"], by_transpose=True),
             _core.kernel_values(thin, thin, x.copy(), _core.Watch())),),
             (functools.partial(solve, solver=_core.NEWTON, n_threads=3), rows, targets, ones,
             fits, draws[:2]),

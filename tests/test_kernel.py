@@ -141,7 +141,7 @@ def test_the_exponential_is_accurate(dtype, tolerance, low):
 
     def values(norms):
         rows = (_core.Rows(np.zeros((len(own), 1), dtype)) for own in norms)
-        options = {"kind": _core.GAUSSIAN, "gamma": 1.0}
+        options = {"kind": _core.KERNELS["rbf"], "gamma": 1.0}
         points = [_core.Points(r, norms=n, **options) for r, n in zip(rows, norms, strict=True)]
         out = np.empty((len(norms[0]), len(norms[1])), dtype)
         _core.kernel_values(*points, out, _core.Watch())

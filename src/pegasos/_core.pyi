@@ -119,11 +119,7 @@ class LamPath:
     def run(self, lams: _Doubles, last_epoch: int, watch: Watch) -> None: ...
     def model(self) -> tuple[_Floats, _Doubles, _Doubles]: ...
 
-LINEAR: Final[int]
-POLYNOMIAL: Final[int]
-SIGMOID: Final[int]
-GAUSSIAN: Final[int]
-LAPLACIAN: Final[int]
+KERNELS: Final[dict[str, int]]
 OTHER: Final[int]
 
 @disjoint_base

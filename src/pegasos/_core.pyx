@@ -1402,9 +1402,11 @@ cdef int64_t stride(const value_t[:, :] array) except -1:
     return array.strides[0] // bytes
 
 
-#: Kernels that `Points` may have.
-LINEAR, POLYNOMIAL, SIGMOID = PEGASOS_LINEAR, PEGASOS_POLYNOMIAL, PEGASOS_SIGMOID
-GAUSSIAN, LAPLACIAN = PEGASOS_GAUSSIAN, PEGASOS_LAPLACIAN
+#: Kernels that `Points` may have, by their names.
+KERNELS = {
+    "linear": PEGASOS_LINEAR, "poly": PEGASOS_POLYNOMIAL, "sigmoid": PEGASOS_SIGMOID,
+    "rbf": PEGASOS_GAUSSIAN, "laplacian": PEGASOS_LAPLACIAN,
+}
 #: A kernel that `write` computes.
 OTHER = -1
 # Numbers of rows that are made double at a time.

@@ -137,7 +137,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     X = ops.Concat(*columns, axis=1) if len(columns) > 1 else columns[0]
     if isinstance(model, pegasos.LinearModel):
         coef = model.coef
-    elif not model.dual_coef.size and not model.support.kernel.is_function:
+    elif not model.dual_coef.size and not callable(model.support.kernel.name):
         # ONNX has no empty arrays.
         coef = np.zeros((len(model.intercept), estimator.n_features_in_))
     else:

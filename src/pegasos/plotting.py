@@ -681,7 +681,7 @@ class SupportVectorsDisplay:
                 f"got {type(self.estimator).__name__}"
             )
         check_is_fitted(self.estimator)
-        if kernels.kind(getattr(self.estimator, "kernel", None)).is_precomputed:
+        if kernels.kind(getattr(self.estimator, "kernel", None)) is kernels.Precomputed:
             raise ValueError("estimator must know features, got one with kernel='precomputed'")
         shape = np.shape(X) if not sparse.issparse(X) else X.shape
         if shape[1:] != (2,) or shape[0] < 1:

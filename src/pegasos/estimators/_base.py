@@ -123,7 +123,7 @@ class CommonMixin:
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
         kernel = getattr(self, "kernel", None)
-        tags.input_tags.pairwise = kernel is not None and kernels.kind(kernel).is_precomputed
+        tags.input_tags.pairwise = kernels.kind(kernel) is kernels.Precomputed
         tags.input_tags.sparse = not tags.input_tags.pairwise
         has_columns = getattr(self, "multi_class", None) != "crammer_singer"
         if tags.classifier_tags is not None:

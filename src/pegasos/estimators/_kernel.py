@@ -51,7 +51,7 @@ class KernelMachine(PegasosEstimator):
     def coef_(self) -> np.ndarray:
         """Weights of a machine with a linear kernel."""
         check_is_fitted(self, "dual_coef_")
-        if not self._support.kernel.has_weights:
+        if not self._support.kernel.is_linear:
             raise AttributeError(
                 f"coef_ is there for kernel='linear' only, got {self._support.kernel.name!r}"
             )
@@ -101,6 +101,7 @@ class KernelMachine(PegasosEstimator):
             n_threads=n_threads,
             n_problems=len(data.problem_labels),
             are_pairs=data.scheme == "ovo",
+            assume_psd=self.assume_psd,
         )
         draws = self._few_draws(schedule, X.shape[0])
         if draws is not None:
@@ -134,7 +135,7 @@ class KernelMachine(PegasosEstimator):
         return _threads.blas.n_threads()
 
     def _validate_rows(self, X: Any, **options: Any) -> Any:
-        if kernels.kind(self.kernel).is_precomputed and _validate.is_sparse(X):
+        if kernels.kind(self.kernel) is kernels.Precomputed and _validate.is_sparse(X):
             raise TypeError("Sparse precomputed kernels are not supported; give a dense matrix")
         return super()._validate_rows(X, **options)
 
@@ -146,7 +147,7 @@ class KernelMachine(PegasosEstimator):
         gamma = kind.gamma_of(gamma, X, weights)
         kernel = kernels.make(
             self.kernel, gamma=gamma, degree=int(self.degree), coef0=float(self.coef0),
-            params=self.kernel_params, assume_psd=bool(self.assume_psd),
+            params=self.kernel_params,
         )  # fmt: skip
         kernel.refuse_overflow(X)
         return kernel

@@ -601,8 +601,9 @@ class _Kernel(_Search):
             points = kernel.points_among_themselves(rows)
             # Folds of a class share most columns: two of them are hardly more than one problem.
             cache = kernels.ColumnCache(
-                points, float(self.cache_size), estimator._n_threads(), n_problems=len(task.folds)
-            )
+                points, float(self.cache_size), estimator._n_threads(),
+                n_problems=len(task.folds), assume_psd=self.assume_psd,
+            )  # fmt: skip
             yield where, _grid.Machines(KernelSolver, X, cache, np.float64)
 
 

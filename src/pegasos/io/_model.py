@@ -401,7 +401,7 @@ def kernel_scores(
         raise ValueError(f"dual_coef has shape {dual_coef.shape} for {len(support)} vectors")
     if n_support == 0:
         return _numbers(np.tile(intercept, (X.shape[0], 1)))
-    if kernel.is_precomputed or kernel.has_weights:
+    if kernel.is_precomputed or kernel.is_linear:
         # Sums of the core, in a fixed order: no matter which rows are scored together.
         coef = dual_coef if kernel.is_precomputed else support.weights(dual_coef)
         rows, _ = _validate.rows(X, checked=True)
@@ -420,7 +420,7 @@ def kernel_scores(
 
     jobs = [functools.partial(add, first) for first in range(0, n, size)]
     with _threads.blas.one_thread():
-        _core.run_jobs(jobs, 1 if kernel.is_function else n_threads)
+        _core.run_jobs(jobs, 1 if callable(kernel.name) else n_threads)
     return _numbers(scores)
 
 

@@ -16,7 +16,7 @@ from pegasos.kernels._points import Points
 from pegasos.kernels._products import Linear, Polynomial, Sigmoid
 from pegasos.problems import _validate
 
-__all__ = ["KERNELS", "ColumnCache", "Kernel", "Points", "from_stored", "kind", "make", "register"]
+__all__ = ["KERNELS", "ColumnCache", "Kernel", "Points", "Precomputed", "make", "register"]
 
 #: Every kernel by its name.
 KERNELS: dict[str, type[Kernel]] = {}
@@ -28,7 +28,7 @@ def register(kind: type[Kernel]) -> type[Kernel]:
     """Let estimators, searches and model files know a kernel by its `name`."""
     if not isinstance(kind.name, str) or kind.name in KERNELS:
         raise ValueError(f"name must be a string that no other kernel has, got {kind.name!r}")
-    if kind.is_positive and not kind.has_weights and kind.rounding is Kernel.rounding:
+    if kind.is_positive and kind.rounding is Kernel.rounding:
         raise ValueError(f"kernel {kind.name!r} is positive: its certificates need `rounding`")
     KERNELS[kind.name] = kind
     return kind
@@ -52,7 +52,7 @@ def make(name: str | Callable[..., Any], **parameters: Any) -> Kernel:
 
 def stored_names() -> list[str]:
     """Names of the kernels that model files can hold."""
-    return [name for name, kind in KERNELS.items() if kind.is_stored]
+    return [name for name, kind in KERNELS.items() if kind().is_stored]
 
 
 def formulas(indent: int) -> str:

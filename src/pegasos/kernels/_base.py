@@ -26,8 +26,6 @@ class Kernel:
 
     #: What ``kernel=`` calls it; the function itself of a `Function`.
     name: Any = None
-    #: What the core calls it, or OTHER: it does not know it.
-    number: ClassVar[int] = _core.OTHER
     #: What it computes, for the documentation.
     formula: ClassVar[str] = ""
     #: Which of "gamma", "degree", "coef0" and "params" it depends on.
@@ -44,16 +42,6 @@ class Kernel:
     is_positive: bool = False
     #: Whether K(x, x) = 1 for all x.
     has_unit_diagonal: ClassVar[bool] = False
-    #: Whether w is a vector of features, so that scores may be computed by way of it.
-    has_weights: ClassVar[bool] = False
-    #: Whether X is the kernel matrix.
-    is_precomputed: ClassVar[bool] = False
-    #: Whether values come from a function of the user, which may not want threads.
-    is_function: ClassVar[bool] = False
-    #: Whether `rounding` in float32 has room for the rounding of rows to float32 as well.
-    may_be_narrow: ClassVar[bool] = False
-    #: Whether a model file can hold the kernel: its name and its numbers say all of it.
-    is_stored: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -61,10 +49,28 @@ class Kernel:
         degree: int = 3,
         coef0: float = 0.0,
         params: dict[str, Any] | None = None,
-        assume_psd: bool = False,
     ) -> None:
-        self.gamma, self.degree, self.coef0 = gamma, degree, coef0
-        self.params, self.assume_psd = params or {}, assume_psd
+        self.gamma, self.degree, self.coef0, self.params = gamma, degree, coef0, params or {}
+
+    @property
+    def number(self) -> int:
+        """What the core calls it, or OTHER: it does not know it."""
+        return _core.KERNELS.get(self.name, _core.OTHER)
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether w is a vector of features, so that scores may be computed by way of it."""
+        return bool(self.name == "linear")
+
+    @property
+    def is_precomputed(self) -> bool:
+        """Whether X is the kernel matrix."""
+        return bool(self.name == "precomputed")
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether a model file can hold the kernel: its name and its numbers say all of it."""
+        return not self.is_precomputed and "params" not in self.uses
 
     # ---- Values ----------------------------------------------------------------------------------
 

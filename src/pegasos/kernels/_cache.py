@@ -51,6 +51,8 @@ class ColumnCache:
         How many problems columns serve.
     are_pairs : bool
         Whether these are of two classes each.
+    assume_psd : bool
+        Whether the user vouches for a positive semi-definite matrix.
 
     Attributes
     ----------
@@ -69,11 +71,14 @@ class ColumnCache:
         divides: bool = False,
         n_problems: int = 1,
         are_pairs: bool = False,
+        assume_psd: bool = False,
     ) -> None:
         small = _SMALL_OF_PAIRS if are_pairs else _SMALL_IF_SHARED
         self._small = small if n_problems >= _SHARED else _SMALL
         self._megabytes, self._n_threads, self._divides = megabytes, n_threads, divides
         self._lock = threading.Lock()
+        if assume_psd and not points.kernel.is_positive:
+            self.ridge = 0.0
         self._hold(points)
 
     def _hold(self, points: Any) -> None:
@@ -134,10 +139,9 @@ class ColumnCache:
 
         0 where the kernel's form or the user says that it is, NaN where nothing is known.
         """
-        kernel, n = self.points.kernel, len(self.points)
-        if kernel.is_positive or kernel.assume_psd:
+        if self.points.kernel.is_positive:
             return 0.0
-        return np.nan if n > _MOST_FACTORED else ridge(self._whole())
+        return np.nan if len(self.points) > _MOST_FACTORED else ridge(self._whole())
 
     @functools.cached_property
     def skew(self) -> float:
@@ -157,8 +161,7 @@ class ColumnCache:
         There is no dual then. That refutes the user's word only. Of a matrix that is positive by
         its form, or was factorised, rounding is the cause, for which certificates leave room.
         """
-        kernel = self.points.kernel
-        if kernel.assume_psd and not kernel.is_positive:
+        if self.ridge == 0 and not self.points.kernel.is_positive:
             self.ridge = np.nan
 
     def _whole(self) -> np.ndarray:
@@ -224,12 +227,9 @@ class ColumnCache:
 
         Where nothing is known of the kernel's form, the error is what asymmetry can change.
         """
-        n = len(self.points)
-        if self.points.kernel.has_weights:  # certificates go by way of them
-            return np.zeros(n), np.zeros(n)
         if not self.points.kernel.is_positive:
             lengths = np.sqrt(np.abs(self.diagonal))
-            return lengths * lengths.max(initial=0), np.full(n, self.skew / 2)
+            return lengths * lengths.max(initial=0), np.full(len(lengths), self.skew / 2)
         errors, sizes = self.points.kernel.rounding(self.points, dtype)
         return sizes, errors
 
@@ -251,13 +251,13 @@ class ColumnCache:
         points, kernel, settings = self.points, self.points.kernel, problem.settings
         if points.is_part_of_narrow:
             raise ValueError("a part of rows in single precision has no certificate")
-        is_narrow = points.dtype == np.float32 and kernel.is_positive and not kernel.has_weights
+        is_narrow = points.dtype == np.float32 and kernel.is_positive and not kernel.is_linear
         proof = points.compute(
             self.core.certify, problem.targets, coef, intercept,
             np.ascontiguousarray(a, np.float64), self.diagonal, *self.rounding(np.float64),
             self.rounding(np.float32)[1] if is_narrow else None, n_rows=len(points),
             n_threads=self._n_threads, ridge=self.ridge, is_positive=self.is_positive,
-            by_weights=kernel.has_weights, exact=points.core if is_narrow else None,
+            by_weights=kernel.is_linear, exact=points.core if is_narrow else None,
         )  # fmt: skip
         objective = proof["objective"]
         if not np.isfinite(objective).all():

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 
-from pegasos import _core
 from pegasos.kernels._base import Kernel
 from pegasos.problems import _validate
 
@@ -46,11 +45,9 @@ class Gaussian(_OfDistance):
     """A function of squared Euclidean distances."""
 
     name = "rbf"
-    number = _core.GAUSSIAN
     formula = "exp(−γ‖x−z‖²)"
     is_of_products = True
     needs_norms = True
-    may_be_narrow = True  # which changes an exponent by 2 u gamma (|x| + |z|)^2
 
     @property
     def _factor(self) -> float:
@@ -94,7 +91,6 @@ class Laplacian(_OfDistance):
     """A function of sums of absolute differences."""
 
     name = "laplacian"
-    number = _core.LAPLACIAN
     formula = "exp(−γ‖x−z‖₁)"
     ignores_zeros = True
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from pegasos import _core
 from pegasos.kernels._base import Kernel
 from pegasos.kernels._points import Points
 from pegasos.kernels._positive import asymmetry, is_symmetric
@@ -14,8 +15,6 @@ class Precomputed(Kernel):
 
     name = "precomputed"
     formula = "(X is the kernel matrix, symmetric; at prediction, rows against all training rows)"
-    is_precomputed = True
-    is_stored = False
 
     @classmethod
     def refuse(cls, X: Any) -> None:
@@ -39,8 +38,7 @@ class Function(Kernel):
     """A function of two matrices (n, d), (m, d), dense or sparse, that returns (n, m)."""
 
     uses = ("params",)
-    is_function = True
-    is_stored = False
+    number = _core.OTHER
 
     def __init__(self, function: Any, **parameters: Any) -> None:
         super().__init__(**parameters)

@@ -138,10 +138,11 @@ class Points:
     def narrowed(self) -> "Points":
         """The rows in single precision, if they are told apart there; else these.
 
-        Kernel values take less than half the time, and memory. `wide` has what these are. Of
-        kernels that may be narrow alone, certificates have bounds on rounding.
+        Kernel values take less than half the time, and memory. `wide` has what these are.
         """
-        if not self.kernel.may_be_narrow or self.dtype == np.float32 or self.is_far:
+        # Rounding of rows changes products by 2 u |x| |z|, for which `rounding` has room.
+        is_of_products = self.kernel.is_of_products and not self.kernel.is_linear
+        if not is_of_products or self.dtype == np.float32 or self.is_far:
             return self
         X = self.kernel.in_single(self.X)
         if X is None:

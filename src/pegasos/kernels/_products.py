@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from pegasos import _core
 from pegasos.kernels._base import Kernel
 
 
@@ -13,11 +12,12 @@ class Linear(Kernel):
     """The inner product."""
 
     name = "linear"
-    number = _core.LINEAR
     formula = "⟨x,z⟩"
     is_of_products = True
     is_positive = True
-    has_weights = True
+
+    def rounding(self, points: Any, dtype: Any) -> Any:
+        return np.zeros(len(points)), np.zeros(len(points))  # certificates go by way of w
 
     def on_diagonal(self, squared: np.ndarray) -> Any:
         return squared
@@ -48,8 +48,6 @@ class Polynomial(_OfSums):
     """A power of a sum."""
 
     name = "poly"
-    number = _core.POLYNOMIAL
-    may_be_narrow = True  # which changes a product by 2 u |x| |z|
     formula = "(γ⟨x,z⟩ + coef0)^degree"
     uses = ("gamma", "degree", "coef0")
 
@@ -81,7 +79,6 @@ class Sigmoid(_OfSums):
     """The hyperbolic tangent of a sum."""
 
     name = "sigmoid"
-    number = _core.SIGMOID
     formula = "tanh(γ⟨x,z⟩ + coef0)"
     uses = ("gamma", "coef0")
 
