@@ -160,16 +160,6 @@ int pegasos_check(const pegasos_problem *problem, const pegasos_options *options
     return PEGASOS_DONE;
 }
 
-int pegasos_loss_has_labels(int64_t kind)
-{
-    return loss_has_labels(kind);
-}
-
-int pegasos_loss_has_epsilon(int64_t kind)
-{
-    return loss_has_epsilon(kind);
-}
-
 /* ---- The memory of a fit --------------------------------------------------------------------- */
 
 /* Counters stay below, so that sums of two of them do not overflow. */

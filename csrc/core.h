@@ -54,10 +54,6 @@ typedef struct pegasos_targets {
     pegasos_loss loss;
 } pegasos_targets;
 
-/* Whether a loss takes labels, or else targets; and whether it has an epsilon. */
-int pegasos_loss_has_labels(int64_t kind);
-int pegasos_loss_has_epsilon(int64_t kind);
-
 /* An objective as small as this counts as optimal for every tol >= 0. It is a mean of losses of
  * z - y f, with targets and scores of about 1, and is known to some units of rounding of such
  * numbers only. */

@@ -313,7 +313,7 @@ def test_the_best_intercept_is_a_quantile(rng):
         c = rng.uniform(0.1, 2, n)
         scores = rng.normal(size=n).round(trial % 2)
         loss = _losses.of_one_class(nu)
-        targets = _core.Targets(np.ones((1, n), np.int8), c, loss.form, free_intercept=True)
+        targets = _core.Targets(np.ones((1, n), np.int8), c, loss.core, free_intercept=True)
         best = targets.intercepts(scores[None])
 
         def objective(b, scores=scores, c=c, nu=nu):

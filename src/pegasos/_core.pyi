@@ -17,6 +17,8 @@ _OnPoll: TypeAlias = Callable[[], None] | None
 
 BUNDLE_BYTES: Final[int]
 LOSSES: Final[dict[str, int]]
+TARGET_LOSSES: Final[tuple[str, ...]]
+EPSILON_LOSSES: Final[tuple[str, ...]]
 SAMPLINGS: Final[dict[str, int]]
 PROBLEM: Final[np.dtype[np.void]]
 

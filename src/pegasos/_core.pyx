@@ -35,8 +35,6 @@ cdef extern from "core.h" nogil:
         const void *values, *indices, *indptr
 
     int pegasos_rows_are_valid(const pegasos_rows *, int64_t)
-    int pegasos_loss_has_labels(int64_t)
-    int pegasos_loss_has_epsilon(int64_t)
     int64_t pegasos_take_rows(const pegasos_rows *, int64_t, const int64_t *, int64_t *, void *,
                               void *, int64_t *, int64_t *)
 
@@ -327,6 +325,8 @@ cdef extern from "loss.h" nogil:
         double lower, upper, dead, width
 
     loss_form form_of "loss_of"(pegasos_loss)
+    bint loss_has_labels(int64_t)
+    bint loss_has_epsilon(int64_t)
     bint loss_has_margin(loss_form)
     double loss_curvature(loss_form)
     pegasos_targets targets_among(const pegasos_targets *, const double *, int64_t)
@@ -348,6 +348,9 @@ LOSSES = {
     "huber": PEGASOS_HUBER,
     "squared_error": PEGASOS_SQUARED_ERROR,
 }
+#: Those that take targets, and not labels; those that have an epsilon.
+TARGET_LOSSES = tuple(name for name, kind in LOSSES.items() if not loss_has_labels(kind))
+EPSILON_LOSSES = tuple(name for name, kind in LOSSES.items() if loss_has_epsilon(kind))
 
 SAMPLINGS = {
     "permutation": PEGASOS_PERMUTATION,
@@ -419,7 +422,7 @@ cdef pegasos_loss loss_of(loss) except *:
     cdef pegasos_loss c
     c.kind, c.epsilon, c.nu = (*loss, 0.0)[:3] if isinstance(loss, tuple) else (loss, 0.0, 0.0)
     require(c.kind in LOSSES.values(), "loss must be one of LOSSES")
-    require(0 <= c.epsilon <= 1e150 if pegasos_loss_has_epsilon(c.kind) else c.epsilon == 0,
+    require(0 <= c.epsilon <= 1e150 if loss_has_epsilon(c.kind) else c.epsilon == 0,
             "epsilon must be in [0, 1e150], and 0 for losses that have none")
     require(c.kind != PEGASOS_HUBER or c.epsilon > 1e-300, "epsilon of this loss must be above 0")
     require(c.nu == 0 or (c.kind == PEGASOS_HINGE and 0 < c.nu <= 1),
@@ -433,8 +436,6 @@ def about_loss(str name, double epsilon=0.0):
     return {
         "dual_lower": form.lower, "dual_upper": form.upper, "dead": form.dead, "width": form.width,
         "curvature": loss_curvature(form), "has_margin": bool(loss_has_margin(form)),
-        "has_targets": not pegasos_loss_has_labels(form.kind),
-        "has_epsilon": bool(pegasos_loss_has_epsilon(form.kind)),
     }
 
 
@@ -795,7 +796,7 @@ cdef class Targets:
             self.epsilons = &epsilons[0]
         require(row_weights is None or row_weights.shape[0] == self.c.n,
                 "row_weights must have n_rows entries")
-        require((values is None) == pegasos_loss_has_labels(self.c.loss.kind),
+        require((values is None) == loss_has_labels(self.c.loss.kind),
                 "values must be given for losses that take targets, and no others")
         require(values is None or (values.shape[0] == self.n_problems
                                    and values.shape[1] == self.c.n),

@@ -253,7 +253,7 @@ class Training:
         is_linear, has_targets = self.machines.is_linear, self.folds.values is not None
         n_machines = self.n_folds * self.n_problems * len(self.points)
         newton, ascent = (
-            n_machines * _WARM * rows.seconds(self.points[0].loss.form, method)
+            n_machines * _WARM * rows.seconds(self.points[0].loss.core, method)
             if is_linear
             else np.inf
             for method in (_core.NEWTON, _core.ASCENT)

@@ -9,6 +9,9 @@ import numpy as np
 
 from pegasos import _core
 
+#: Losses that take targets, and those that have an epsilon.
+TARGET_LOSSES, EPSILON_LOSSES = _core.TARGET_LOSSES, _core.EPSILON_LOSSES
+
 
 @dataclass(frozen=True)
 class Loss:
@@ -46,15 +49,13 @@ class Loss:
     width: float = field(init=False)
     curvature: float = field(init=False)  # the largest second derivative; 0: the derivative jumps
     has_margin: bool = field(init=False)  # beyond the margin, u < 0, no loss and no dual variable
-    has_targets: bool = field(init=False)  # and not labels
-    has_epsilon: bool = field(init=False)
 
     def __post_init__(self) -> None:
         vars(self).update(_core.about_loss(self.name, self.epsilon))
 
     @property
-    def form(self) -> tuple[int, float, float]:
-        """How the core has it."""
+    def core(self) -> tuple[int, float, float]:
+        """This loss, for the core."""
         return _core.LOSSES[self.name], self.epsilon, self.nu
 
     @property
@@ -64,9 +65,14 @@ class Loss:
 
     def in_unit(self, unit: float) -> "Loss":
         """The loss of errors that are divided by `unit`."""
-        if not self.has_epsilon:
+        if self.name not in EPSILON_LOSSES:
             return self
         return of_targets(self.name, float(np.clip(self.epsilon / unit, *_EPSILONS)))
+
+    @property
+    def has_targets(self) -> bool:
+        """Whether it takes targets, and not labels."""
+        return self.name in TARGET_LOSSES
 
     @property
     def has_counts(self) -> bool:
@@ -102,12 +108,6 @@ LOSSES: dict[str, Loss] = {
         Loss("log_loss", ball=0.2784645427610738, at_zero=float(np.log(2)), probability=_logistic),
     )
 }
-
-
-#: Those that take targets.
-TARGET_LOSSES = tuple(name for name in _core.LOSSES if Loss(name).has_targets)
-#: ... and of these the ones that have an epsilon.
-EPSILON_LOSSES = tuple(name for name in TARGET_LOSSES if Loss(name).has_epsilon)
 # What epsilon may be in training. No error is larger, and the Huber loss needs one above 0.
 _EPSILONS = 1e-299, 1e150
 

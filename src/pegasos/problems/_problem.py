@@ -62,7 +62,7 @@ class Problem:
         """All but the rows, as the core has it."""
         settings = self.settings
         return _core.Targets(
-            np.ascontiguousarray(self.labels), self.row_weights, settings.loss_of(0).form,
+            np.ascontiguousarray(self.labels), self.row_weights, settings.loss_of(0).core,
             self.values, settings.epsilons_of(len(self)), lams=self.lams,
             intercept_scaling=settings.constant_feature, free_intercept=settings.free_intercept,
         )  # fmt: skip

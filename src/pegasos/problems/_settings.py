@@ -72,7 +72,7 @@ class Settings:
 
     def epsilons_of(self, n_problems: int) -> Any:
         """The epsilon of training, of each of `n_problems` problems; None: the loss has none."""
-        if not self.loss.has_epsilon:
+        if self.loss.name not in _losses.EPSILON_LOSSES:
             return None
         own = np.array([self.loss_of(k).epsilon for k in range(len(self.units))])
         return np.repeat(own, n_problems // len(self.units))

@@ -276,7 +276,7 @@ class LinearSolver:
         Newton's method, once the rows within the smoothed corner are those at the corner. None if
         that would not be cheap.
         """
-        is_cheap = n_problems * rows.seconds(settings.loss.form, _core.NEWTON) <= _CHEAP
+        is_cheap = n_problems * rows.seconds(settings.loss.core, _core.NEWTON) <= _CHEAP
         return "newton" if is_cheap and name in ("auto", "newton") else None
 
     def begin(self, rows: Any, problem: Problem, start: Any = None) -> None:
@@ -414,7 +414,7 @@ class LinearSolver:
         n, rows = len(self.base), self.rows
         # Threads that are left over share the passes of Newton's method.
         is_long = (
-            rows.size >= _MANY and rows.seconds(self.settings.loss.form, _core.NEWTON) >= _LONG
+            rows.size >= _MANY and rows.seconds(self.settings.loss.core, _core.NEWTON) >= _LONG
         )
         n_shares = n_threads if is_long and method != "sdca" else 1
         if self._whole is None:
