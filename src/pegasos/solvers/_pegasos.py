@@ -7,7 +7,7 @@ need be, and gets the bits of an uninterrupted run.
 import copy
 import functools
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -44,6 +44,14 @@ def next_draw(problems: np.ndarray) -> int:
     """
     unfinished = problems["n_steps"] < problems["last_step"]
     return int(problems["next_draw"][unfinished].min()) if unfinished.any() else -1
+
+
+class Plans(NamedTuple):
+    """The plans that were carried out, in steps of each problem."""
+
+    finished: np.ndarray  # where the last one ended
+    base: np.ndarray  # where epochs are counted from
+    n_epochs: int = 0  # since then
 
 
 class Pegasos:
@@ -89,9 +97,7 @@ class Pegasos:
             ) from None
         #: Of averages, where they are wanted.
         self.sums: Any = _core.aligned_zeros(shape, dtype) if settings.average else None
-        # Where the last plan that was carried out ended; where epochs are counted from.
-        self.finished, self.base = np.zeros((2, n_problems), np.int64)
-        self.n_epochs = 0
+        self.plans = Plans(*np.zeros((2, n_problems), np.int64))
         self._planned_epochs: int | None = None
 
     @property
@@ -161,13 +167,8 @@ class Pegasos:
         problems["squared_norm"] = squared + problems["constant_weight"] ** 2
         self.set_averaging(False)
         self.set_averaging(bool(self.settings.average))
-        self.finished = problems["n_steps"].copy()
-        self.base, self.n_epochs = self.finished - steps, n_epochs
-
-    def begin_stream(self, number: int) -> None:
-        """Make the next rows follow stream `number` of the session's seed, from its first draw."""
-        self.problem = blank(self.settings)
-        self.stream = number
+        finished = problems["n_steps"].copy()
+        self.plans = Plans(finished, finished - steps, n_epochs)
 
     def forget_rows(self) -> None:
         """Keep nothing of the present rows but what was learned."""
@@ -175,8 +176,8 @@ class Pegasos:
         self.counts, self.problems = None, self.problems.copy()
         for name in ("next_draw", "n_drawn", "n_pending"):
             self.problems[name] = 0
-        self.base = self.finished = self.problems["n_steps"].copy()
-        self.n_epochs = 0
+        done = self.problems["n_steps"].copy()
+        self.plans = Plans(done, done)
 
     def set_rows(
         self,
@@ -200,11 +201,10 @@ class Pegasos:
         row_weights, settings = problem.row_weights, problem.settings
         if problem.n_rows != self.n_rows:
             self.forget_rows()
-        self.problem = problem
-        steps = -(-self.n_epochs * problem.n_inside // settings.batch_size)
-        if (self.finished - self.base != steps).any():
+        self.problem, (finished, base, n_epochs) = problem, self.plans
+        if (finished - base != -(-n_epochs * problem.n_inside // settings.batch_size)).any():
             # Rows have come into problems, or left them: past epochs were of other lengths.
-            self.base, self.n_epochs = self.finished.copy(), 0
+            self.plans = Plans(finished, finished)
         if not count:
             self.counts = None
         elif self.counts is None:
@@ -227,18 +227,17 @@ class Pegasos:
         new one begins where that one began, and work done since counts.
         """
         problems, batch_size = self.problems, self.settings.batch_size
-        inside = self.problem.n_inside
+        inside, (finished, base, epochs) = self.problem.n_inside, self.plans
         if n_steps is None:
-            epochs = self.n_epochs + n_epochs
-            name, given, planned = "max_iter", n_epochs, epochs
-            steps = [-(-epochs * int(n) // batch_size) for n in inside]
-            targets = [int(b) + step for b, step in zip(self.base, steps, strict=True)]
+            name, given, planned = "max_iter", n_epochs, epochs + n_epochs
+            steps = [-(-planned * int(n) // batch_size) for n in inside]
+            targets = [int(b) + step for b, step in zip(base, steps, strict=True)]
         else:
             name, given, planned = "n_steps", n_steps, None
             targets = [
                 int(done) + int(step) * bool(n)  # no rows, no steps
                 for done, step, n in zip(
-                    self.finished, np.broadcast_to(n_steps, inside.shape), inside, strict=True
+                    finished, np.broadcast_to(n_steps, inside.shape), inside, strict=True
                 )
             ]
         if max(targets) * batch_size >= 2**62:
@@ -290,7 +289,7 @@ class Pegasos:
                     self.earlier[k, -1] = 0
                 restarted = self._restarted(part, max(last // 2, done) + 1)
                 _core.update_atomically({}, {}, written=restarted if n > 0 else restarted[1:])
-            elif n > 0 and done == self.finished[k]:  # else a plan that was interrupted goes on
+            elif n > 0 and done == self.plans.finished[k]:  # else an interrupted plan goes on
                 before = int(problem["average_from"]) - 1
                 if 3 * before <= 2 * last:
                     self._end_sum(part)
@@ -330,8 +329,8 @@ class Pegasos:
         p = self.problems
         if self._planned_epochs and (p["n_steps"] >= p["last_step"]).all():
             return self._planned_epochs
-        if self.n_epochs > 0:
-            return self.n_epochs
+        if self.plans.n_epochs > 0:
+            return self.plans.n_epochs
         return -(-int(p["next_draw"].max()) // max(1, self.n_rows))
 
     def run(self, rows: Any, *, order: np.ndarray | None = None, **options: Any) -> None:
@@ -416,10 +415,8 @@ class Pegasos:
 
     def end_plan(self) -> None:
         """Let the next plan begin where the present one, which was carried out, ended."""
-        base, n_epochs, finished = self.base, self._planned_epochs, self.problems["n_steps"].copy()
-        if n_epochs is None:
-            base, n_epochs = finished, 0
-        vars(self).update(finished=finished, base=base, n_epochs=n_epochs)
+        done, epochs = self.problems["n_steps"].copy(), self._planned_epochs
+        self.plans = Plans(done, done if epochs is None else self.plans.base, epochs or 0)
 
     def _run(
         self,
@@ -511,14 +508,13 @@ class Pegasos:
 
     # ---- Saving ----------------------------------------------------------------------------------
 
-    _ARRAYS = (
-        "problems", "weights", "sums", "earlier", "pending", "slopes", "counts", "base", "finished",
-    )  # fmt: skip
+    _ARRAYS = ("problems", "weights", "sums", "earlier", "pending", "slopes", "counts")
 
     def state(self) -> dict[str, np.ndarray]:
         """The state as a dictionary of arrays, to be given to `restore`."""
         state = {name: getattr(self, name) for name in self._ARRAYS}
-        numbers = [self.seed, self.n_rows, self.stream, self.n_epochs]
+        state["finished"], state["base"], n_epochs = self.plans
+        numbers = [self.seed, self.n_rows, self.stream, n_epochs]
         state["numbers"] = np.array(numbers, dtype=np.uint64)
         return {name: array for name, array in state.items() if array is not None}
 
@@ -529,7 +525,8 @@ class Pegasos:
         seed, n_rows, stream, n_epochs = (int(number) for number in state["numbers"])
         session = cls(settings, weights.shape[0], weights.shape[1], weights.dtype, seed)
         session.problem = blank(settings, n_rows)
-        session.stream, session.n_epochs = stream, n_epochs
+        session.stream = stream
+        session.plans = Plans(state["finished"].copy(), state["base"].copy(), n_epochs)
         session.set_averaging("sums" in state)
         for name in {"counts", "earlier"} & state.keys():
             setattr(session, name, np.empty_like(state[name]))

@@ -109,7 +109,8 @@ class Schedule:
         counts.
         """
         pegasos, self._earlier_epochs = self.pegasos, ()
-        pegasos.begin_stream(pegasos.stream + 1)
+        pegasos.forget_rows()
+        pegasos.stream += 1
         self.problem = Problem(labels, row_weights, self.settings, values)
         pegasos.set_problem(self.problem, count=False, normalize=False)
 
