@@ -482,9 +482,9 @@ bool pegasos_fit_check_data(fit *f)
         if (s->solver == PEGASOS_NEWTON && isfinite(s->newton.dual_objective) && !find_dual(f))
             return false;
     }
-    const bool is_proved = s->pending == PEGASOS_CHECK_DATA_OF_GAP && isfinite(s->primal)
-                           && s->newton.dual_objective == dual;
-    s->pending = !same ? PEGASOS_BEGIN_AT_POINT : is_proved ? PEGASOS_GAP_CHECKED : PEGASOS_GO_ON;
+    const bool is_checked = s->pending == PEGASOS_CHECK_DATA_OF_GAP && isfinite(s->primal)
+                            && s->newton.dual_objective == dual;
+    s->pending = !same ? PEGASOS_BEGIN_AT_POINT : is_checked ? PEGASOS_GAP_CHECKED : PEGASOS_GO_ON;
     return true;
 }
 

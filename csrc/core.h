@@ -562,7 +562,7 @@ typedef struct pegasos_matrix {
     pegasos_columns *columns; /* with column_of */
     int64_t is_positive;      /* 1: positive semi-definite, so that D is a bound; else relative gaps
                                  are |P - D|/P at the last point */
-    int64_t is_single;        /* 1: values are of float; the caller goes on with double where these
+    int64_t is_narrow;        /* 1: values are of float; the caller goes on with double where these
                                  do not suffice */
     int64_t rank;             /* at most; n_rows where nothing is known */
     /* Tells a factor of the matrix, which must last until the next call; not 0: it was stopped.

@@ -300,7 +300,7 @@ static int run_fit(kernel_fit *f)
     pegasos_kernel *const r = &s->run;
     const int64_t most = f->options->max_epochs;
     /* In single precision, that may be the reason for being slow: others go on in double. */
-    const int64_t most_runs = f->matrix->is_single ? 0 : MOST_RUNS;
+    const int64_t most_runs = f->matrix->is_narrow ? 0 : MOST_RUNS;
     while (!s->is_at_rounding) {
         const bool has_budget = may_change(f);
         if (has_budget && s->budget_end == 0) {

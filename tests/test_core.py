@@ -587,8 +587,8 @@ def test_parts_of_dense_rows_have_all_features(dtype):
 
 def test_columns_without_points_are_all_there(dtype):
     _core.Columns(None, values(dtype, N, N), np.arange(N))
-    for place in (np.arange(N) - 1, None, np.arange(N)[1:]):
-        refused("Columns", [None, values(dtype, N, N), place])
+    for column_of in (np.arange(N) - 1, None, np.arange(N)[1:]):
+        refused("Columns", [None, values(dtype, N, N), column_of])
     refused("Columns", [None, values(dtype, N + 1, N), np.arange(N)])
     refused("Columns", [None, np.zeros((0, 0), dtype), np.arange(0)])
 
@@ -597,8 +597,8 @@ def test_columns_that_cannot_be_written_are_refused(layout, dtype):
     fixed = values(dtype, 3, N)
     fixed.flags.writeable = False
     refused("Columns", [points(layout, dtype), fixed, np.full(N, -1)])
-    for room, place in ((3, np.full(N, -1)), (N, np.arange(N) - 1)):
-        some = [points(layout, dtype), values(dtype, room, N), place]
+    for room, column_of in ((3, np.full(N, -1)), (N, np.arange(N) - 1)):
+        some = [points(layout, dtype), values(dtype, room, N), column_of]
         refused("Columns", some, is_all_at_once=True)
 
 

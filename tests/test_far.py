@@ -286,7 +286,7 @@ def test_far_rows_of_every_kind_are_fitted(rng, layout, dtype, loss, n_features)
 @pytest.mark.parametrize("free", [True, False])
 def test_conjugate_gradients_take_an_offset_away_too(rng, loss, free):
     """ "auto" began with dual ascent, which got nowhere."""
-    far, near, y, model = linear_far(rng, 50, _core.NEWTON_MOST + 100, 1e4, loss)
+    far, near, y, model = linear_far(rng, 50, _core.NEWTON_MAX_UNKNOWNS + 100, 1e4, loss)
     model.set_params(lam=1, penalize_intercept=not free)
     near_free = clone(model).set_params(solver="newton", penalize_intercept=False)
     expected = near_free.fit(near, y)  # to which far rows with a penalised intercept come close

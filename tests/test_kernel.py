@@ -202,8 +202,8 @@ def test_blocks_and_scores_are_those_of_the_matrix(rng, layout, dtype, kernel, d
         assert (out[:, 70:] == 7).all()
         scores = cache.push(coef, rows)
         np.testing.assert_allclose(scores / 20, coef @ matrix[rows] / 20, **tolerance)
-    kept = np.flatnonzero(cache.place >= 0)
-    columns = cache.columns[cache.place[kept]]
+    kept = np.flatnonzero(cache.column_of >= 0)
+    columns = cache.columns[cache.column_of[kept]]
     np.testing.assert_allclose(columns, matrix[kept], **tolerance)
 
 
@@ -285,7 +285,7 @@ def test_the_whole_matrix_that_problems_share_is_symmetric(rng, layout, dtype, k
     points = kernels.make(kernel, **options).points(convert(X, layout, dtype))
     cache = kernels.ColumnCache(points, 100, n_problems=3)
     cache.keep(np.arange(n))
-    K = cache.columns[cache.place]
+    K = cache.columns[cache.column_of]
     tolerance = 1e-4 if dtype is np.float32 else 1e-12
     np.testing.assert_allclose(K, points.against(points), rtol=tolerance, atol=tolerance)
     np.testing.assert_allclose(K, K.T, rtol=tolerance, atol=tolerance)

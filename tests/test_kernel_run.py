@@ -23,11 +23,11 @@ class Source:
 
     def __init__(self, K, room):
         self.K, n = K, len(K)
-        self.place = np.full(n, -1)
+        self.column_of = np.full(n, -1)
         rows = _core.Rows(np.zeros((n, 1), K.dtype))
         points = _core.Points(rows, kind=_core.OTHER, write=self.write)
         columns = np.empty((int(room * n), n), K.dtype)
-        self.core = _core.Columns(points, columns, self.place)
+        self.core = _core.Columns(points, columns, self.column_of)
         self.breaks_at, self.n_calls = -1, 0
 
     def write(self, x, rows, z, others, out):
@@ -197,7 +197,7 @@ def test_columns_are_asked_for_once_and_change_nothing(rng, dtype, loss, interce
     source = Source(case.K, room=1)
     case.run(source)
     case.same_end(whole)
-    assert loss != "hinge" or np.count_nonzero(source.place >= 0) < len(case.y)
+    assert loss != "hinge" or np.count_nonzero(source.column_of >= 0) < len(case.y)
 
 
 @pytest.mark.parametrize("n", [100, 1500])

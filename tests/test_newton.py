@@ -37,7 +37,9 @@ def one_thread():
 
 
 @pytest.mark.parametrize("lam", [1e-3, 1.0])
-@pytest.mark.parametrize("shape", [(200, 12), (30, 60), (150, 300), (80, _core.NEWTON_MOST + 1)])
+@pytest.mark.parametrize(
+    "shape", [(200, 12), (30, 60), (150, 300), (80, _core.NEWTON_MAX_UNKNOWNS + 1)]
+)
 def test_linear_machines_reach_their_gap(rng, layout, dtype, shape, lam):
     """By plain loops, SciPy's BLAS in either precision, and products, as features become more.
 

@@ -142,7 +142,7 @@ def kernel_values(
 @disjoint_base
 class Columns:
     def __init__(
-        self, points: Points | None, columns: _Floats, place: _Ints | None, *,
+        self, points: Points | None, columns: _Floats, column_of: _Ints | None, *,
         is_all_at_once: bool = ..., is_cheap: bool = ...,
     ) -> None: ...  # fmt: skip
     def keep(self, rows: _Ints, watch: Watch, n_threads: int = ...) -> None: ...
@@ -234,7 +234,7 @@ def solve(
     n_threads: int = ..., n_jobs: int = ...,
 ) -> _Table: ...  # fmt: skip
 
-NEWTON_MOST: Final[int]
+NEWTON_MAX_UNKNOWNS: Final[int]
 ROUNDING: Final[float]
 JOINT_STATE: Final[np.dtype[np.void]]
 

@@ -269,7 +269,7 @@ cdef extern from "core.h" nogil:
 
     ctypedef struct pegasos_matrix:
         pegasos_columns *columns
-        int64_t is_positive, is_single, rank
+        int64_t is_positive, is_narrow, rank
         int (*factor)(void *context, pegasos_factor *factor) noexcept nogil
         void *factor_context
 
@@ -1057,7 +1057,7 @@ cdef class Pegasos:
         cdef Work work
         cdef Room room
         require(columns.c.column_of != NULL and self.value_bytes == 8 and self.width == n,
-                "weights must have n_rows columns, of float64, and columns places")
+                "weights must have n_rows columns, of float64, and columns column_of")
         require(scores.shape[0] == unpushed.shape[0] == set.n_problems
                 and scores.shape[1] == unpushed.shape[1] == n,
                 "scores and unpushed must have shape (n_problems, n_rows)")
@@ -1703,16 +1703,16 @@ def kernel_values(Points x not None, Points z not None, value_t[:, :] out not No
 cdef class Columns:
     """Columns of the kernel matrix of points, as many as `columns` has room for.
 
-    ``columns[place[i]]`` is that of row i, which is -1 if it is not kept. Without points, it is all
-    there. See ``pegasos_columns``.
+    Number ``column_of[i]`` is that of row i; -1: it is not kept. Without points, all are there. See
+    ``pegasos_columns``.
     """
     cdef pegasos_columns c
     cdef Points x, z
     cdef object held
-    cdef const int64_t[::1] place
+    cdef const int64_t[::1] column_of
     cdef int64_t n_kept
 
-    def __init__(self, Points points, columns not None, int64_t[::1] place, *,
+    def __init__(self, Points points, columns not None, int64_t[::1] column_of, *,
                  bint is_all_at_once=False, bint is_cheap=False):
         cdef int64_t k
         self.held = memoryview(columns)
@@ -1720,14 +1720,14 @@ cdef class Columns:
         self.c.n_columns, self.c.n_rows = columns.shape
         self.c.value_bytes = columns.itemsize
         require(self.c.n_columns <= self.c.n_rows >= 1, "columns must be at most n_rows")
-        require(place is None or place.shape[0] == self.c.n_rows,
-                "place must have n_rows entries")
-        require(place is not None or points is not None, "there must be places")
-        self.place, self.x, self.z = place, points, points
-        if place is not None:
-            self.c.column_of = &place[0]
+        require(column_of is None or column_of.shape[0] == self.c.n_rows,
+                "column_of must have n_rows entries")
+        require(column_of is not None or points is not None, "there must be column_of")
+        self.column_of, self.x, self.z = column_of, points, points
+        if column_of is not None:
+            self.c.column_of = &column_of[0]
             for k in range(self.c.n_rows):
-                self.n_kept += place[k] >= 0
+                self.n_kept += column_of[k] >= 0
         self.check()
         if points is None:
             return
@@ -1744,18 +1744,18 @@ cdef class Columns:
         self.c.is_symmetric = points.c.write == NULL and not points.c.by_transpose
 
     cdef int check(self) except -1:
-        """Raise a ValueError unless places are some of columns."""
-        if self.place is None:
+        """Raise a ValueError unless `column_of` has numbers of columns."""
+        if self.column_of is None:
             return 0
-        return require_indices(self.place, 0 if self.z is None else -1, self.c.n_columns,
-                               "place must be in [-1, n_columns), none missing without points")
+        return require_indices(self.column_of, 0 if self.z is None else -1, self.c.n_columns,
+                               "column_of must be in [-1, n_columns), none missing without points")
 
     def keep(self, const int64_t[::1] rows not None, Watch watch not None, int64_t n_threads=1):
         """Compute columns of `rows` that are not kept, as many as there is room for."""
         cdef int status
         cdef Work work
         require_indices(rows, 0, self.c.n_rows, "rows must be in [0, n_rows)")
-        require(self.c.column_of != NULL, "there must be places")
+        require(self.c.column_of != NULL, "there must be column_of")
         if rows.shape[0] == 0:
             return
         work = Work.of(watch, n_threads, self)
@@ -1868,17 +1868,17 @@ cdef class Matrix:
 
     def __init__(self, Columns columns not None, factor not None, *, bint is_positive,
                  bint is_narrow=False, double rank=math.inf):
-        require(columns.c.column_of != NULL, "there must be places")
+        require(columns.c.column_of != NULL, "there must be column_of")
         require(rank >= 0, "rank must not be negative")
         self.columns, self.factor = columns, factor
-        self.c.is_positive, self.c.is_single = is_positive, is_narrow
+        self.c.is_positive, self.c.is_narrow = is_positive, is_narrow
         self.c.rank = <int64_t> min(<double> columns.c.n_rows, rank)
 
 
 # ---- Newton's method ---------------------------------------------------------------------------
 
 #: Up to this number of features, Newton's equations are solved with a matrix at hand.
-NEWTON_MOST = PEGASOS_NEWTON_MAX_UNKNOWNS
+NEWTON_MAX_UNKNOWNS = PEGASOS_NEWTON_MAX_UNKNOWNS
 ROUNDING = PEGASOS_ROUNDING
 
 cdef pegasos_blas _blas
@@ -1930,7 +1930,7 @@ AUTO, ASCENT, NEWTON = PEGASOS_AUTO, PEGASOS_ASCENT, PEGASOS_NEWTON
 SOLUTION = np.dtype([
     *((name, np.float64) for name in ("objective", "relative_gap", "intercept")),
     *((name, np.int64) for name in ("n_epochs", "n_steps", "pegasos", "ascent", "newton",
-                                    "first_solver", "solver", "value_bytes", "is_proved")),
+                                    "first_solver", "solver", "value_bytes", "is_gap_checked")),
 ])
 
 

@@ -57,7 +57,7 @@ class ColumnCache:
     Attributes
     ----------
     columns : ndarray of shape (room, n)
-    place : ndarray of int64 of shape (n,)
+    column_of : ndarray of int64 of shape (n,)
         Which of `columns` belongs to each point; -1: none.
     core : pegasos._core.Columns
         These columns, for the core, which fills them.
@@ -85,7 +85,7 @@ class ColumnCache:
         """Have room for columns of these points."""
         n, is_precomputed = len(points), points.kernel.is_precomputed
         if is_precomputed:
-            columns, place = points.X, np.arange(n)
+            columns, column_of = points.X, np.arange(n)
         else:
             n_bytes = max(n, 1) * points.dtype.itemsize
             capacity = int(min(n, self.room / n_bytes))
@@ -97,11 +97,11 @@ class ColumnCache:
                     f"memory has room for, with "
                     f"{capacity} columns of {n} numbers"
                 ) from None
-            place = np.full(n, -1, dtype=np.int64)
-        self.points, self.columns, self.place = points, columns, place
+            column_of = np.full(n, -1, dtype=np.int64)
+        self.points, self.columns, self.column_of = points, columns, column_of
         self._factor: np.ndarray | None = None
         self.core = _core.Columns(
-            None if is_precomputed else points.core, self.columns, self.place,
+            None if is_precomputed else points.core, columns, column_of,
             is_cheap=points.is_cheap, is_all_at_once=self.is_small,
         )  # fmt: skip
 
@@ -171,7 +171,7 @@ class ColumnCache:
             return self.columns
         if self.holds_all:
             self.keep(rows)
-            return self.columns[self.place]
+            return self.columns[self.column_of]
         return self.points.against(self.points)
 
     @property
@@ -181,7 +181,7 @@ class ColumnCache:
 
     @property
     def is_small(self) -> bool:
-        """Whether `keep` computes all columns at once, column i in place i."""
+        """Whether `keep` computes all columns at once, column i as number i."""
         return self.holds_all and len(self.points) <= self._small
 
     def inside(self, rows: np.ndarray, n_threads: int) -> tuple[Any, Any]:

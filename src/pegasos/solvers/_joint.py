@@ -118,7 +118,7 @@ class JointSchedule:
 
     def _newton_after(self, solver: str) -> int:
         """After how many epochs of dual ascent to take Newton's method; 0: never."""
-        K, most = len(self.cost), _core.NEWTON_MOST
+        K, most = len(self.cost), _core.NEWTON_MAX_UNKNOWNS
         n_unknowns = K * (self.n_features + self.settings.fit_intercept)
         if solver == "newton" and n_unknowns > most:
             raise ValueError(

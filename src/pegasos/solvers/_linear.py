@@ -185,9 +185,9 @@ class LinearSolver:
         return True
 
     @property
-    def is_proved(self) -> bool:
+    def is_gap_checked(self) -> bool:
         """Whether `certificate` is one that was computed from the model and the dual variables."""
-        return bool(self.solutions()["is_proved"].all())
+        return bool(self.solutions()["is_gap_checked"].all())
 
     def certificate(self) -> _certificate.Certificate:
         """What the last gap check found."""

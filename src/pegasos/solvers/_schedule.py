@@ -164,7 +164,7 @@ class Schedule:
                         by_epochs=on_epoch is not None, n_threads=threads["n_threads"],
                         on_progress=self._telling(on_progress, on_epoch),
                     )  # fmt: skip
-                    is_found = check == "last" or at_work.is_proved
+                    is_found = check == "last" or at_work.is_gap_checked
                     found = at_work.certificate() if is_found else None
                 if check == "none":
                     return certificate
