@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 
+import numpy as np
 import pytest
 
 from pegasos import _core
@@ -43,3 +44,37 @@ def interrupted(after, every=1e3):
         patch.setattr(_core, "Watch", watch)
         with pytest.raises(KeyboardInterrupt):
             yield
+
+
+def assert_stops_change_nothing(rows, targets, norms, step, rechecks=False):
+    """That linear fits which Ctrl-C stops now and then end with the bits of one that goes on.
+
+    `step` is the longest way between stops, in polls; `rechecks`: after each, data are checked.
+    """
+
+    def fitted(stops):
+        fits, n_asked, n_stops = _core.Fits(1, *rows.shape), 0, 0
+
+        def on_poll():
+            nonlocal n_asked
+            n_asked += 1
+            if n_asked in stops:
+                raise KeyboardInterrupt
+
+        while True:
+            try:
+                _core.solve(
+                    rows, targets, norms, fits, np.full(1, 500), tol=1e-5, seed=3,
+                    solver=_core.AUTO, watch=_core.Watch(on_poll, every=3e3),
+                )  # fmt: skip
+                return fits.memory, n_stops, n_asked
+            except KeyboardInterrupt:
+                n_stops += 1
+                if rechecks:
+                    fits.recheck_data(False)
+
+    whole, _, n_polls = fitted(())
+    for stops in ((1,), (2, 5, 9), tuple(range(1, n_polls, step)), (n_polls - 1,)):
+        cut, n_stops, _ = fitted(stops)
+        assert n_stops == len(stops)
+        np.testing.assert_array_equal(cut, whole)

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from interruption import assert_stops_change_nothing
 from losses import LOSSES
 from rows import convert
 from scipy import sparse
@@ -355,29 +356,4 @@ def test_a_fit_of_far_rows_that_is_stopped_goes_on_to_the_same_bits(rng, loss, o
         y, loss=_core.LOSSES[loss], lams=np.array([1e-3]),
         intercept_scaling=0.0 if free else 1.0, free_intercept=free,
     )  # fmt: skip
-
-    def fitted(stops):
-        fits, n_asked, n_stops = _core.Fits(1, n, d), 0, 0
-
-        def on_poll():
-            nonlocal n_asked
-            n_asked += 1
-            if n_asked in stops:
-                raise KeyboardInterrupt
-
-        while True:
-            try:
-                _core.solve(
-                    rows, targets, norms, fits, np.full(1, 500), tol=1e-5, seed=3,
-                    solver=_core.AUTO, watch=_core.Watch(on_poll, every=3e3),
-                )  # fmt: skip
-                return fits.memory, n_stops, n_asked
-            except KeyboardInterrupt:
-                n_stops += 1
-                fits.recheck_data(False)
-
-    whole, _, n_polls = fitted(())
-    for stops in ((1,), (2, 5, 9), tuple(range(1, n_polls, 33)), (n_polls - 1,)):
-        cut, n_stops, _ = fitted(stops)
-        assert n_stops == len(stops)
-        np.testing.assert_array_equal(cut, whole)
+    assert_stops_change_nothing(rows, targets, norms, 33, rechecks=True)

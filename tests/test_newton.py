@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
-from interruption import interrupted
+from interruption import assert_stops_change_nothing, interrupted
 from losses import LOSSES
 from rows import convert, make_rows
 from scipy import sparse
@@ -275,30 +275,7 @@ def test_a_fit_that_is_stopped_in_its_sample_draws_it_again(rng, layout, dtype):
     rows, _ = _validate.rows(given)
     norms = (given.toarray() if layout != "dense" else given).astype(np.float64) ** 2 @ np.ones(d)
     targets = _core.Targets(y, lams=np.array([1e-3]), intercept_scaling=1.0)
-
-    def fitted(stops):
-        fits, asked = _core.Fits(1, n, d), itertools.count(1)
-        n_stops = 0
-
-        def on_poll():
-            if next(asked) in stops:
-                raise KeyboardInterrupt
-
-        while True:
-            try:
-                _core.solve(
-                    rows, targets, norms, fits, np.full(1, 500), tol=1e-5, seed=3,
-                    solver=_core.AUTO, watch=_core.Watch(on_poll, every=3e3),
-                )  # fmt: skip
-                return fits.memory, n_stops
-            except KeyboardInterrupt:
-                n_stops += 1
-
-    whole, _ = fitted(())
-    for stops in ((1,), (2, 5, 9), tuple(range(1, 40, 13))):
-        cut, n_stops = fitted(stops)
-        assert n_stops == len(stops)
-        np.testing.assert_array_equal(cut, whole)
+    assert_stops_change_nothing(rows, targets, norms, 13)
 
 
 @pytest.mark.parametrize("index", [np.int32, np.int64])
