@@ -300,7 +300,7 @@ static bool visit_rows(fit *f)
     while (p->position < p->n_active) {
         const int64_t next = next_snapshot(f), left = next - p->position;
         const int64_t done = pegasos_dual_run(f->rows, p, &f->targets, f->norms, f->active, f->a,
-                                              f->w, left < most ? left : most);
+                                              f->w, min_of(left, most));
         const bool is_over = p->position >= p->n_active;
         f->s->ascent.n_visits += done;
         if (is_averaged(f) && (is_over || p->position == next))

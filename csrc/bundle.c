@@ -199,7 +199,7 @@ static double visit(const pegasos_rows *rows, const pegasos_bundle *b)
     int64_t count = (is_last && place < half ? half : n) - place, draws[DRAWS_PER_PIECE];
     if (place == 0)
         begin_epoch(rows, b, is_last);
-    count = count < DRAWS_PER_PIECE ? count : DRAWS_PER_PIECE;
+    count = min_of(count, DRAWS_PER_PIECE);
     if ((double)count > affordable)
         count = affordable > 1 ? (int64_t)affordable : 1;
     pegasos_order_draw(b->order, b->permutation, count, draws);

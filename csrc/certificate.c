@@ -50,8 +50,8 @@ static const breakpoint *sort(int64_t n, breakpoint *breakpoints, breakpoint *ot
 {
     for (int64_t width = 1; width < n; width *= 2) {
         for (int64_t begin = 0; begin < n; begin += 2 * width) {
-            const int64_t left = n - begin, middle = width < left ? width : left;
-            merge(breakpoints + begin, middle, 2 * width < left ? 2 * width : left, other + begin);
+            const int64_t left = n - begin, middle = min_of(width, left);
+            merge(breakpoints + begin, middle, min_of(2 * width, left), other + begin);
         }
         breakpoint *const sorted = other;
         other = breakpoints;

@@ -127,10 +127,8 @@ static int64_t padded(int64_t n)
 
 static int64_t rows_of_sample(int64_t n_inside)
 {
-    const int64_t part = n_inside / ROWS_PER_SAMPLED;
-    if (n_inside <= FEW)
-        return n_inside;
-    return part < LEAST_OF_SAMPLE ? LEAST_OF_SAMPLE : part < MOST_OF_SAMPLE ? part : MOST_OF_SAMPLE;
+    const int64_t part = min_of(n_inside / ROWS_PER_SAMPLED, MOST_OF_SAMPLE);
+    return n_inside <= FEW ? n_inside : max_of(LEAST_OF_SAMPLE, part);
 }
 
 /* Whether the sample of a problem is a part of its rows only. */
@@ -145,10 +143,9 @@ static int64_t rows_of_round(int64_t n_rows, int64_t n_columns)
 {
     if (n_columns < n_rows) {
         const int64_t side = (int64_t)sqrt((double)n_columns * (double)n_rows);
-        const int64_t most = side > MOST_ROWS ? side : MOST_ROWS;
-        return n_rows < most ? n_rows : most;
+        return min_of(n_rows, max_of(side, MOST_ROWS));
     }
-    return n_rows / 2 > FEW ? n_rows / 2 : n_rows < FEW ? n_rows : FEW;
+    return max_of(n_rows / 2, min_of(n_rows, FEW));
 }
 
 /* Lays scratch memory out; returns how many bytes it takes, wherever it begins. */
@@ -566,7 +563,7 @@ static void choose_rows(const run *r)
     }
     take_corners(r);
     const int64_t left = s->last_epoch - s->n_epochs;
-    const int64_t epochs = s->tol < 0 ? 1 : left < EPOCHS_OF_ROUND ? left : EPOCHS_OF_ROUND;
+    const int64_t epochs = s->tol < 0 ? 1 : min_of(left, EPOCHS_OF_ROUND);
     s->most_steps = is_by_pairs(r) ? epochs * ((s->n_inside + 1) / 2) : SWEEPS_OF_ROUND;
     const double size = size_of_gap(r->targets->loss, s->relative_gap, s->primal);
     const double wanted = s->tol * (size / s->primal); /* as a part of P */
@@ -710,9 +707,9 @@ static void count_epochs(const run *r)
                             && 0 < s->n_active && s->n_active < s->n_inside;
     const int64_t visits = s->position * (is_by_pairs(r) ? 2 : s->n_active);
     const int64_t least = is_limited ? s->n_active : s->n_inside;
-    const int64_t seen = s->n_seen + (visits > least ? visits : least);
+    const int64_t seen = s->n_seen + max_of(visits, least);
     const int64_t left = s->last_epoch - s->n_epochs, epochs = seen / s->n_inside;
-    s->n_epochs += epochs < left ? epochs : left;
+    s->n_epochs += min_of(epochs, left);
     s->n_seen = epochs < left ? seen % s->n_inside : 0;
 }
 
@@ -792,10 +789,9 @@ static void leave_round_without_room(const pegasos_columns *c, pegasos_kernel *s
     }
 }
 
-static run run_of(const pegasos_matrix *matrix, pegasos_kernel *problem,
+static run run_of(const pegasos_matrix *matrix, pegasos_kernel *s,
                   const pegasos_kernel_arrays *arrays)
 {
-    pegasos_kernel *s = problem;
     pegasos_columns *const c = matrix->columns;
     run r = {.columns = c,
              .is_positive = matrix->is_positive,
@@ -812,19 +808,17 @@ static run run_of(const pegasos_matrix *matrix, pegasos_kernel *problem,
     return r;
 }
 
-void pegasos_kernel_leave_round(pegasos_kernel *problem)
+void pegasos_kernel_leave_round(pegasos_kernel *s)
 {
-    pegasos_kernel *s = problem;
     s->n_active = s->n_seen = s->is_slow = s->in_double = s->is_at_rounding = 0;
     s->largest_score_change = 0;
     s->phase = PEGASOS_KERNEL_CHECK;
 }
 
-int pegasos_kernel_begin(const pegasos_matrix *matrix, pegasos_kernel *problem,
+int pegasos_kernel_begin(const pegasos_matrix *matrix, pegasos_kernel *s,
                          const pegasos_kernel_arrays *arrays)
 {
-    pegasos_kernel *s = problem;
-    run r = run_of(matrix, problem, arrays);
+    run r = run_of(matrix, s, arrays);
     const int64_t n = matrix->columns->n_rows;
     const size_t bytes = (size_t)n * sizeof(double);
     double *const a = r.scratch.feasible, *const f = r.scratch.fresh;
@@ -874,11 +868,10 @@ static bool run_phase(run *r)
     }
 }
 
-int pegasos_kernel_run(const pegasos_matrix *matrix, pegasos_kernel *problem,
+int pegasos_kernel_run(const pegasos_matrix *matrix, pegasos_kernel *s,
                        const pegasos_kernel_arrays *arrays)
 {
-    pegasos_kernel *s = problem;
-    run r = run_of(matrix, problem, arrays);
+    run r = run_of(matrix, s, arrays);
     leave_round_without_room(r.columns, s);
     r.watch->progress = progress_of(s);
     while (!is_over(&r)) {

@@ -42,15 +42,10 @@ typedef struct callback_fit {
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-static int64_t min_of(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static int64_t room_for_columns(const pegasos_kernel_matrix *kernel)
 {
-    const int64_t n = kernel->n_rows, least = (int64_t)LEAST_ROWS * LEAST_ROWS / n;
-    return min_of(n, kernel->n_columns > least ? kernel->n_columns : least);
+    const int64_t n = kernel->n_rows;
+    return min_of(n, max_of(kernel->n_columns, (int64_t)LEAST_ROWS * LEAST_ROWS / n));
 }
 
 /* Lays a fit out in its memory; returns how many bytes it takes. */

@@ -11,8 +11,7 @@
  */
 #include "loss.h"
 #include "memory.h"
-#include "rows.h"
-#include "watch.h"
+#include "passes.h"
 
 #include <float.h>
 #include <math.h>
@@ -294,20 +293,18 @@ static int score_by_weights(const making *c)
     for (int64_t p = 0; p < n_points; p++) {
         memset(w, 0, (size_t)d * sizeof(double));
         for (int64_t i = 0, count; i < n; i += count) {
-            count = n - i < piece ? n - i : piece;
+            count = min_of(piece, n - i);
             pegasos_linear_combine(rows, i, count, c->points + p * n + i, w);
             if (is_to_stop(watch, numbers * (double)count))
                 return 1;
         }
-        c->sums[p].squared_norm = 0;
-        for (int64_t j = 0; j < d; j++) {
-            c->sums[p].squared_norm += w[j] * w[j];
+        c->sums[p].squared_norm = squared_norm_of(w, d);
+        for (int64_t j = 0; j < d; j++)
             c->some_coef[j * n_points + p] = w[j];
-        }
         c->none[p] = 0;
     }
     for (int64_t i = 0, count; i < n; i += count) {
-        count = n - i < piece ? n - i : piece;
+        count = min_of(piece, n - i);
         pegasos_linear_scores(rows, i, NULL, count, n_points, c->some_coef, 8, n_points > 1,
                               c->none, c->some_scores);
         for (int64_t p = 0; p < n_points; p++)

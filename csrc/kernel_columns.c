@@ -24,22 +24,15 @@ static const double PART_OF_NUMBER = 0.125;
 /* Clearing a number may take as long as reading this many. */
 static const double CLEARED = 4;
 
-static int64_t min_of(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 int64_t pegasos_columns_block(int64_t n_rows)
 {
-    const int64_t least = (int64_t)ROWS * min_of(WIDTH, n_rows);
-    return n_rows > least ? n_rows : least;
+    return max_of(n_rows, (int64_t)ROWS * min_of(WIDTH, n_rows));
 }
 
 /* How many rows a block of `width` columns has. */
 static int64_t rows_of_block(int64_t width)
 {
-    const int64_t rows = (int64_t)ROWS * WIDTH / width;
-    return rows < 1 ? 1 : min_of(rows, ROWS);
+    return max_of(1, min_of((int64_t)ROWS * WIDTH / width, ROWS));
 }
 
 /* ---- Columns that are kept ------------------------------------------------------------------- */
@@ -321,16 +314,7 @@ static bool add_to_scores(const pegasos_columns *c, addition *p)
 CLONES_WIDE static double weighted_sum(int64_t m, const double *restrict u,
                                        const double *restrict column)
 {
-    double sums[8] = {0}, sum = 0;
-    int64_t j = 0;
-    for (; m - j >= 8; j += 8)
-        for (int l = 0; l < 8; l++)
-            sums[l] += u[j + l] * column[j + l];
-    for (; j < m; j++)
-        sum += u[j] * column[j];
-    for (int l = 0; l < 8; l++)
-        sum += sums[l];
-    return sum;
+    return dot_in_lanes(u, column, m);
 }
 
 typedef struct mirrored_addition {

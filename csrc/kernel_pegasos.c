@@ -529,8 +529,7 @@ int pegasos_kernel_train(pegasos_columns *columns, const pegasos_linear_set *set
         if (!r.holds_all && (!copy_state(&r) || !fetch_violators(&r)))
             return PEGASOS_STOPPED;
         for (int64_t begin = 0; begin < r.count; begin += DRAWS_TOGETHER) {
-            const int64_t left = r.count - begin;
-            const int64_t end = begin + (left < DRAWS_TOGETHER ? left : DRAWS_TOGETHER);
+            const int64_t end = min_of(begin + DRAWS_TOGETHER, r.count);
             for (int64_t k = 0; k < set->n_problems; k++)
                 if (!take_steps(&r, k, begin, end) || is_to_stop(r.watch, 0))
                     return PEGASOS_STOPPED;

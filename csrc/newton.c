@@ -160,8 +160,7 @@ static int64_t round_up(int64_t n)
 static int64_t blocks_of(int64_t n, int64_t d)
 {
     const int64_t by_rows = n / MOST_ROWS, by_features = 4 * n / (d + 1);
-    const int64_t most = by_rows < by_features ? by_rows : by_features;
-    return most < 1 ? 1 : most < MOST_BLOCKS ? most : MOST_BLOCKS;
+    return max_of(1, min_of(min_of(by_rows, by_features), MOST_BLOCKS));
 }
 
 enum { LINE = LANES * sizeof(double) };
@@ -472,11 +471,10 @@ static bool find_objectives(const run *r, iteration *s)
         return false;
     if (r->is_free && !balance(r, s))
         return false;
-    double penalty = slope_of_constant(r) * r->f->point[r->d], squared = 0;
+    const double squared = squared_norm_of(r->feasible_sums, r->size - r->is_free);
+    double penalty = slope_of_constant(r) * r->f->point[r->d];
     for (int64_t j = 0; j < r->size; j++)
         penalty += penalised(r, j) * r->f->point[j] * r->f->point[j] / 2;
-    for (int64_t j = 0; j < r->size - r->is_free; j++)
-        squared += r->feasible_sums[j] * r->feasible_sums[j];
     const double delta = loss_smoothing(r->loss, p->width);
     const double smoothing = delta / 2 * s->sums[PROXIMAL_SUM] / r->mass;
     const double smooth = penalty + s->sums[INNER] / r->mass - smoothing;
@@ -520,14 +518,6 @@ static double diagonal(const run *r, const iteration *s, int64_t j)
         return lam;
     return s->n_band > 0 ? FREE * fmin(lam, square * s->sums[CURVATURE_SUM])
                          : fmin(lam, square / (s->width * r->mass));
-}
-
-static double inner_product(const double *x, const double *y, int64_t n)
-{
-    double sum = 0;
-    for (int64_t j = 0; j < n; j++)
-        sum += x[j] * y[j];
-    return sum;
 }
 
 /* out = root (x, feature), and zeros up to the stride. */

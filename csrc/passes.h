@@ -20,8 +20,7 @@ static INLINE double cost_of_row(const pegasos_rows *rows)
 
 static INLINE int64_t rows_of_piece(const pegasos_rows *rows, int64_t first)
 {
-    const int64_t left = rows->n_rows - first;
-    return left < ROWS_PER_PIECE ? left : ROWS_PER_PIECE;
+    return min_of(ROWS_PER_PIECE, rows->n_rows - first);
 }
 
 /* sum = scale sum_i a_i y_i x_i; false: stopped. */
@@ -56,12 +55,17 @@ static INLINE bool score_all(const pegasos_rows *rows, const double *w, double i
     return true;
 }
 
-static INLINE double squared_norm_of(const double *vector, int64_t n)
+static INLINE double inner_product(const double *x, const double *y, int64_t n)
 {
     double sum = 0;
     for (int64_t j = 0; j < n; j++)
-        sum += vector[j] * vector[j];
+        sum += x[j] * y[j];
     return sum;
+}
+
+static INLINE double squared_norm_of(const double *vector, int64_t n)
+{
+    return inner_product(vector, vector, n);
 }
 
 #endif

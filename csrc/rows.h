@@ -11,6 +11,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+static INLINE int64_t min_of(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static INLINE int64_t max_of(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 /* Number j of an array of float or double. */
 static INLINE double get(const void *vector, int64_t value_bytes, int64_t j)
 {
@@ -23,6 +33,21 @@ static INLINE void set_to(void *vector, int64_t value_bytes, int64_t j, double v
         ((float *)vector)[j] = (float)value;
     else
         ((double *)vector)[j] = value;
+}
+
+/* <x, y>, summed in eight lanes. */
+static INLINE double dot_in_lanes(const double *restrict x, const double *restrict y, int64_t n)
+{
+    double lanes[8] = {0}, sum = 0;
+    int64_t j = 0;
+    for (; n - j >= 8; j += 8)
+        for (int l = 0; l < 8; l++)
+            lanes[l] += x[j + l] * y[j + l];
+    for (; j < n; j++)
+        sum += x[j] * y[j];
+    for (int l = 0; l < 8; l++)
+        sum += lanes[l];
+    return sum;
 }
 
 /* Whether none of the numbers is infinite or NaN. */

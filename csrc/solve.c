@@ -220,7 +220,7 @@ static int run_solver(fit *f)
     const int64_t most = f->options->max_epochs, budget_end = is_auto ? s->budget_end : INT64_MAX,
                   late = most - 2 * BUDGET;
     if (s->solver == PEGASOS_NEWTON)
-        return pegasos_newton_run(f, most < budget_end ? most : budget_end);
+        return pegasos_newton_run(f, min_of(most, budget_end));
     const double visits = (double)budget_end / PASSES_OF_VISITS * (double)s->n_inside;
     const bool is_left = is_auto && s->n_epochs < late && is_late(f, late);
     return pegasos_ascent_run(f, (int64_t)fmin(visits, 1e18), is_left ? late : most);

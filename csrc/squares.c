@@ -49,8 +49,7 @@ static int64_t stride_of(int64_t n_features, int64_t n_outputs)
 /* How many outputs a pass takes. */
 static int64_t together(int64_t n_features)
 {
-    const int64_t most = n_features < MANY_OUTPUTS ? n_features : MANY_OUTPUTS;
-    return most > FEW_OUTPUTS ? most : FEW_OUTPUTS;
+    return max_of(FEW_OUTPUTS, min_of(n_features, MANY_OUTPUTS));
 }
 
 /* How many blocks there are, whatever the number of outputs. */
@@ -98,12 +97,12 @@ static int64_t lay_out(squares *x, int64_t n_rows, int64_t d, int64_t n_problems
 
 int64_t pegasos_squares_scratch_bytes(const pegasos_rows *rows, int64_t n_problems)
 {
-    const int64_t d = rows->n_features, most = together(d);
+    const int64_t d = rows->n_features;
     squares x;
     if (d >= PEGASOS_NEWTON_MAX_UNKNOWNS)
         return 0; /* it does not begin */
     return pegasos_scratch_bytes(rows) + PEGASOS_BUNDLE_BYTES
-           + lay_out(&x, rows->n_rows, d, n_problems < most ? n_problems : most, NULL);
+           + lay_out(&x, rows->n_rows, d, min_of(n_problems, together(d)), NULL);
 }
 
 /* Adds sqrt(c_i/m) (x_i, feature, z_i of each problem), times itself. */

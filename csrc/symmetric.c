@@ -18,20 +18,6 @@ enum { LANES = SYMMETRIC_LANES, MOST_BLOCKS = 8 };
 /* Numbers that the matrices of all blocks have together, at most, unless there are two blocks. */
 static const double MATRICES = 1e6;
 
-static INLINE double dot(const double *restrict x, const double *restrict y, int64_t n)
-{
-    double lanes[LANES] = {0}, sum = 0;
-    int64_t j = 0;
-    for (; n - j >= LANES; j += LANES)
-        for (int l = 0; l < LANES; l++)
-            lanes[l] += x[j + l] * y[j + l];
-    for (; j < n; j++)
-        sum += x[j] * y[j];
-    for (int l = 0; l < LANES; l++)
-        sum += lanes[l];
-    return sum;
-}
-
 /* Adds to the lower triangle of `matrix` the products of columns of TILE_ROWS rows `z`. */
 CLONES_WIDE static void add_tile(int64_t size, int64_t stride, const double *restrict z,
                                  double *restrict matrix)
@@ -53,8 +39,8 @@ CLONES_WIDE static void factorise_row(int64_t i, int64_t stride, double *restric
 {
     double *row = lower + i * stride;
     for (int64_t j = 0; j < i; j++)
-        row[j] = (row[j] - dot(row, lower + j * stride, j)) / lower[j * stride + j];
-    *pivot = row[i] - dot(row, row, i);
+        row[j] = (row[j] - dot_in_lanes(row, lower + j * stride, j)) / lower[j * stride + j];
+    *pivot = row[i] - dot_in_lanes(row, row, i);
 }
 
 bool symmetric_may_be_single(const pegasos_blas *blas, double trace, double lam)
@@ -259,7 +245,7 @@ void symmetric_solve(const symmetric *m, double *x, void *scratch)
         return;
     }
     for (int64_t i = 0; i < n; i++)
-        x[i] = (x[i] - dot(lower + i * stride, x, i)) / lower[i * stride + i];
+        x[i] = (x[i] - dot_in_lanes(lower + i * stride, x, i)) / lower[i * stride + i];
     for (int64_t i = n - 1; i >= 0; i--) {
         x[i] /= lower[i * stride + i];
         for (int64_t j = 0; j < i; j++)
