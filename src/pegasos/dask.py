@@ -216,17 +216,12 @@ class _DaskBlockRunner(BlockRunner):
         """See `_task`."""
         return _task(function)
 
-    def sum_up(
-        self,
-        function: Callable[..., Any],
-        message: Any,
-        on_block: Callable[[], None] = lambda: None,
-    ) -> dict[str, np.ndarray]:
+    def sum_up(self, *arguments: Any, **options: Any) -> dict[str, np.ndarray]:
         """See `BlockRunner`; workers that have joined get blocks before."""
         if time.monotonic() >= self._looked + _POLL:
             self.blocks = self.run.shared(self.blocks)
             self._looked = time.monotonic()
-        return super().sum_up(function, message, on_block)
+        return super().sum_up(*arguments, **options)
 
     def result(self, total: Any, centres: list[Any]) -> dict[str, np.ndarray]:
         """Wait for the sums."""

@@ -182,7 +182,11 @@ class SearchDisplay:
         parameters = [np.ma.asarray(results[f"param_{name}"]) for name in (x, y) if name]
         # A list of grids masks the parameters that a candidate does not have.
         masked = np.any([np.ma.getmaskarray(column) for column in parameters], axis=0)
-        columns = [[_as_key(value) for value in of.data.tolist()] for of in parameters]
+        # Some values are in no dictionary, as those of `class_weight` are: their texts are.
+        columns = [
+            [value if isinstance(value, Hashable) else str(value) for value in of.data.tolist()]
+            for of in parameters
+        ]
         keys = list(zip(*columns, strict=True))
         # NaN first, then ascending: the last to be entered in a cell is the first of the best.
         best = {keys[i]: i for i in np.argsort(-scores, kind="stable")[::-1] if not masked[i]}
@@ -910,11 +914,6 @@ class TubeDisplay:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def _as_key(value: Any) -> Any:
-    """A value of a parameter, or the text of one that no dictionary takes, as of `class_weight`."""
-    return value if isinstance(value, Hashable) else str(value)
 
 
 def _in_order(values: Iterable[Any]) -> list[Any]:

@@ -158,13 +158,13 @@ class ScoreMixin(CommonMixin):
         return float(super().score(X, y, sample_weight))  # type: ignore[misc]
 
 
-def _is_same(given: Any, kept: Any) -> bool:
-    """Whether a parameter is what it was; `kernel_params` may hold arrays, and sparse ones."""
+def is_same(given: Any, kept: Any) -> bool:
+    """Whether a parameter, or rows, are what they were: dictionaries, arrays, sparse ones too."""
     if given is kept:
         return True
     if isinstance(given, dict) and isinstance(kept, dict):
         return given.keys() == kept.keys() and all(
-            _is_same(value, kept[name]) for name, value in given.items()
+            is_same(value, kept[name]) for name, value in given.items()
         )
     if _validate.is_sparse(given) or _validate.is_sparse(kept):
         are_alike = _validate.is_sparse(given) and _validate.is_sparse(kept)
@@ -447,7 +447,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         if self.lam is not None:
             del fixed["C"]
         for name, value in fixed.items():
-            if not _is_same(value, self._fitted[name]):
+            if not is_same(value, self._fitted[name]):
                 raise ValueError(
                     f"{name} must stay {self._fitted[name]!r} while training goes on "
                     f"(warm_start or partial_fit), got {value!r}; clone the estimator to begin anew"

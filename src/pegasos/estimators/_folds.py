@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import check_cv
 
-from pegasos.estimators._base import Data
+from pegasos.estimators._base import Data, is_same
 from pegasos.io._model import _counted
 from pegasos.problems import _validate
 
@@ -188,7 +188,7 @@ class Scoring:
         rows = _some_rows(self._rows, test) if self._is_theirs else test
 
         def problem_scores(X: Any) -> np.ndarray:
-            if X is rows or _are_equal(X, rows):
+            if is_same(X, rows):
                 return scores
             raise ValueError(
                 "scoring must ask for the scores of the test rows that it was given, all at once, "
@@ -238,12 +238,6 @@ def _some_rows(X: Any, which: np.ndarray) -> Any:
     if isinstance(X, np.ndarray) or _validate.is_sparse(X):
         return X[which]
     return X.take(which) if hasattr(X, "take") else X[which]
-
-
-def _are_equal(X: Any, rows: Any) -> bool:
-    if not _validate.is_sparse(X) or not _validate.is_sparse(rows):
-        return np.array_equal(X, rows)
-    return bool(X.shape == rows.shape and (rows != X).nnz == 0)
 
 
 def fitted(estimator: Any, about: dict[str, Any], **point: Any) -> Any:

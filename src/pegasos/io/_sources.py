@@ -94,10 +94,6 @@ class Source:
             return ["arrays", *map(_status_of_array, self.given)]
         return [self.kind, *map(_status, self.paths)]
 
-    def has_changed(self) -> bool:
-        """Whether files or arrays are others than they were; of a function nothing is known."""
-        return self.kind != "callable" and self.fingerprint() != self.found
-
     def pieces(self, n_bytes: int, folder: str) -> Iterator[Piece]:
         """The rows, about `n_bytes` of memory at a time; a callable decides itself.
 

@@ -47,15 +47,8 @@ class KernelPegasos(Pegasos):
         super().__init__(settings, n_problems, n_rows, np.float64, seed)
         self.scores, self.unpushed = np.zeros((2, n_problems, n_rows))
 
-    def go_on_from(
-        self,
-        coef: np.ndarray,
-        intercept: np.ndarray,
-        n_epochs: int,
-        n_inside: np.ndarray,
-        squared_norm: float,
-    ) -> None:
-        super().go_on_from(coef, intercept, n_epochs, n_inside, squared_norm)
+    def go_on_from(self, *arguments: Any, **options: Any) -> None:
+        super().go_on_from(*arguments, **options)
         self.scores[...], self.unpushed[...] = 0, self.weights
 
     def _squared_norms(self, cache: Any) -> np.ndarray:

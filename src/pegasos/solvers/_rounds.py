@@ -698,7 +698,7 @@ class Rounds(OutOfCoreSchedule):
         if n_pairs is None:
             is_small = n_problems <= most_with_matrix(d)
             n_pairs = 0 if is_small else most_pairs(n_problems, d)
-        self.n_pairs, self.with_matrix = n_pairs, n_pairs == 0
+        self.n_pairs = n_pairs
 
     def _begun(self, points: np.ndarray) -> list[Iterate]:
         """Problems that begin at these points, of shape (n_problems, n_features + 1)."""
@@ -763,7 +763,7 @@ class Rounds(OutOfCoreSchedule):
                 steps=np.array([p.line.step for p in active]),
                 along=np.array([p.line.along for p in active]),
                 widths=np.array([p.width for p in active]),
-                with_matrix=self.with_matrix,
+                with_matrix=self.n_pairs == 0,
                 moves=[of for of in self.moves[self.n_moved :] if keeps or of[0] in some],
             )
             sums = self.blocks.sum_up(evaluate_block, message, on_block)

@@ -190,7 +190,9 @@ class Schedule:
         if tol != "auto":
             return [(solver, tol, max_iter)]
         usual = (solver, GAP, max_iter)
-        exact = None if is_fixed else self._exact(solver, rows)
+        if is_fixed or not self._has_few(rows.size):
+            return [usual]
+        exact = self.solver_class.exact(rows, self.settings, solver, self.shape[0])
         if exact is None:
             return [usual]
         loss = self.settings.loss
@@ -211,12 +213,6 @@ class Schedule:
     def _has_few(self, n_numbers: int) -> bool:
         """Whether `n_numbers` in rows or a kernel matrix are few, times the number of problems."""
         return n_numbers * self.shape[0] <= self.solver_class.small_size
-
-    def _exact(self, name: str, rows: Any) -> str | None:
-        """A solver that leaves nothing but rounding, where that costs little; None: none does."""
-        if not self._has_few(rows.size):
-            return None
-        return self.solver_class.exact(rows, self.settings, name, self.shape[0])
 
     def _run_pegasos(
         self,
