@@ -440,22 +440,14 @@ class LinearSolver:
             if group.fits is None and group.start is not None:  # which has no columns yet
                 group.columns = np.arange(self.shape[1])
                 group.begin(self.shape)
-        begun = [group.fits is not None for group in self.groups]
-        columns = [
-            np.zeros(0, np.int64),
-            *(p.columns for p in self._begun() if p.columns is not None),
-        ]
-        memory = [np.zeros(0, np.uint8), *(group.fits.memory[0] for group in self._begun())]
+        begun = self._begun()
+        sizes = [(len(p.inside), p.shape(self.shape)[1] * bool(p.fits)) for p in self.groups]
+        columns = [np.zeros(0, np.int64), *(p.columns for p in begun if p.columns is not None)]
+        memory = [np.zeros(0, np.uint8), *(p.fits.memory[0] for p in begun)]
         return arrays | {
-            "inside": np.concatenate([group.inside for group in self.groups]),
+            "inside": np.concatenate([p.inside for p in self.groups]),
             "columns": np.concatenate(columns),
-            "sizes": np.array(
-                [
-                    (len(group.inside), group.shape(self.shape)[1] * is_begun)
-                    for group, is_begun in zip(self.groups, begun, strict=True)
-                ],
-                np.int64,
-            ),
+            "sizes": np.array(sizes, np.int64),
             "memory": np.concatenate(memory),
         }
 
