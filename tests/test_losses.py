@@ -178,20 +178,24 @@ def settings(intercept, n_problems=1):
     }  # fmt: skip
 
 
+def solved(rng, layout, dtype, intercept, loss, solver, tol):
+    """Rows, labels, targets and weights; what is found, dual variables and coefficients."""
+    X, y = make_rows(rng)
+    c, (y, z) = rng.uniform(0.2, 2, len(y)), make_targets(rng, y, loss)
+    fits, targets = _core.Fits(1, *X.shape), core_targets(loss, y, z, c, **settings(intercept))
+    (found,) = _core.solve(
+        rows_of(X, layout, dtype), targets, (X**2).sum(axis=1), fits, np.full(1, 100_000), tol=tol,
+        seed=0, solver=solver, watch=_core.Watch(),
+    )  # fmt: skip
+    return (X, y, z, c), found, fits.a[0].copy(), fits.coef[0]
+
+
 @pytest.mark.parametrize("intercept", ["none", "penalized", "free"])
 @pytest.mark.parametrize("layout", LAYOUTS[:2])
 @pytest.mark.parametrize("loss", SMOOTH_ALL)
 @pytest.mark.parametrize("solver", [_core.AUTO, _core.ASCENT, _core.NEWTON])
 def test_solvers_climb_to_the_optimum(rng, layout, dtype, intercept, loss, solver):
-    X, y = make_rows(rng)
-    c, (n, d), (y, z) = rng.uniform(0.2, 2, len(y)), X.shape, make_targets(rng, y, loss)
-    fits = _core.Fits(1, n, d)
-    targets = core_targets(loss, y, z, c, **settings(intercept))
-    table = _core.solve(
-        rows_of(X, layout, dtype), targets, (X**2).sum(axis=1), fits, np.full(1, 100_000), tol=1e-9,
-        seed=0, solver=solver, watch=_core.Watch(),
-    )  # fmt: skip
-    found, a, coef = table[0], fits.a[0], fits.coef[0]
+    (X, y, z, c), found, a, coef = solved(rng, layout, dtype, intercept, loss, solver, 1e-9)
     assert found["relative_gap"] <= 1e-9
     b = found["intercept"]
     primal = objective(loss, X, y, z, c, coef, b, intercept == "penalized")
@@ -212,15 +216,7 @@ def test_losses_with_corners_are_solved_as_both_objectives_say(
     rng, layout, dtype, intercept, loss, solver
 ):
     """P of the model and D of the dual variables, which SciPy's solvers reach less exactly."""
-    X, y = make_rows(rng)
-    c, (n, d), (y, z) = rng.uniform(0.2, 2, len(y)), X.shape, make_targets(rng, y, loss)
-    fits = _core.Fits(1, n, d)
-    targets = core_targets(loss, y, z, c, **settings(intercept))
-    table = _core.solve(
-        rows_of(X, layout, dtype), targets, (X**2).sum(axis=1), fits, np.full(1, 100_000), tol=1e-7,
-        seed=0, solver=solver, watch=_core.Watch(),
-    )  # fmt: skip
-    found, a, w = table[0], fits.a[0].copy(), fits.coef[0]
+    (X, y, z, c), found, a, w = solved(rng, layout, dtype, intercept, loss, solver, 1e-7)
     primal = objective(loss, X, y, z, c, w, found["intercept"], intercept == "penalized")
     assert (a >= LEAST[loss] * c).all()
     assert (a <= BOUNDS[loss] * c).all()
