@@ -286,7 +286,7 @@ def test_layouts_and_types_see_the_same(rng, layout, dtype):
     for with_matrix in (True, False):
         message = _rounds.Message(
             which=np.array([0]), points=points[0], steps=points[1], widths=np.array([0.3]),
-            along=ALONG, with_matrix=with_matrix, moves=[],
+            along=ALONG, wide=[not with_matrix], with_matrix=with_matrix, moves=[],
         )  # fmt: skip
         sums += [
             _rounds.evaluate_block(make_blocks(R, y, z, c, settings, (95,))[0], None, 0, message)
@@ -295,9 +295,13 @@ def test_layouts_and_types_see_the_same(rng, layout, dtype):
     for one, other in (sums[:2], sums[2:]):
         for name in one:
             np.testing.assert_allclose(one[name], other[name], rtol=1e-10, atol=1e-10)
-    # The diagonal is that of the matrix.
-    at = np.triu_indices(X.shape[1] + 1)
-    diagonal = sums[0]["second"][:, at[0] == at[1]]
+    # The diagonal is that of a matrix whose band is wider, about the same middle.
+    message.with_matrix, message.wide = True, [False]
+    message.widths = _rounds._WIDER * message.widths
+    centres = np.full((1, 95), 0.5 - 0.5 / _rounds._WIDER)
+    (block,) = make_blocks(rows[0], y, z, c, settings, (95,))
+    wide, at = _rounds.evaluate_block(block, centres, 0, message), np.triu_indices(X.shape[1] + 1)
+    diagonal = wide["second"][:, at[0] == at[1]]
     np.testing.assert_allclose(diagonal, sums[2]["second"], rtol=1e-10)
 
 
@@ -333,7 +337,8 @@ def test_pieces_of_a_block_add_up(rng, monkeypatch):
     settings = settings_of("epsilon_insensitive", "free")
     message = _rounds.Message(
         which=np.array([0]), points=rng.normal(size=(1, 8)), steps=rng.normal(size=(1, 8)),
-        widths=np.array([0.3]), along=ALONG, with_matrix=True, moves=[(0, rng.normal(size=8), 0.5)],
+        widths=np.array([0.3]), along=ALONG, wide=[True], with_matrix=True,
+        moves=[(0, rng.normal(size=8), 0.5)],
     )  # fmt: skip
     (block,) = make_blocks(X, y, z, c, settings, (95,))
     whole = _rounds.evaluate_block(block, _rounds.move(block, None, message), 0, message)
@@ -351,7 +356,7 @@ def test_a_block_from_elsewhere_gives_the_same_bits(rng, layout, dtype, with_mat
     (block,) = make_blocks(convert(X, layout, dtype), y, z, c, settings, (95,))
     message = _rounds.Message(
         which=np.array([0]), points=rng.normal(size=(1, 8)), steps=rng.normal(size=(1, 8)),
-        widths=np.array([1.0]), along=ALONG, with_matrix=with_matrix, moves=[],
+        widths=np.array([1.0]), along=ALONG, wide=[False], with_matrix=with_matrix, moves=[],
     )  # fmt: skip
     buffers = []
     pickled = pickle.dumps((block, message), protocol=5, buffer_callback=buffers.append)

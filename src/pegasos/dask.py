@@ -599,7 +599,7 @@ class DaskPegasosClassifier(ClassifierMixin, _DaskMachine, ClassifierParameters)
     >>> with Client(processes=False, n_workers=1, dashboard_address=":0") as client:
     ...     clf = DaskPegasosClassifier(lam=1e-3, random_state=0).fit(dX, dy)
     ...     print(f"accuracy {clf.score(dX, dy):.2f}, {clf.n_iter_} rounds")
-    accuracy 0.98, 27 rounds
+    accuracy 0.98, 32 rounds
     """
 
     _local = PegasosClassifier

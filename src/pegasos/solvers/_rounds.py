@@ -58,8 +58,13 @@ MOST_PAIRS, _NUMBERS_OF_PAIRS = 30, 2**25
 # steps would be led astray.
 _NARROW = 0.1
 _FIRST_WIDTH, _NARROWER, _NARROWEST = 0.25, 0.6, 2.5e-7
+# By how much the band of a smoothed hinge is wider where second derivatives are of a wider one.
+_WIDER = 3.0
 # A step is taken if the slope at its end is at most this part of that at its start.
 _FLAT = 0.9
+# A step was far too long, or too short, if the slope at its end is more than this part of that at
+# its start, with the other sign or the same.
+_LONG, _SHORT = 2.0, 0.3
 # Rounds in which a problem may look for the length of one step.
 _SEARCHES = 20
 # Beside the trace: what makes Newton's matrix regular.
@@ -108,6 +113,17 @@ class Smoothed:
             return p * (1 - p)
         inside = (self.least < p) & (p < self.most)
         return (inside & (p != 0) if self.dead else inside) / self.width
+
+    def wide_curvature(self, p: np.ndarray, u: np.ndarray, centre: Any) -> np.ndarray:
+        """That, of a smoothed hinge, of a wider band about the same middle.
+
+        Along a step, rows enter and leave a narrow band.
+        """
+        if self.dead or self.own_width or not self.smoothing:
+            return self.curvature(p)
+        wide, middle = copy.copy(self), (self.least + self.most) / 2
+        wide.smoothing = wide.width = _WIDER * self.smoothing
+        return wide.curvature(wide.slope(u, middle + (centre - middle) / _WIDER))
 
     def value(self, u: np.ndarray) -> np.ndarray:
         """l(u), without smoothing."""
@@ -182,6 +198,8 @@ class Message(Arrays):
     along : ndarray of shape (len(which), 10)
         Where slopes along s are wanted, as multiples of s.
     widths : ndarray of shape (len(which),)
+    wide : ndarray of bool of shape (len(which),)
+        Whether second derivatives are those of a wider band.
     with_matrix : bool
         Whether second derivatives are wanted as a matrix, or their diagonal.
     moves : list of tuple
@@ -237,7 +255,10 @@ def evaluate_block(
                 centre = 0.0 if centres is None else centres[k, part]
                 terms, p = _terms(loss, c, y, z, u, towards, centre, message.along[j])
                 of_pieces.append(terms)
-                a, curvatures[j, part] = c * y * p, c * loss.curvature(p)
+                bend = loss.curvature(p)
+                if message.wide[j]:
+                    bend = loss.wide_curvature(p, u - towards, centre)
+                a, curvatures[j, part] = c * y * p, c * bend
                 factors[0, j, part] = a if n_signs == 1 else np.maximum(a, 0)
                 factors[1:, j, part] = np.minimum(a, 0)
             sums.append(add(of_pieces))
@@ -508,6 +529,8 @@ class Iterate:
         Of L-BFGS: steps, and how the gradient changed.
     has_stalled : bool
         Whether steps are lost in rounding.
+    has_overshot : bool
+        Whether a step was far too long, and none too short since: matrices are of a wider band.
     """
 
     def __init__(
@@ -521,7 +544,7 @@ class Iterate:
         self.width = 0.0 if is_as_it_is else _FIRST_WIDTH / loss.dual_upper
         self.bound, self.line = Bound(0.0, 0.0, nothing), Line(nothing)
         self.pairs = list[tuple[np.ndarray, np.ndarray]]()
-        self.has_stalled = False
+        self.has_stalled = self.has_overshot = False
 
     @property
     def lam(self) -> float:
@@ -549,6 +572,9 @@ class Iterate:
         if step.any():
             at_end, at_start = (float(g @ step) for g in (gradient, self.gradient))
             is_up = smooth > self.smooth + 1e-12 * abs(self.smooth)
+            is_long = self.has_overshot or at_end > _LONG * abs(at_start)
+            is_short = at_end < -_SHORT * abs(at_start) and not self.line.n_searches
+            self.has_overshot = is_long and not is_short
             if is_up or abs(at_end) > _FLAT * abs(at_start):
                 towards = penalty * step
                 at = towards @ self.point + self.line.along * (towards @ step) - sums["along"] / m
@@ -592,11 +618,12 @@ class Iterate:
         """All but what the problem is."""
         bound, line = self.bound, self.line
         numbers = [self.width, self.smooth, self.primal, bound.best, bound.value]
+        flags = self.has_stalled + 2 * self.has_overshot
         return {
             "point": self.point, "step": line.step, "best": self.best, "gradient": self.gradient,
             "dual_point": bound.point, "along": line.along,
             "pairs": np.array(self.pairs, float).reshape(-1, 2, len(self.point)),
-            "numbers": np.array([*numbers, line.n_searches, self.has_stalled], float),
+            "numbers": np.array([*numbers, line.n_searches, flags], float),
         }  # fmt: skip
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
@@ -605,10 +632,10 @@ class Iterate:
         self.point, self.best, self.gradient = state["point"], state["best"], state["gradient"]
         self.pairs = [(step, change) for step, change in state["pairs"]]
         self.width, self.smooth, self.primal, *others = state["numbers"].tolist()
-        best, value, n_searches, has_stalled = others
+        best, value, n_searches, flags = others
         self.bound = Bound(best, value, state["dual_point"])
         self.line = Line(state["step"], state["along"], n_searches)
-        self.has_stalled = bool(has_stalled)
+        self.has_stalled, self.has_overshot = flags % 2 == 1, flags >= 2
 
 
 def _by_matrix(gradient: np.ndarray, diagonal: np.ndarray, upper: np.ndarray) -> np.ndarray:
@@ -763,6 +790,7 @@ class Rounds(OutOfCoreSchedule):
                 steps=np.array([p.line.step for p in active]),
                 along=np.array([p.line.along for p in active]),
                 widths=np.array([p.width for p in active]),
+                wide=np.array([p.has_overshot or self.n_pairs > 0 for p in active]),
                 with_matrix=self.n_pairs == 0,
                 moves=[of for of in self.moves[self.n_moved :] if keeps or of[0] in some],
             )
