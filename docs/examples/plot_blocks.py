@@ -58,7 +58,7 @@ print(blocks)
 # No linear model has an objective below the dual one.
 
 clf = PegasosClassifier(lam=1e-4, random_state=0).fit(blocks)
-print(f"{clf.n_iter_} passes, gap {100 * clf.duality_gap_[0] / clf.objective_[0]:.3f} %")
+print(f"{clf.n_iter_} passes, gap {100 * clf.duality_gap_[0] / clf.objective_[0]:.4f} %")
 print(f"objective {clf.objective_[0]:.6f}, dual objective {clf.dual_objective_[0]:.6f}")
 seen, new = clf.score(blocks), clf.score(blocks_of("test"))
 print(f"accuracy {seen:.3f} in training, {new:.3f} on new rows")
