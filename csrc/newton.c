@@ -514,7 +514,7 @@ static void keep_best(const run *r, const iteration *s)
 static double diagonal(const run *r, const iteration *s, int64_t j)
 {
     const double lam = r->lam, square = r->constant_feature * r->constant_feature;
-    if (j < r->d || !(r->is_free || r->is_far))
+    if (j < r->d || !r->is_free)
         return lam;
     return s->n_band > 0 ? FREE * fmin(lam, square * s->sums[CURVATURE_SUM])
                          : fmin(lam, square / (s->width * r->mass));
@@ -589,20 +589,11 @@ static void add_moments(const pegasos_rows *rows, int64_t i, double *sums, doubl
 }
 
 /*
- * The intercept b makes up for steps along columns far from 0, and has to move far for that: what
- * Newton's matrix has on its diagonal for it (FREE) would leave little of such steps, and so would
- * rounding. So the equations are those for w and b + <w, middle>, in which x_i - middle takes the
- * place of x_i. Nearly any middle will do: it is the mean of a few rows. It is 0 in columns that
- * are not far. Returns whether the far ones outweigh all that rows differ by.
- *
- * A penalised intercept has rho/2 b^2 in P, rho = lam/feature^2. Where z is
- * (w, (b + <w, middle>)/feature), b is <q, z> with q = (-middle, feature). So second derivatives
- * are those of a free intercept, N, and rho q q^T. As one matrix, rounding would leave little of
- * what rows differ by; so
- *
- *     (N + rho q q^T)^-1 r = p - t N^-1 q,  p = N^-1 r,  t = <q, p>/(1/rho + <q, N^-1 q>)
- *
- * (Sherman and Morrison).
+ * A free intercept b makes up for steps along columns far from 0, and has to move far for that:
+ * what Newton's matrix has on its diagonal for it (FREE) would leave little of such steps, and so
+ * would rounding. So the equations are those for w and b + <w, middle>, in which x_i - middle takes
+ * the place of x_i. Nearly any middle will do: it is the mean of a few rows. It is 0 in columns
+ * that are not far. Returns whether the far ones outweigh all that rows differ by.
  */
 static bool find_middle(run *r)
 {
@@ -729,27 +720,6 @@ static void solve_factored(const run *r, const symmetric *m, int status, double 
             x[k] /= trace;
 }
 
-/* b, where x has w and b + <w, middle> (`find_middle`). */
-static double intercept_of(const run *r, const double *x)
-{
-    return r->constant_feature * x[r->d] - (r->is_far ? inner_product(r->middle, x, r->d) : 0);
-}
-
-/* p becomes the step of a penalised intercept, given that of a free one (`find_middle`). */
-static void penalise_intercept(const run *r, const symmetric *m, int status, double trace,
-                               double *p)
-{
-    double *const q = r->towards;
-    for (int64_t j = 0; j < r->d; j++)
-        q[j] = -r->middle[j];
-    q[r->d] = r->constant_feature;
-    solve_factored(r, m, status, trace, q);
-    const double per_rho = r->constant_feature * r->constant_feature / r->lam;
-    const double t = intercept_of(r, p) / (per_rho + intercept_of(r, q));
-    for (int64_t j = 0; j < r->size; j++)
-        p[j] -= t * q[j];
-}
-
 /*
  * Newton's equations for the step p are (D + A^T A) p = r, with the rows sqrt(h_i''/m) (x_i,
  * feature) of the band as A, where h_i'' = c_i/delta of a piecewise quadratic loss, D the diagonal,
@@ -762,7 +732,7 @@ static void penalise_intercept(const run *r, const symmetric *m, int status, dou
  */
 static bool solve_by_matrix(const run *r, iteration *s)
 {
-    const bool are_few = r->f->blas && 2 * s->n_band <= r->size && !r->is_free && !r->is_far;
+    const bool are_few = r->f->blas && 2 * s->n_band <= r->size && !r->is_free;
     const bool is_whole = are_few || !are_thin(r, s);
     const bool is_single =
         is_whole && !r->is_far && symmetric_may_be_single(r->f->blas, s->sums[TRACE], r->lam);
@@ -791,9 +761,13 @@ static bool solve_by_matrix(const run *r, iteration *s)
             p[j] /= r->lam;
     } else
         solve_factored(r, &m, status, trace, p);
-    if (r->is_far && !r->is_free)
-        penalise_intercept(r, &m, status, trace, p);
     return !is_to_stop(&r->f->watch, (double)(m.size * r->size));
+}
+
+/* <w, middle> */
+static double score_middle(const run *r, const double *w)
+{
+    return r->is_far ? inner_product(r->middle, w, r->d) : 0;
 }
 
 /* Puts x_i - middle in place of x_i in sum_i p_i (x_i, feature), whose last number is given. */
@@ -807,7 +781,7 @@ static void multiply_by_hessian_rows(const block_pass *pass, int64_t block, int6
                                      int64_t count)
 {
     const run *const r = pass->context;
-    const double intercept = intercept_of(r, r->towards);
+    const double intercept = r->constant_feature * r->towards[r->d] - score_middle(r, r->towards);
     const int64_t *const band = r->band + first;
     double scores[MOST_ROWS], *const sums = sums_of(r, block) + NUMBERS;
     pegasos_linear_scores(r->rows, 0, band, count, 1, r->towards, 8, 0, &intercept, scores);
@@ -826,12 +800,9 @@ static bool multiply_by_hessian(const run *r, const iteration *s)
     const block_pass x = {multiply_by_hessian_rows, r, n, blocks_of(n, r->d), r->piece, cost};
     if (!go_over(r, &x, NUMBERS + r->size))
         return false;
-    double *const sum = sums_of(r, 0) + NUMBERS;
-    if (r->is_far)
-        sum[r->d] += penalised(r, r->d) * intercept_of(r, r->towards) / r->constant_feature;
     for (int64_t j = 0; j < r->size; j++)
-        r->products[j] = sum[j] + diagonal(r, s, j) * r->towards[j];
-    subtract_middle(r, sum[r->d], r->products);
+        r->products[j] = sums_of(r, 0)[NUMBERS + j] + diagonal(r, s, j) * r->towards[j];
+    subtract_middle(r, sums_of(r, 0)[NUMBERS + r->d], r->products);
     return true;
 }
 
@@ -874,7 +845,7 @@ static bool solve_equations(const run *r, iteration *s)
                                                     : solve_by_products(r, s)))
         return false;
     if (r->is_far)
-        r->direction[r->d] = intercept_of(r, r->direction) / r->constant_feature;
+        r->direction[r->d] -= score_middle(r, r->direction) / r->constant_feature;
     return true;
 }
 
@@ -1168,7 +1139,7 @@ int pegasos_newton_run(fit *f, int64_t last_epoch)
     assert(loss_smoothing(loss_of(f->problem->loss), s->newton.width) >= 0);
     assert(!f->blas || are_routines(f->blas));
     run r = lay_out(f);
-    if (r.constant_feature > 0)
+    if (r.is_free)
         (void)find_middle(&r);
     while (s->n_epochs < last_epoch && !is_close(f) && !is_idle(f)) {
         iteration now = {0};

