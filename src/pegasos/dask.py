@@ -129,10 +129,10 @@ class _Run:
         return self._wait(asyncio.run_coroutine_threadsafe(fetched, loop.asyncio_loop))
 
     def _wait(self, fetched: concurrent.futures.Future[Any]) -> Any:
-        seen = time.monotonic()
+        seen, pause = time.monotonic(), min(_POLL, self.timeout / 10)
         while True:
             try:
-                return fetched.result(timeout=_POLL)
+                return fetched.result(timeout=pause)
             except TimeoutError:
                 if fetched.done():  # the task raised it
                     raise
@@ -148,7 +148,7 @@ class _Run:
             looked = time.monotonic()
             if self._asked("nthreads"):
                 seen = looked
-            elif looked + _POLL > seen + self.timeout:  # another look would come too late
+            elif looked + pause > seen + self.timeout:  # another look would come too late
                 raise RuntimeError(
                     "the Dask cluster has had no worker for almost "
                     f"worker_timeout={self.timeout:g} s: start workers, and fit again"
@@ -547,7 +547,8 @@ class DaskPegasosClassifier(ClassifierMixin, _DaskMachine, ClassifierParameters)
     client : distributed.Client, default=None
         The cluster. None: the default client of the process when `fit` or `score` is called.
     worker_timeout : float, default=30.0
-        Seconds within which a call gives up if there is no worker. It looks every second.
+        Seconds within which a call gives up if there is no worker. It looks every second, or ten
+        times within shorter times, and gives up where the next look would come too late.
     checkpoint : str or path, default=None
         File of the client to which a fit is saved: now and then, and when it ends, is stopped by
         Ctrl-C or has lost its workers. If the file is there, the fit goes on from it, to the bits
