@@ -42,7 +42,7 @@ from pegasos import (
     cli,
 )
 from pegasos.estimators import _search
-from pegasos.io import _readers
+from pegasos.io import _blocks, _readers
 from pegasos.io._checkpoint import CheckpointDue
 from pegasos.solvers import _block_schedule, _rounds
 
@@ -255,6 +255,23 @@ def test_pieces_and_memory_do_not_change_the_order(tmp_path, rng):
     # Files that are larger than a part of memory are dealt again.
     tiny = Blocks(source_of(*make(rng, n=20000)[:2]), cache=tmp_path / "tiny", memory="20 kB")
     assert tiny.shape == (20000, D)
+
+
+def test_files_are_dealt_again_in_pieces_of_many_rows(tmp_path, rng, monkeypatch):
+    """Conversion with little memory took several times as long: pieces had a row or two."""
+    deal, rows = _blocks._Conversion._deal, []
+
+    def counted(conversion, pieces, *arguments):
+        pieces = list(pieces)
+        rows.append([len(y) for _, y, _ in pieces])
+        return deal(conversion, iter(pieces), *arguments)
+
+    monkeypatch.setattr(_blocks._Conversion, "_deal", counted)
+    X = rng.normal(size=(60000, 20))
+    Blocks((X, X[:, 0] > 0), cache=tmp_path / "cache", memory="250kB")
+    _, *again = rows
+    assert again
+    assert all(min(of_file[:-1]) > 50 for of_file in again)
 
 
 def test_a_cache_is_a_folder(tmp_path, rng):

@@ -932,7 +932,8 @@ class _Conversion:
             with open(path, "rb") as file:
                 pieces = _sources.load(file, self.dtype, self.n_features + self.shift)
                 if os.path.getsize(path) > max(self.memory // _BUCKET_SHARE, 2**16):
-                    dealt = self._deal(pieces, work, own)
+                    together = _readers.together(pieces, self.memory // _PIECE_SHARE)
+                    dealt = self._deal(together, work, own)
                     yield from self._shuffled(dealt, work, own)
                 else:
                     X, y, weights = _readers.joined(list(pieces))

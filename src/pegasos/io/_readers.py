@@ -256,6 +256,19 @@ def joined(pieces: Sequence[Piece]) -> Piece:
     return X, y, weights
 
 
+def together(pieces: Iterable[Piece], n_bytes: int) -> Iterator[Piece]:
+    """Pieces joined to larger ones, whose stored values take `n_bytes` or a little more."""
+    some, size = list[Piece](), 0
+    for piece in pieces:
+        some.append(piece)
+        size += piece[0].size * piece[0].dtype.itemsize
+        if size >= n_bytes:
+            yield joined(some)
+            some, size = [], 0
+    if some:
+        yield joined(some)
+
+
 @contextlib.contextmanager
 def _that_opens_again(path: _archive.Path) -> Generator[_archive.Path]:
     """The name of a file that can be opened several times: a pipe is copied to one."""
