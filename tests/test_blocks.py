@@ -274,6 +274,21 @@ def test_files_are_dealt_again_in_pieces_of_many_rows(tmp_path, rng, monkeypatch
     assert all(min(of_file[:-1]) > 50 for of_file in again)
 
 
+def test_a_folder_serves_after_ctrl_c_struck_twice(tmp_path, rng, monkeypatch):
+    """At the end of a conversion, and as it removed its files: rows were left, and refused."""
+    (X, y, _), remove = make(rng), os.remove
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(_blocks._Conversion, "_write_index", interrupt)
+        patched.setattr(os, "remove", lambda p: (interrupt if p.endswith("rows") else remove)(p))
+        with pytest.raises(KeyboardInterrupt):
+            Blocks((X, y), cache=tmp_path / "cache", memory=MEMORY)
+    assert Blocks((X, y), cache=tmp_path / "cache", memory=MEMORY).shape == X.shape
+
+
 def test_a_cache_is_a_folder(tmp_path, rng):
     (tmp_path / "rows.npz").touch()
     with pytest.raises(ValueError, match=r"cache must be a folder, got the file .*rows\.npz"):

@@ -663,7 +663,7 @@ class _Conversion:
                 f"{_validate.parameter('cache')} must be a new folder, an empty one or a cache, "
                 f"but {self.folder} has other files, such as {min(others or there)}"
             )
-        shutil.rmtree(work, ignore_errors=True)  # of one that was killed
+        self._clean_up(work)  # after one that was killed
         try:
             os.mkdir(work)
             dealt = self._deal(self._pieces(work), work, self.seed)
@@ -688,20 +688,20 @@ class _Conversion:
                 out.write(scale)
             finally:
                 out.close(is_last=True)
-            rows = os.path.join(self.folder, "rows")
-            try:
-                os.replace(path, rows)
-                self._write_index(made_from, norms / max(self.mass, 1e-300), of_scale)
-            except BaseException:
-                if not os.path.exists(os.path.join(self.folder, "index.json")):  # it is no cache
-                    with contextlib.suppress(FileNotFoundError):
-                        os.remove(rows)
-                raise
+            os.replace(path, os.path.join(self.folder, "rows"))
+            self._write_index(made_from, norms / max(self.mass, 1e-300), of_scale)
         finally:
-            shutil.rmtree(work, ignore_errors=True)
+            self._clean_up(work)
             if is_new:
                 with contextlib.suppress(OSError):  # of what has a cache now
                     os.rmdir(self.folder)
+
+    def _clean_up(self, work: str) -> None:
+        """Remove what is no cache. `work` goes last: beside it, rows are those of a conversion."""
+        if not os.path.exists(os.path.join(self.folder, "index.json")):
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(os.path.join(self.folder, "rows"))
+        shutil.rmtree(work, ignore_errors=True)
 
     def _write_index(self, made_from: Any, mean: float, of_scale: list[int]) -> None:
         classes: list[Any] | None = None
