@@ -858,15 +858,16 @@ class TubeDisplay:
         points = _dense(X)
         if points.shape[1:] != (1,) or not len(points):
             raise ValueError(f"X must have one feature and at least one row, got {points.shape}")
+        width: Any = epsilon
         if isinstance(epsilon, str) and epsilon == "auto":
             inner = _last_step(estimator)[0]
             has_one = getattr(inner, "loss", None) != "squared_error"
-            epsilon = getattr(inner, "epsilon", 0.0) if has_one else 0.0
+            width = getattr(inner, "epsilon", 0.0) if has_one else 0.0
         first, last = _corners(None, points)[:, 0]
         n_points = _validate.integer("grid_resolution", grid_resolution)
         grid = np.linspace(first, last, n_points)[:, None]
         curve = grid[:, 0], estimator.predict(_like(X, grid))
-        return cls(points[:, 0], y, estimator.predict(X), epsilon, curve).plot(ax=ax, **options)
+        return cls(points[:, 0], y, estimator.predict(X), width, curve).plot(ax=ax, **options)
 
     @classmethod
     def from_predictions(

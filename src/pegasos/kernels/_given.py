@@ -38,11 +38,14 @@ class Function(Kernel):
     """A function of two matrices (n, d), (m, d), dense or sparse, that returns (n, m)."""
 
     uses = ("params",)
-    number = _core.OTHER
 
     def __init__(self, function: Any, **parameters: Any) -> None:
         super().__init__(**parameters)
         self.name = function
+
+    @property
+    def number(self) -> int:
+        return _core.OTHER
 
     def write(self, X: Any, Z: Any, out: np.ndarray) -> None:
         values = self.name(X, Z, **self.params)

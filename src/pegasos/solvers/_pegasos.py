@@ -97,7 +97,8 @@ class Pegasos:
             ) from None
         #: Of averages, where they are wanted.
         self.sums: Any = _core.aligned_zeros(shape, dtype) if settings.average else None
-        self.plans = Plans(*np.zeros((2, n_problems), np.int64))
+        finished, base = np.zeros((2, n_problems), np.int64)
+        self.plans = Plans(finished, base)
         self._planned_epochs: int | None = None
 
     @property
