@@ -225,10 +225,11 @@ To add a peer, add a class to `bench/peers.py`.
 
 ## Limits
 
-A virtual machine with two CPUs measured all of this. Its speed drifts within minutes, so that a
-tenth more or less says nothing. Ratios depend on λ: with a large λ all fits are short, with a
-small one dual methods take longer. Peers whose compilers or threads need more cores than two are
-not at their best here.
+Virtual machines with two CPUs measured all of this. Their speed drifts within minutes, so that a
+tenth more or less says nothing, and some are 1.6 times as fast as others: compare times of one
+line, and ratios between lines. Ratios depend on λ: with a large λ all fits are short, with a small
+one dual methods take longer. Peers whose compilers or threads need more cores than two are not at
+their best here.
 """
 
 
