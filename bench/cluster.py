@@ -92,7 +92,7 @@ def rounds(names, quick):
             say("rounds", name, loss)
             run = in_blocks(made.X[some], made.y[some], loss, lam)
             row = {"set": made.called(name), "loss": loss}
-            row["method"] = "Newton" if run.with_matrix else "L-BFGS"
+            row["method"] = "L-BFGS" if run.n_pairs else "Newton"
             for tol in (1e-2, 1e-3):
                 gap = run.train(tol=tol, max_iter=300).relative_gap.max()
                 row[f"rounds to {tol:g}"] = run.n_passes if gap <= tol else None
