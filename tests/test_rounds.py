@@ -479,3 +479,15 @@ def test_a_state_of_another_fit_or_a_damaged_one_is_refused(rng):
     ):  # fmt: skip
         with pytest.raises(ValueError, match=r"(numbers|moves) .*do not fit"):
             rounds_of(_rounds.BlockRunner(blocks), c, *X.shape).restore(state | bad)
+
+
+@pytest.mark.parametrize("has_stalled", [False, True])
+@pytest.mark.parametrize("has_overshot", [False, True])
+def test_a_saved_iterate_knows_how_its_steps_went(has_stalled, has_overshot):
+    def begun():
+        return _rounds.Iterate(np.ones(3), 5.0, np.zeros(3), _losses.Loss("hinge"))
+
+    saved, other = begun(), begun()
+    saved.has_stalled, saved.has_overshot = has_stalled, has_overshot
+    other.restore(saved.state())
+    assert (other.has_stalled, other.has_overshot) == (has_stalled, has_overshot)
