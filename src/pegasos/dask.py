@@ -373,8 +373,8 @@ class _DaskMachine(CommonMixin, _OnCluster, BaseEstimator):
             If parameters, X, y or the weights are not as described; the message names the
             partition. If `checkpoint` belongs to another fit.
         RuntimeError
-            If the client is closed, the scheduler is lost, no worker is left and none joins within
-            `worker_timeout` seconds, or workers die over a task again and again.
+            If the client is closed, the scheduler is lost, no worker is left and none joins for
+            nearly `worker_timeout` seconds, or workers die over a task again and again.
         """
         return self._fit(X, y, sample_weight)
 
