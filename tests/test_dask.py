@@ -398,6 +398,31 @@ def test_workers_have_equally_many_blocks(client, data):
     same_bits(wanted, clf.fit(*rows))
 
 
+def test_rows_stay_where_they_are(client):
+    """Dask takes work on them to a worker that has none, and the rows with it."""
+    slow = min(client.nthreads())
+
+    def evaluate(block, centres, number, message):
+        where = distributed.get_worker().address
+        time.sleep(0.1 * (where == slow))  # the other one has soon nothing to do
+        return {"where": np.eye(8)[number] * (where == slow)}
+
+    with pegasos.dask._Run(client, 30.0) as run:
+        tasks = [pegasos.dask._task(_rounds.identity)(k) for k in range(8)]
+        futures = run.begin(tasks, workers=[slow])
+        distributed.wait(futures)
+        parts = run.shared(futures)
+        blocks = run.begin_at_home(lambda part, sent: part + sent, parts, 1)
+        runner = pegasos.dask._DaskBlockRunner(run, blocks)
+        for _ in range(3):
+            at_slow = runner.sum_up(evaluate, np.ones(3))["where"]
+            places = client.who_has(blocks)
+            assert [len(places[block.key]) for block in blocks] == [1] * 8
+            assert at_slow.tolist() == [slow in places[block.key] for block in blocks]
+            assert at_slow.sum() == 4
+        assert client.gather(blocks) == list(range(1, 9))
+
+
 def test_what_a_worker_refuses_is_not_moved_to_it_again(client):
     """An annotation of the caller's, or a pause, keeps tasks away from a worker."""
     first = min(client.nthreads())

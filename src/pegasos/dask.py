@@ -42,6 +42,7 @@ from pegasos.solvers._rounds import Block, BlockRunner, Rounds, identity
 with needed_by("pegasos.dask", "dask", "dask", "distributed"):
     import dask.array as da
     import distributed
+    from dask.base import annotate, get_annotations
     from dask.delayed import delayed
     from distributed.scheduler import KilledWorker
 
@@ -87,6 +88,7 @@ class _Run:
         self.client, self.timeout = client, timeout
         self._futures: list[distributed.Future] = []
         self._aims: dict[Any, str] = {}  # of keys of what has moved: the worker that was to have it
+        self._homes: dict[Any, str] = {}  # of keys of what is `shared`: the worker that has it
 
     def __enter__(self) -> Self:
         if self.client.status != "running":
@@ -188,7 +190,34 @@ class _Run:
             (futures[k],) = self.begin([_task(identity)(old)], workers=[least])
             self._aims[futures[k].key] = least
             self.forget([old])
+        self._homes = {futures[k].key: worker for worker, own in held.items() for k in own}
         return futures
+
+    def begin_at_home(
+        self, function: Callable[..., Any], shared: list[distributed.Future], sent: Any
+    ) -> list[distributed.Future]:
+        """Have ``function(result, sent)`` of each `shared` future, whose homes are those of these.
+
+        The new futures take their place.
+        """
+        tasks = []
+        for future in shared:
+            with self.at_home(future):
+                tasks.append(_task(function)(future, sent))
+        futures, homes = self.begin(tasks), self._homes
+        pairs = zip(futures, shared, strict=True)
+        self._homes = {new.key: homes[old.key] for new, old in pairs if old.key in homes}
+        return futures
+
+    def at_home(self, future: distributed.Future) -> Any:
+        """A context whose tasks go to the worker of a `shared` future, as long as there is one.
+
+        Dask could also take them to a worker that has another argument or nothing to do, and move
+        the rows there. Callers who say where tasks may go are heard.
+        """
+        if future.key not in self._homes or "workers" in get_annotations():
+            return contextlib.nullcontext()
+        return annotate(workers=[self._homes[future.key]], allow_other_workers=True)
 
     def _asked(self, what: str, *about: Any) -> Any:
         """Call a method of the client; the error of a lost scheduler if it fails."""
@@ -213,8 +242,14 @@ class _DaskBlockRunner(BlockRunner):
         self._looked = time.monotonic()
 
     def task(self, function: Callable[..., Any]) -> Any:
-        """See `_task`."""
-        return _task(function)
+        """See `_task`; tasks of a block are for the worker that has it."""
+
+        def make(first: Any, *others: Any) -> Any:
+            is_block = isinstance(first, distributed.Future)
+            with self.run.at_home(first) if is_block else contextlib.nullcontext():
+                return _task(function)(first, *others)
+
+        return make
 
     def sum_up(self, *arguments: Any, **options: Any) -> dict[str, np.ndarray]:
         """See `BlockRunner`; workers that have joined get blocks before."""
@@ -456,7 +491,7 @@ class _DaskMachine(CommonMixin, _OnCluster, BaseEstimator):
             settings = local._settings_for(local._lam_of(data), data)
             sent = _task(identity)((targets, settings))
             parts = run.shared([checked[k] for k in about.which])
-            blocks = run.begin([_task(_block)(part, sent) for part in parts])
+            blocks = run.begin_at_home(_block, parts, sent)
             run.forget([*checked, *parts, told])
             rounds: Any = Rounds(
                 settings, _DaskBlockRunner(run, blocks), about, masses, n_inside, local._seed()
