@@ -43,8 +43,9 @@ from pegasos.solvers._out_of_core import OutOfCoreSchedule
 
 # Where slopes along a new step are computed; that at 0 and that at 1 are known from gradients.
 _ALONG = np.array([0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.7, 1.5, 2.5, 5.0])
-# The gap to which blocks are solved on their own, where a fit begins; and epochs at most.
-_ROUGH, _ROUGH_EPOCHS = 1e-2, 30
+# The gap to which blocks are solved on their own, where a fit begins; and epochs at most, with
+# MOST_FEATURES and with more: where features are many, an epoch takes as long as some rounds.
+_ROUGH, _ROUGH_EPOCHS, _ROUGH_EPOCHS_IF_MANY = 1e-2, 30, 10
 # Rows that are worked on at once, and the most numbers that they may have as dense rows.
 _PIECE, _DENSE = 8192, 2**18
 # Results that one task of the tree adds up.
@@ -343,7 +344,8 @@ def begin(block: Block, centres: Any, number: int, message: Message) -> dict[str
         )
         values = None if block.values is None else np.ascontiguousarray(block.values[some])
         own.set_rows(np.ascontiguousarray(labels[which]), block.weights, values)
-        own.train(block.rows(), solver="auto", tol=_ROUGH, max_iter=_ROUGH_EPOCHS, check="none")
+        most = _ROUGH_EPOCHS if d <= MOST_FEATURES else _ROUGH_EPOCHS_IF_MANY
+        own.train(block.rows(), solver="auto", tol=_ROUGH, max_iter=most, check="none")
         coef, intercept = own.model()
         c = 1.0 if block.weights is None else block.weights
         weight[which] = (inside[which] * c).sum(axis=1)
