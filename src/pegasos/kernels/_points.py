@@ -42,26 +42,23 @@ class Points:
         self.kernel, self.X = kernel, X
         #: The rows in double precision, if these are `narrowed`.
         self.wide: Points | None = None
-        if norms is not None or not kernel.needs_norms:
+        if norms is not None:
             self.norms, self.is_far = norms, is_far
-
-    def _measure(self) -> None:
-        norms = self.squared_norms()
-        self.is_far = self.kernel.is_far(norms.max(initial=0), np.finfo(self.dtype))
-        with np.errstate(over="ignore", under="ignore"):
-            self.norms = norms.astype(self.dtype)
 
     @functools.cached_property
     def norms(self) -> Any:
         """|x|^2, if the kernel needs them; else None."""
-        self._measure()
-        return self.__dict__["norms"]
+        if not self.kernel.needs_norms:
+            return None
+        with np.errstate(over="ignore", under="ignore"):
+            return self.squared_norms().astype(self.dtype)
 
     @functools.cached_property
     def is_far(self) -> bool:
         """Whether values come from differences of rows; see `Kernel.is_far`."""
-        self._measure()
-        return bool(self.__dict__["is_far"])
+        if not self.kernel.needs_norms:
+            return False
+        return bool(self.kernel.is_far(self.squared_norms().max(initial=0), np.finfo(self.dtype)))
 
     @functools.cached_property
     def _density(self) -> float:
