@@ -187,12 +187,7 @@ class ColumnCache:
     def inside(self, rows: np.ndarray, n_threads: int) -> tuple[Any, Any]:
         """The kernel matrix among the rows of one of several problems, and who factorises it.
 
-        Parameters
-        ----------
-        rows : ndarray of int64
-            The problem's rows, in ascending order.
-        n_threads : int
-            How many work at a time at most on a matrix that is not there.
+        `rows` ascend. `n_threads` work at a time at most on a matrix that is not there.
         """
         if not self.is_small:
             own = ColumnCache(self.points[rows], self._megabytes / _SIDE_BY_SIDE, n_threads)
@@ -252,12 +247,11 @@ class ColumnCache:
         if points.is_part_of_narrow:
             raise ValueError("a part of rows in single precision has no certificate")
         is_narrow = points.dtype == np.float32 and kernel.is_positive and not kernel.is_linear
-        proof = points.compute(
-            self.core.certify, problem.targets, coef, intercept,
-            np.ascontiguousarray(a, np.float64), self.diagonal, *self.rounding(np.float64),
-            self.rounding(np.float32)[1] if is_narrow else None, n_rows=len(points),
-            n_threads=self._n_threads, ridge=self.ridge, is_positive=self.is_positive,
-            by_weights=kernel.is_linear, exact=points.core if is_narrow else None,
+        proof = self.core.certify(
+            problem.targets, coef, intercept, np.ascontiguousarray(a, np.float64), self.diagonal,
+            *self.rounding(np.float64), self.rounding(np.float32)[1] if is_narrow else None,
+            ridge=self.ridge, is_positive=self.is_positive, by_weights=kernel.is_linear,
+            exact=points.core if is_narrow else None, **points.work(len(points), self._n_threads),
         )  # fmt: skip
         objective = proof["objective"]
         if not np.isfinite(objective).all():
@@ -281,30 +275,21 @@ class ColumnCache:
     def push(self, coef: np.ndarray, rows: np.ndarray) -> Any:
         """Scores of all points under coefficients of some: ``coef @ K[rows]``, summed in double.
 
-        Parameters
-        ----------
-        coef : ndarray of shape (n_problems, len(rows))
-        rows : ndarray of int of shape (m,)
-
-        Returns
-        -------
-        ndarray of float64 of shape (n_problems, n_points)
+        Of shape (n_problems, n_points), for coefficients of shape (n_problems, len(rows)).
         """
         scores = np.zeros((len(coef), len(self.points)))
         if len(rows):
-            self._compute(self.core.add, rows, np.ascontiguousarray(coef, np.float64), scores)
+            coef = np.ascontiguousarray(coef, np.float64)
+            self.core.add(rows, coef, scores, **self.points.work(len(rows), self._n_threads))
         return scores
 
     def keep(self, rows: np.ndarray) -> None:
         """Compute columns of `rows` that are not here, as many as there is room for."""
-        self._compute(self.core.keep, rows)
+        self.core.keep(rows, **self.points.work(len(rows), self._n_threads))
 
     def among(self, rows: np.ndarray, which: np.ndarray, out: np.ndarray) -> None:
         """Write kernel values between two selections of the points into `out`.
 
         Values from columns in the cache are read if that is faster; others are computed.
         """
-        self._compute(self.core.among, rows, which, out)
-
-    def _compute(self, function: Any, rows: np.ndarray, *more: Any) -> None:
-        self.points.compute(function, rows, *more, n_rows=len(rows), n_threads=self._n_threads)
+        self.core.among(rows, which, out, **self.points.work(len(rows), self._n_threads))

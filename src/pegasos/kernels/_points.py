@@ -195,27 +195,16 @@ class Points:
         """
         out = np.empty((len(self), len(other)), dtype=self.dtype)
         if out.size:
-            other.compute(
-                _core.kernel_values, self.core, other.core, out, n_rows=0, on_poll=on_poll
-            )
+            _core.kernel_values(self.core, other.core, out, _core.Watch(on_poll))
         return out
 
-    def compute(
-        self,
-        function: Callable[..., Any],
-        *arguments: Any,
-        n_rows: int,
-        n_threads: int = 1,
-        on_poll: Callable[[], None] | None = None,
-        **options: Any,
-    ) -> Any:
-        """Let a function of the core compute values between these and `n_rows` rows.
+    def work(self, n_rows: int, n_threads: int) -> dict[str, Any]:
+        """Options of functions of the core that compute values between these and `n_rows` rows.
 
         Users' functions may not want threads, and little work is not worth them.
         """
         is_worth = self.kernel.number != _core.OTHER and n_rows * len(self) >= _FEW
-        options |= {"watch": _core.Watch(on_poll), "n_threads": n_threads if is_worth else 1}
-        return function(*arguments, **options)
+        return {"watch": _core.Watch(), "n_threads": n_threads if is_worth else 1}
 
 
 def _write(x: Any, rows: Any, z: Any, others: Any, out: np.ndarray) -> None:
