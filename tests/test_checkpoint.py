@@ -530,7 +530,7 @@ def n_steps_of(state):
     linear = _linear.LinearSolver.restore(
         None, {k.removeprefix("solver."): v for k, v in state.items() if k.startswith("solver.")}, 0
     )
-    return max(linear.n_steps)
+    return max(linear.solutions()["n_steps"])
 
 
 COUNTS, NUMBERS = (0, 1, 2, 10**6, 2**61, -1), (0.0, 1e-300, -1.0, 1e300, np.inf, np.nan)

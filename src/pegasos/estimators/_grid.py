@@ -472,7 +472,7 @@ class Training:
                 schedule = machines.schedule(point.subset(column), len(members), self.seed)
                 schedule.set_rows(*folds.problems(fold, column))
             else:
-                schedule = schedule.at_lam(point.lam, machines.rows)
+                schedule = schedule.at_lam(point.lam)
             certificate = self._train(schedule, where, tol, most, grid)
             if best_go_on and grid.may_be_best(where, folds.numbers):
                 grid.expect(self.n_folds)
@@ -488,7 +488,8 @@ class Training:
             machines.rows, solver=self.search.solver, tol=tol, check="last",
             max_iter=min(most, self.max_iter), n_threads=self.n_threads,
         )  # fmt: skip
-        (coef, intercept), known = schedule.model(), schedule.solver.scores_of_model()
+        (coef, intercept), solver = schedule.model(), schedule.finisher
+        known = None if solver is None or machines.is_linear else solver.scores_of_model()
         if known is None:
             scores = machines.scores(folds.tests, coef, intercept)
         else:

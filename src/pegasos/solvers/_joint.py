@@ -229,9 +229,7 @@ class JointSchedule:
         # a = 0 is a dual point as well, with the value 0.
         return Certificate(now["primal"][None].copy(), np.fmax(now["dual"][None], 0))
 
-    def latest_certificate(self, rows: Any) -> Certificate:
-        """The certificate after an epoch."""
-        return self.certify(rows)
+    latest_certificate = certify
 
     def model(self) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients and intercepts; of two classes, the difference of theirs."""

@@ -41,10 +41,6 @@ class KernelSolver(LinearSolver):
         return self._of_all("coef", self.shape[0], "inside")
 
     @property
-    def norms(self) -> Any:
-        return self.rows.diagonal
-
-    @property
     def value_bytes(self) -> int:
         """The size of the kernel values that problems were solved with; 0: none were yet."""
         return int(self.solutions()["value_bytes"].max())
@@ -55,7 +51,7 @@ class KernelSolver(LinearSolver):
         If the kernel matrix is not known to be positive semi-definite, they belong to the last
         point, not to the best one.
         """
-        return np.array(self.relative_gap)
+        return np.array(self.solutions()["relative_gap"])
 
     def progress(self) -> tuple[int, int, str]:
         """Rows visited, 0, and the largest gap: the `estimate` of `Certificate`, not its bound."""
@@ -67,7 +63,7 @@ class KernelSolver(LinearSolver):
         return self.rows.is_positive
 
     def scores_of_model(self) -> np.ndarray | None:
-        """Those of w(a), where that is the best point so far."""
+        """Scores of all rows, (n_problems, n_rows), if w(a) is the best point so far; else None."""
         if self._whole is None:
             return None
         if not np.array_equal(self.problem.coefficients(self.a), self.coef):
@@ -84,8 +80,8 @@ class KernelSolver(LinearSolver):
         return certificate
 
     @staticmethod
-    def squared_norm(rows: Any) -> float:
-        return float(np.abs(rows.diagonal).mean())
+    def norms_of(rows: Any) -> Any:
+        return rows.diagonal
 
     @staticmethod
     def scores(

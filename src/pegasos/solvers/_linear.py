@@ -154,27 +154,12 @@ class LinearSolver:
         return self._of_all("coef", self.shape[1], "columns")
 
     @property
-    def relative_gap(self) -> Any:
-        """As of the last gap check."""
-        return self.solutions()["relative_gap"]
-
-    @property
     def intercept(self) -> Any:
         return self.solutions()["intercept"]
 
     @property
-    def norms(self) -> Any:
-        """|x_i|^2."""
-        return self.rows.squared_norms()
-
-    @property
     def n_epochs(self) -> Any:
         return self.solutions()["n_epochs"]
-
-    @property
-    def n_steps(self) -> Any:
-        """Steps of Pegasos: a first epoch of dual ascent is one of Pegasos."""
-        return self.solutions()["n_steps"]
 
     @property
     def has_dual(self) -> bool:
@@ -183,11 +168,6 @@ class LinearSolver:
         Else fits stop where |P - D| is small at one point, which does not move any more then.
         """
         return True
-
-    @property
-    def is_gap_checked(self) -> bool:
-        """Whether `certificate` is one that was computed from the model and the dual variables."""
-        return bool(self.solutions()["is_gap_checked"].all())
 
     def certificate(self) -> _certificate.Certificate:
         """What the last gap check found."""
@@ -204,10 +184,6 @@ class LinearSolver:
         coef = coef if coef.flags.owndata else coef.copy()
         _validate.no_overflow(self.settings.lam, coef, intercept)
         return coef, intercept
-
-    def scores_of_model(self) -> np.ndarray | None:
-        """Scores of all rows under the model, (n_problems, n_rows), if they are at hand."""
-        return None
 
     def dual(self) -> Any:
         """Dual variables that belong to the present state."""
@@ -258,9 +234,9 @@ class LinearSolver:
     scores = staticmethod(_rows.decision_function)
 
     @staticmethod
-    def squared_norm(rows: Any) -> float:
-        """The mean of |x_i|^2."""
-        return float(rows.squared_norms().mean())
+    def norms_of(rows: Any) -> Any:
+        """|x_i|^2."""
+        return rows.squared_norms()
 
     # ---- Fits ------------------------------------------------------------------------------------
 
@@ -374,7 +350,7 @@ class LinearSolver:
         after `max_iter`. Without `tol`, all epochs are made. `method` is a key of `METHODS`;
         `by_epochs`: somebody wants to hear of every epoch, so that pieces of work end with it.
         """
-        problem, norms = self.problem, self.norms
+        problem, norms = self.problem, self.norms_of(self.rows)
         n_jobs, n_threads, begin_together = self._shares(method, n_threads)
         solve: Any = functools.partial(
             _core.solve, tol=-1.0 if tol is None else tol, seed=self.seed, solver=METHODS[method],

@@ -487,9 +487,6 @@ class Pegasos:
         counts.flags.writeable = False
         return counts
 
-    def scores_of_model(self) -> None:
-        """Not at hand."""
-
     def last_check(self) -> None:
         """Nothing."""
 

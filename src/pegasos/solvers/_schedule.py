@@ -164,11 +164,11 @@ class Schedule:
                         by_epochs=on_epoch is not None, n_threads=threads["n_threads"],
                         on_progress=self._telling(on_progress, on_epoch),
                     )  # fmt: skip
-                    is_found = check == "last" or at_work.is_gap_checked
+                    is_found = check == "last" or at_work.solutions()["is_gap_checked"].all()
                     found = at_work.certificate() if is_found else None
                 if check == "none":
                     return certificate
-                certificate = found or self.solver_class.certify(rows, self.problem, self.solver)
+                certificate = found or self.certify(rows)
                 if wanted is None or is_fixed or certificate.proved_gap.max() <= wanted:
                     return certificate
                 excess = certificate.rounding_excess(wanted)
@@ -304,7 +304,7 @@ class Schedule:
     # ---- Changing the solver ---------------------------------------------------------------------
 
     @np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")
-    def at_lam(self, lam: float, rows: Any) -> "Schedule":
+    def at_lam(self, lam: float) -> "Schedule":
         """The schedule of the same problems with another λ, which begins where this one stands.
 
         A solver goes on, and this schedule becomes that one. Pegasos alone begins at 0.
@@ -333,7 +333,7 @@ class Schedule:
             inside = solver.n_inside
         ran = tuple(self.solver_epochs.items())
         coef, intercept = solver.model()
-        norm = self.solver_class.squared_norm(rows)
+        norm = float(np.abs(self.solver_class.norms_of(rows)).mean())
         pegasos.go_on_from(coef, intercept, self.n_iter, inside, norm)
         if pegasos.counts is not None:
             c = problem.row_weights
@@ -387,7 +387,7 @@ class Schedule:
         steps = np.zeros(self.shape[0], np.int64)
         if self._pegasos is not None:
             steps += self._pegasos.n_steps
-        return steps if self.finisher is None else steps + self.finisher.n_steps
+        return steps if self.finisher is None else steps + self.finisher.solutions()["n_steps"]
 
     @property
     def n_iter(self) -> int:
@@ -419,8 +419,9 @@ class Schedule:
 
     def latest_certificate(self, rows: Any) -> _certificate.Certificate:
         """The certificate: what a solver saw last, else computed now."""
-        if self.finisher is not None and np.isfinite(self.finisher.relative_gap).all():
-            return self.finisher.certificate()
+        solver = self.finisher
+        if solver is not None and np.isfinite(solver.solutions()["relative_gap"]).all():
+            return solver.certificate()
         return self.certify(rows)
 
     def alpha_counts(self) -> np.ndarray | None:
@@ -450,7 +451,8 @@ class Schedule:
         if solver is None:
             self.pegasos.forget_rows()
             return self.state()
-        norm, stream = float(solver.norms.mean()), 0 if pegasos is None else pegasos.stream
+        norm = float(solver.norms_of(solver.rows).mean())
+        stream = 0 if pegasos is None else pegasos.stream
         return compact_state(
             self, solver.n_inside, norm, self.shape[1], self.dtype, seed=self.seed, stream=stream
         )
