@@ -488,6 +488,6 @@ def test_a_saved_iterate_knows_how_its_steps_went(has_stalled, has_overshot):
         return _rounds.Iterate(np.ones(3), 5.0, np.zeros(3), _losses.Loss("hinge"))
 
     saved, other = begun(), begun()
-    saved.has_stalled, saved.has_overshot = has_stalled, has_overshot
+    saved.line, saved.has_overshot = saved.line._replace(has_stalled=has_stalled), has_overshot
     other.restore(saved.state())
-    assert (other.has_stalled, other.has_overshot) == (has_stalled, has_overshot)
+    assert (other.line.has_stalled, other.has_overshot) == (has_stalled, has_overshot)

@@ -451,19 +451,21 @@ def identity(value: Any) -> Any:
 class Line(NamedTuple):
     """A step, and where along it slopes are wanted: where that of 0 is known to be, if it is.
 
-    `along` has multiples of the step, which was changed in its length `n_searches` times.
+    `along` has multiples of the step, which was changed in its length `n_searches` times. A step
+    that has stalled is lost in rounding.
     """
 
     step: np.ndarray
     along: np.ndarray = _ALONG
     n_searches: int = 0
+    has_stalled: bool = False
 
-    def searched(self, at: np.ndarray, at_start: float, at_end: float) -> "Line | None":
+    def searched(self, at: np.ndarray, at_start: float, at_end: float) -> "Line":
         """The step to where the slope is about 0, given slopes `along` it, at 0 and at 1.
 
         It grows from point to point. A row far from all others makes a slope that is flat up to a
-        wall: a line between two points misses it, so the next pass looks between these two. None:
-        there is no such step.
+        wall: a line between two points misses it, so the next pass looks between these two. Where
+        there is no such step, this one has stalled.
         """
         t, at = np.append(self.along, [0, 1]), np.append(at, [at_start, at_end])
         order = np.argsort(t, kind="stable")
@@ -475,7 +477,7 @@ class Line(NamedTuple):
             high = t[j]
             factor = low + (high - low) * at[j - 1] / (at[j - 1] - at[j]) if j else 0.0
         if self.n_searches >= _SEARCHES or not factor > 0:
-            return None
+            return self._replace(has_stalled=True)
         along = _ALONG
         if high < np.inf:
             along = np.linspace(low / factor, high / factor, len(_ALONG))
@@ -529,8 +531,6 @@ class Iterate:
     line : Line
     pairs : list of tuple of ndarray
         Of L-BFGS: steps, and how the gradient changed.
-    has_stalled : bool
-        Whether steps are lost in rounding.
     has_overshot : bool
         Whether a step was far too long, and none too short since: matrices are of a wider band.
     """
@@ -546,7 +546,7 @@ class Iterate:
         self.width = 0.0 if is_as_it_is else _FIRST_WIDTH / loss.dual_upper
         self.bound, self.line = Bound(0.0, 0.0, nothing), Line(nothing)
         self.pairs = list[tuple[np.ndarray, np.ndarray]]()
-        self.has_stalled = self.has_overshot = False
+        self.has_overshot = False
 
     @property
     def lam(self) -> float:
@@ -580,8 +580,7 @@ class Iterate:
             if is_up or abs(at_end) > _FLAT * abs(at_start):
                 towards = penalty * step
                 at = towards @ self.point + self.line.along * (towards @ step) - sums["along"] / m
-                line = self.line.searched(at, at_start, at_end)
-                self.line, self.has_stalled = line or self.line, line is None
+                self.line = self.line.searched(at, at_start, at_end)
                 return None
             change = gradient - self.gradient
             if n_pairs and step @ change > 0:
@@ -599,7 +598,7 @@ class Iterate:
             step = _by_pairs(gradient, diagonal + sums["second"] / m, self.pairs)
         else:
             step = _by_matrix(gradient, diagonal, sums["second"] / m)
-        self.line, self.has_stalled = Line(step), not gradient @ step < 0
+        self.line = Line(step, has_stalled=not gradient @ step < 0)
         return None
 
     def _dual_point(self, sums: dict[str, Any]) -> tuple[float, np.ndarray]:
@@ -620,7 +619,7 @@ class Iterate:
         """All but what the problem is."""
         bound, line = self.bound, self.line
         numbers = [self.width, self.smooth, self.primal, bound.best, bound.value]
-        flags = self.has_stalled + 2 * self.has_overshot
+        flags = line.has_stalled + 2 * self.has_overshot
         return {
             "point": self.point, "step": line.step, "best": self.best, "gradient": self.gradient,
             "dual_point": bound.point, "along": line.along,
@@ -636,8 +635,8 @@ class Iterate:
         self.width, self.smooth, self.primal, *others = state["numbers"].tolist()
         best, value, n_searches, flags = others
         self.bound = Bound(best, value, state["dual_point"])
-        self.line = Line(state["step"], state["along"], n_searches)
-        self.has_stalled, self.has_overshot = flags % 2 == 1, flags >= 2
+        self.line = Line(state["step"], state["along"], n_searches, flags % 2 == 1)
+        self.has_overshot = flags >= 2
 
 
 def _by_matrix(gradient: np.ndarray, diagonal: np.ndarray, upper: np.ndarray) -> np.ndarray:
@@ -766,7 +765,7 @@ class Rounds(OutOfCoreSchedule):
             while self.n_passes < last:
                 is_done = self.certify().proved_gap <= tol
                 problems = enumerate(self.problems)
-                which = [k for k, p in problems if not (p.has_stalled or is_done[k])]
+                which = [k for k, p in problems if not (p.line.has_stalled or is_done[k])]
                 if not which:
                     break
                 self._make_round(which, on_progress)
