@@ -369,14 +369,7 @@ class Blocks:
         return rows, stored
 
     def read(self, blocks: Any, part: "RowBuffer") -> None:
-        """Append blocks to a part.
-
-        Raises
-        ------
-        ValueError
-            If a block is damaged.
-        OSError
-        """
+        """Append blocks to a part; a ValueError if one is damaged."""
         with self._opened() as file:
             for k in blocks:
                 n_rows, n_stored, offset, crc = self._table[k].tolist()

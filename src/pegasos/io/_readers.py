@@ -506,17 +506,9 @@ def _from_zero(
 
 
 class _Columns:
-    """Which columns of a table hold features, and which one holds the label.
+    """Which of `n` columns of a table hold features, and which one holds the label.
 
-    Parameters
-    ----------
-    file : str
-    names : list of str or None
-    n : int
-        Number of columns.
-    layout : Layout
-    n_features, wanted, labels_optional, targets
-        As `n_features`, `names`, `labels_optional` and `targets` of `read`.
+    `wanted` are the `names` of `read`; the last parameters are as there.
     """
 
     def __init__(

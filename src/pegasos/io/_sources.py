@@ -21,16 +21,10 @@ from pegasos.problems import _rows, _validate
 
 
 class Source:
-    """What `Blocks` was given.
+    """What `Blocks` was given: files of this layout, arrays, or a function.
 
-    Parameters
-    ----------
-    given : str, path, list of these, tuple of arrays, or callable
-    layout : pegasos.io._readers.Layout
-        Of files.
-    task : str, default=None
-        What the rows are for, as the command line has it; None where nobody knows yet. "one-class"
-        needs no labels.
+    `task` is what the rows are for, as the command line has it; None where nobody knows yet.
+    "one-class" needs no labels.
 
     Attributes
     ----------

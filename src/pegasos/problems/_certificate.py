@@ -100,20 +100,11 @@ def zero_if_rounding(
 def certify(rows: _core.Rows, problem: Problem, solver: Any) -> Certificate:
     """The certificate of where a solver of linear problems stands, by one or two passes over rows.
 
-    Parameters
-    ----------
-    rows : pegasos._core.Rows
-    problem : pegasos.problems._problem.Problem
-    solver : Pegasos or LinearSolver
-        Its ``last_check()`` has the objectives of its models, if it knows them from a pass over the
-        rows. Else ``model()``, which is as large as what training keeps, has coefficients
-        (n_problems, n_features) and intercepts. Its ``dual()`` variables, of shape (n_problems,
-        n_samples), are made feasible first.
-
-    Raises
-    ------
-    ValueError
-        If a score overflows: then nothing can be said of the model.
+    ``last_check()`` of the solver has the objectives of its models, if it knows them from a pass
+    over the rows. Else ``model()``, which is as large as what training keeps, has coefficients
+    (n_problems, n_features) and intercepts. Its ``dual()`` variables, of shape (n_problems,
+    n_samples), are made feasible first. A ValueError if a score overflows: then nothing can be said
+    of the model.
     """
     interleaved = False
     coef: Any = None

@@ -268,15 +268,6 @@ class _Kept:
 class BlockSchedule(OutOfCoreSchedule):
     """Dual ascent over blocks, load by load.
 
-    Parameters
-    ----------
-    settings : pegasos.problems._settings.Settings
-    blocks : pegasos.Blocks
-    targets : callable
-        See `TargetMaker`.
-    masses, n_inside, seed
-        As of `OutOfCoreSchedule`.
-
     Attributes
     ----------
     problems : ndarray of shape (n_problems,)

@@ -75,11 +75,8 @@ class LinearSolver:
 
     Attributes
     ----------
-    settings : pegasos.problems._settings.Settings
-        Of which λ, the loss and the intercept matter here.
     shape : tuple of int
         Rows and features; a kernel machine has no features.
-    groups : list of ProblemGroup
     n_epochs, base : ndarray of int64 of shape (n_problems,)
         Passes over the rows at this λ; and from where on the present plan counts them.
     n_inside : ndarray of int64 of shape (n_problems,)

@@ -13,19 +13,9 @@ from pegasos.solvers import _schedule
 class OutOfCoreSchedule:
     """A fit that makes passes over rows that lie elsewhere; to estimators, as `Schedule`.
 
-    Parameters
-    ----------
-    settings : pegasos.problems._settings.Settings
-    about : pegasos.problems._partitions.Partitions or pegasos.Blocks
-        What is known of all rows.
-    masses, n_inside : ndarray of shape (n_problems,)
-        Of each problem, the sum of weights and the number of rows.
-    seed : int
-
-    Attributes
-    ----------
-    n_passes, base : int
-        Passes that are over, and those of earlier plans.
+    `about`, `Partitions` or `Blocks`, has what is known of all rows, `masses` and `n_inside` the
+    sum of weights and the number of rows of each problem. `n_passes` are over, `base` of these in
+    earlier plans.
     """
 
     #: As `solver=` has it.

@@ -368,12 +368,8 @@ class BlockRunner:
     """Runs functions over blocks. The blocks and their centres are in this process.
 
     Subclasses override what runs functions and has results. A fit enters a runner while it makes
-    rounds.
-
-    Parameters
-    ----------
-    blocks : iterable that has a length
-        A pass goes over it once, and lets go of each block before it asks for the next one.
+    rounds. A pass goes once over `blocks`, an iterable that has a length, and lets go of each block
+    before it asks for the next one.
 
     Attributes
     ----------
@@ -555,10 +551,7 @@ class Iterate:
     def update(self, sums: dict[str, Any], n_pairs: int) -> tuple[np.ndarray, float] | None:
         """Hear of a round at w + s, and choose w and s of the next one.
 
-        Returns
-        -------
-        tuple or None
-            A point and a width: there, centres are to move.
+        Returns a point and a width if centres are to move there, else None.
         """
         m, penalty, step = self.mass, self.penalty, self.line.step
         point = self.point + step
@@ -688,15 +681,8 @@ def most_pairs(n_problems: int, n_features: int) -> int:
 class Rounds(OutOfCoreSchedule):
     """The rounds of a fit: each is one pass, or one for every `BlockRunner.n_at_once` problems.
 
-    Parameters
-    ----------
-    settings : Settings
-    blocks : BlockRunner
-    about, masses, n_inside, seed
-        As of `OutOfCoreSchedule`.
-    n_pairs : int, optional
-        Pairs of L-BFGS of each problem; 0: Newton's method has matrices of second derivatives.
-        None: matrices, if there are not too many numbers in them.
+    Each problem has `n_pairs` pairs of L-BFGS; 0: Newton's method has matrices of second
+    derivatives. None: matrices, if there are not too many numbers in them.
 
     Attributes
     ----------
