@@ -124,11 +124,6 @@ class Pegasos:
         """Let the problems have the λ of `problem`, which is the same but for that."""
         self.problem, self.problems["lam"] = problem, problem.settings.lams
 
-    @property
-    def average(self) -> bool | str:
-        """What plans make of the iterates: see `pegasos.fit`."""
-        return (self.settings.average or "suffix") if self.sums is not None else False
-
     def set_averaging(self, is_wanted: bool) -> None:
         """Let later plans average the iterates, as the settings say or over a suffix, or not."""
         if is_wanted and self.sums is None:
@@ -274,9 +269,10 @@ class Pegasos:
         third and five ninths of all steps, and never more than three quarters.
         """
         problems = self.problems
-        if self.average is True:
+        if self.sums is None:
+            return
+        if self.settings.average is True:
             problems["average_from"] = 1
-        if self.average != "suffix":
             return
         for k, problem in enumerate(problems):
             done, last = int(problem["n_steps"]), int(problem["last_step"])
