@@ -308,7 +308,10 @@ class _Search(BaseEstimator):
 
     def _variants(self, estimator: Any, axes: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
         """Estimators for each place in the axes that change no rows and no kernel."""
-        yield (), estimator
+        if "epsilon" not in axes:
+            yield (), estimator
+        for e, epsilon in enumerate(axes.get("epsilon", ())):
+            yield (e,), copy.copy(estimator).set_params(epsilon=epsilon)
 
     def _machines(self, task: _Task) -> Iterator[tuple[tuple[int, ...], _grid.Machines]]:
         """Machines for each place in the axes that rows or kernels depend on, with the place."""
@@ -540,12 +543,6 @@ class _OfRegressors(CommonMixin, RegressorMixin, _Search):
         epsilons = [_EPSILON] if self.epsilons is None else np.asarray(self.epsilons, float)
         return axes | {"epsilon": epsilons}
 
-    def _variants(self, estimator: Any, axes: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
-        if "epsilon" not in axes:
-            yield from super()._variants(estimator, axes)
-        for e, epsilon in enumerate(axes.get("epsilon", ())):
-            yield (e,), copy.copy(estimator).set_params(epsilon=epsilon)
-
     def _plain_score(
         self, data: Data, scores: np.ndarray, test: np.ndarray, weights: np.ndarray | None
     ) -> float:
@@ -565,10 +562,8 @@ class _Linear(_Search):
     """Searches over linear machines."""
 
     def _machines(self, task: _Task) -> Iterator[tuple[tuple[int, ...], _grid.Machines]]:
-        yield (
-            (),
-            _grid.Machines(LinearSolver, task.data.X, *_validate.rows(task.data.X, checked=True)),
-        )
+        X = task.data.X
+        yield (), _grid.Machines(LinearSolver, X, *_validate.rows(X, checked=True))
 
 
 class _Kernel(_Search):
