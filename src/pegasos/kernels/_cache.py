@@ -155,15 +155,6 @@ class ColumnCache:
         """K(x, x) of every point, in float64."""
         return self.points.diagonal()
 
-    def disprove(self) -> None:
-        """Take note of a negative |w|^2 or K(x, x), or of a dual value above a primal one.
-
-        There is no dual then. That refutes the user's word only. Of a matrix that is positive by
-        its form, or was factorised, rounding is the cause, for which certificates leave room.
-        """
-        if self.ridge == 0 and not self.points.kernel.is_positive:
-            self.ridge = np.nan
-
     def _whole(self) -> np.ndarray:
         """The kernel matrix."""
         rows = np.arange(len(self.points))
@@ -256,8 +247,12 @@ class ColumnCache:
         objective = proof["objective"]
         if not np.isfinite(objective).all():
             raise _validate.overflow(points.dtype, settings.lam)
-        if proof["is_refuted"].any() or self.diagonal.min(initial=0) < 0:
-            self.disprove()
+        # A negative |w|^2 or K(x, x), or a dual value above a primal one, refutes the user's word
+        # only. Of a matrix that is positive by its form, or was factorised, rounding is the cause,
+        # for which certificates leave room.
+        is_refuted = proof["is_refuted"].any() or self.diagonal.min(initial=0) < 0
+        if is_refuted and self.ridge == 0 and not kernel.is_positive:
+            self.ridge = np.nan
         bound = proof["dual_objective"] if self.is_positive else np.full_like(objective, np.nan)
         if gap is None:
             gap = np.abs(objective - proof["dual_value"]) / np.where(objective > 0, objective, 1)
