@@ -278,7 +278,6 @@ class PegasosOneClass(OneClass, LinearMachine, EstimatorParameters):
         self._check_data(data)
 
         def targets(y: np.ndarray, weights: Any, _: Any) -> tuple[np.ndarray, Any, Any]:
-            weights = None if weights is None else np.ascontiguousarray(weights)
             return _multiclass.labels_of_targets(1, len(y), weights), weights, None
 
         return data, targets, np.array([blocks.mass]), np.array([blocks.n_inside])

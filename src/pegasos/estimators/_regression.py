@@ -98,7 +98,6 @@ class Regressor(ScoreMixin, RegressorMixin, PegasosEstimator):
 
         def targets(y: np.ndarray, weights: Any, _: Any) -> tuple[np.ndarray, Any, Any]:
             _validate.targets(y, len(y))
-            weights = None if weights is None else np.ascontiguousarray(weights)
             labels, values, _ = _units.problems(y, weights, units)
             return labels, weights, values
 
