@@ -269,6 +269,12 @@ def test_what_is_wrong_with_text_is_said_in_a_sentence(tmp_path, capsys, name, t
     assert len(said.splitlines()) == 1
 
 
+def test_a_vector_in_place_of_rows_is_refused_by_its_shape_whatever_it_holds(tmp_path, capsys):
+    np.savez(tmp_path / "a.npz", X=np.array([1, np.nan]), y=np.arange(2))
+    assert main("train", tmp_path / "a.npz", "-q", "-o", tmp_path / "m.npz") == 2
+    assert "a.npz: X must be two-dimensional" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("coding", ["utf-16", "utf-16-le", "utf-16-be"])
 @pytest.mark.parametrize("name", ["a.svm", "a.csv"])
 def test_text_in_utf_16_is_told(tmp_path, name, coding):

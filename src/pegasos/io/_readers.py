@@ -296,7 +296,7 @@ def _that_opens_again(path: _archive.Path) -> Generator[_archive.Path]:
 def _where_not_finite(X: Any, first_row: int = 0, first_column: int = 1) -> str | None:
     """A sentence on the first row with a NaN or infinity, or None."""
     values = X.data if sparse.issparse(X) else X
-    if values.dtype.kind != "f" or np.isfinite(values).all():
+    if values.dtype.kind != "f" or X.ndim != 2 or np.isfinite(values).all():
         return None
     at = int(np.argmin(np.isfinite(values).ravel()))
     if sparse.issparse(X):
