@@ -295,17 +295,13 @@ def _that_opens_again(path: _archive.Path) -> Generator[_archive.Path]:
 
 def _where_not_finite(X: Any, first_row: int = 0, first_column: int = 1) -> str | None:
     """A sentence on the first row with a NaN or infinity, or None."""
-    values = X.data if sparse.issparse(X) else X
-    if values.dtype.kind != "f" or X.ndim != 2 or np.isfinite(values).all():
+    found = _validate.not_finite(X) if X.dtype.kind == "f" and X.ndim == 2 else None
+    if found is None:
         return None
-    at = int(np.argmin(np.isfinite(values).ravel()))
-    if sparse.issparse(X):
-        row, column = int(np.searchsorted(X.indptr, at, side="right")) - 1, int(X.indices[at])
-    else:
-        row, column = divmod(at, X.shape[1])
+    (row, column), value = found
     return (
-        f"row {first_row + row + 1}, feature {first_column + column} is {values.ravel()[at]}, "
-        "but all numbers must be finite"
+        f"row {first_row + row + 1}, feature {first_column + column} is {value}, but all numbers "
+        "must be finite"
     )
 
 

@@ -521,35 +521,24 @@ def _numbers(name: str, dtype: Any) -> None:
         raise TypeError(f"{name} must be numeric, got dtype {dtype}")
 
 
-def _not_finite(values: Any) -> tuple[int, ...] | None:
-    """Where the first NaN or infinity of a one- or two-dimensional array is, or None."""
+def not_finite(X: Any, values: Any = None) -> tuple[tuple[int, ...], Any] | None:
+    """Where the first NaN or infinity of an array or a CSR matrix is, and which; None: nowhere.
+
+    A matrix has a good structure; `values` may replace its own.
+    """
+    if values is None:
+        values = X.data[: int(X.indptr[-1])] if is_sparse(X) else X
     with np.errstate(over="ignore", invalid="ignore"):
         if math.isfinite(values.sum()):  # NumPy takes 2 us longer for a number
             return None
     good = np.isfinite(values)  # sums of finite values may be infinite
+    if good.all():
+        return None
     where = np.unravel_index(np.argmin(good), good.shape)
-    return None if good.all() else tuple(int(i) for i in where)
-
-
-def _finite(
-    name: str, values: Any, place: Callable[..., Any] = lambda *at: at, columns: Any = None
-) -> None:
-    """Raise if `values` contain NaN or infinity; `place` tells indices from those in `values`.
-
-    `columns` are names, None: there are none.
-    """
-    where = _not_finite(values)
-    if where is not None:
-        indices = place(*where)
-        at = ", ".join(map(str, indices))
-        column = "" if columns is None else f" (column {columns[indices[1]]!r})"
-        advice = ""
-        if name == "X" and np.isnan(values[where]):
-            advice = ": fill missing values in, for instance with sklearn.impute.SimpleImputer"
-        raise ValueError(
-            f"{name} must be finite (no NaN or infinity), but {name}[{at}]{column} is "
-            f"{values[where]}{advice}"
-        )
+    place = tuple(int(i) for i in where)
+    if is_sparse(X):
+        place = int(np.searchsorted(X.indptr, place[0], side="right")) - 1, int(X.indices[where])
+    return place, values[where]
 
 
 def finite_rows(X: Any, values: Any = None, columns: Any = None) -> None:
@@ -557,14 +546,22 @@ def finite_rows(X: Any, values: Any = None, columns: Any = None) -> None:
 
     `columns` are those of the data frame that it was, or None.
     """
-    if not is_sparse(X):
-        _finite("X", X if values is None else values, columns=columns)
-        return
+    _finite("X", X, values, columns)
 
-    def place(at: int) -> tuple[int, int]:
-        return int(np.searchsorted(X.indptr, at, side="right")) - 1, int(X.indices[at])
 
-    _finite("X", X.data[: int(X.indptr[-1])] if values is None else values, place)
+def _finite(name: str, X: Any, values: Any = None, columns: Any = None) -> None:
+    found = not_finite(X, values)
+    if found is not None:
+        place, value = found
+        at = ", ".join(map(str, place))
+        column = "" if columns is None else f" (column {columns[place[1]]!r})"
+        advice = ""
+        if name == "X" and np.isnan(value):
+            advice = ": fill missing values in, for instance with sklearn.impute.SimpleImputer"
+        raise ValueError(
+            f"{name} must be finite (no NaN or infinity), but {name}[{at}]{column} is "
+            f"{value}{advice}"
+        )
 
 
 def aligned(X: Any) -> Any:
