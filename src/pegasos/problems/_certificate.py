@@ -129,15 +129,6 @@ def feasible(problem: Problem, a: np.ndarray) -> np.ndarray:
     return problem.targets.feasible(a, problem.settings.free_intercept)
 
 
-def inner(x: np.ndarray, y: np.ndarray) -> float:
-    """<x, y>, with the same bits on every machine.
-
-    BLAS and `numpy.einsum` fuse products with additions where the CPU can. (The threads of BLAS,
-    once awake, take time from ours for a while, too.)
-    """
-    return (x * y).sum()
-
-
 def _primal(
     problem: Problem, squared_norm: np.ndarray, intercept: np.ndarray, losses: np.ndarray
 ) -> np.ndarray:
