@@ -64,12 +64,7 @@ TargetMaker = Callable[[np.ndarray, np.ndarray | None, np.ndarray], tuple[np.nda
 class _Loads:
     """The loads of passes over blocks, each read by a thread while the last one is worked on.
 
-    Attributes
-    ----------
-    n_each : int
-        Blocks of a load.
-    n_in_room : int
-        How many loads of rows are worked on at once.
+    A load has `n_each` blocks; the rows of `n_in_room` loads are worked on at once.
     """
 
     def __init__(self, blocks: Blocks, n_each: int, n_in_room: int = 1) -> None:
@@ -225,12 +220,8 @@ class PerRowArray:
 class _Kept:
     """Rows that stay in memory from one load to the next, with room for loads behind them.
 
-    Attributes
-    ----------
-    numbers : ndarray of int64
-        Of the rows, in their order in memory.
-    part : RowBuffer or None
-        The rows, and perhaps a load; None: they are to be read again.
+    `numbers` are those of the rows, in their order in memory. `part` has the rows, and perhaps a
+    load; None: they are to be read again.
     """
 
     def __init__(self, loads: _Loads, numbers: np.ndarray) -> None:
