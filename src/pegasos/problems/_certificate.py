@@ -123,12 +123,6 @@ def certify(rows: _core.Rows, problem: Problem, solver: Any) -> Certificate:
     return Certificate(primal, np.fmax(best, 0), nu=problem.settings.loss.nu)
 
 
-def feasible(problem: Problem, a: np.ndarray) -> np.ndarray:
-    """`a` within its bounds and, for an unpenalised intercept, balanced between the labels."""
-    a = np.ascontiguousarray(a, np.float64)
-    return problem.targets.feasible(a, problem.settings.free_intercept)
-
-
 def _primal(
     problem: Problem, squared_norm: np.ndarray, intercept: np.ndarray, losses: np.ndarray
 ) -> np.ndarray:

@@ -267,7 +267,8 @@ class Schedule:
             self.pegasos.carry_out(rows, **threads)
         if self.n_steps.any():
             coef, intercept = self.pegasos.model()
-            a = _certificate.feasible(self.problem, self.pegasos.dual())
+            targets, is_free = self.problem.targets, self.settings.free_intercept
+            a = targets.feasible(self.pegasos.dual(), is_free)
             start = a, coef, intercept
         (n_rows, n_features), n_problems = rows.shape, self.shape[0]
         return self.solver_class(self.settings, n_problems, n_rows, n_features, self.seed), start
