@@ -500,11 +500,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         return True
 
     def _train(
-        self,
-        schedule: Schedule,
-        data: Data,
-        callbacks: FitCallbacks | None = None,
-        **plan: Any,
+        self, schedule: Schedule, data: Data, callbacks: FitCallbacks | None = None, **plan: Any
     ) -> tuple[_certificate.Certificate | None, bool]:
         """Carry out a plan, what `Schedule.train` takes, and tell progress and callbacks of it.
 

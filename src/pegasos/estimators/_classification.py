@@ -110,10 +110,7 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
         """
         scores = self._problem_scores(X)
         return _multiclass.class_probabilities(
-            scores,
-            len(self.classes_),
-            self._scheme,
-            LOSSES[self._fitted["loss"]].probability,
+            scores, len(self.classes_), self._scheme, LOSSES[self._fitted["loss"]].probability
         )
 
     @with_probabilities
@@ -209,13 +206,7 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
         return self._fitted["loss"] if hasattr(self, "_fitted") else self.loss
 
     def _read(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        *,
-        continuing: bool,
-        among: tuple[Any, ...] = (),
+        self, X: Any, y: Any, sample_weight: Any, *, continuing: bool, among: tuple[Any, ...] = ()
     ) -> Data:
         """As of the base; `among` says which labels there are, to `labels_among`; or y does."""
         is_sparse, is_multilabel = _validate.is_sparse(y), _validate.has_columns(y)

@@ -416,11 +416,7 @@ class PegasosClassifier(Classifier, LinearMachine, ClassifierParameters, Penaliz
 
     @available_if(_has_pieces)
     def partial_fit(
-        self,
-        X: Any,
-        y: ArrayLike,
-        classes: Any = None,
-        sample_weight: ArrayLike | None = None,
+        self, X: Any, y: ArrayLike, classes: Any = None, sample_weight: ArrayLike | None = None
     ) -> Self:
         """Go on with one epoch of Pegasos over the rows of `X`, for data that come in pieces.
 

@@ -408,12 +408,7 @@ class BlocksToTrain(Blocks):
     """
 
     def __init__(
-        self,
-        source: Any,
-        *,
-        n_problems: Callable[[int], int],
-        task: str,
-        **options: Any,
+        self, source: Any, *, n_problems: Callable[[int], int], task: str, **options: Any
     ) -> None:
         self._n_problems, self._task = n_problems, task
         super().__init__(source, **options)

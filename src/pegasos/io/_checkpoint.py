@@ -64,11 +64,7 @@ class Checkpoints:
         else:  # shorter, but by little: the next work may take as long
             self._wait = max(self.every, _SOONER * self._wait)
         self._stood = stands
-        about = {
-            "data": self._data,
-            "parameters": _parameters(owner),
-            "layout": _state.layout(),
-        }
+        about = {"data": self._data, "parameters": _parameters(owner), "layout": _state.layout()}
         arrays = arrays | {"checkpoint": np.array(json.dumps(about))}
         if hasattr(owner, "cv"):
             self.keep(arrays)

@@ -88,10 +88,7 @@ class Schedule:
     # ---- Training --------------------------------------------------------------------------------
 
     def set_rows(
-        self,
-        labels: np.ndarray,
-        row_weights: np.ndarray | None,
-        values: np.ndarray | None = None,
+        self, labels: np.ndarray, row_weights: np.ndarray | None, values: np.ndarray | None = None
     ) -> None:
         """Set the problems, before `train`; `values` are the z_i of losses that take targets."""
         if labels.shape[1] != self.n_rows:

@@ -260,7 +260,7 @@ def warn_of_single_class(
     so = "though their scores differ and may rank rows" if differs else "so this model is of no use"
     _user_warnings.warn(
         f"all training rows are predicted to be of class {classes[winner]}, {so}. What may help: "
-        f"{_joined(helps)}",
+        f"{_joined(helps)}"
     )
 
 
@@ -307,11 +307,7 @@ def _warn_of_equal_means(rows: Any, winner: Any) -> None:
 
 
 def warn_of_constant(
-    schedule: Schedule,
-    certificate: Certificate,
-    rows: Any,
-    *,
-    name: Callable[[int], str],
+    schedule: Schedule, certificate: Certificate, rows: Any, *, name: Callable[[int], str]
 ) -> None:
     """Warn if a constant predicts the training targets better, by the loss that was minimised.
 
@@ -357,7 +353,7 @@ def warn_of_constant(
     _user_warnings.warn(
         f"a constant predicts the training targets{f' of {about}' if about else ''} better than "
         f"this model: {constant:.4g} has a mean loss of {other:.4g}, the model has {own:.4g}. "
-        f"What may help: {_joined(helps)}",
+        f"What may help: {_joined(helps)}"
     )
 
 
