@@ -593,14 +593,12 @@ cdef class Rows:
 
     cdef Rows in_double(self, which):
         """Some of the rows, with values of float64."""
-        values, *index = (np.asarray(array) for array in self.arrays)
-        if not index:
-            return Rows(values[which].astype(np.float64))
-        indices, indptr = index
-        starts, counts = indptr[which], np.diff(indptr)[which]
-        ends = np.concatenate([[0], np.cumsum(counts)])
-        places = np.repeat(starts - ends[:-1], counts) + np.arange(ends[-1])
-        return Rows(values[places].astype(np.float64), indices[places], ends, self.c.n_features)
+        if self.c.index_bytes == 0:
+            return Rows(np.asarray(self.arrays[0])[which].astype(np.float64))
+        cdef int64_t size = self.size_of(which)
+        values, indices = (np.empty(size, of.format) for of in self.arrays[:2])
+        ends = self.take(which, values, indices)
+        return Rows(values.astype(np.float64), indices, ends, self.c.n_features)
 
     cdef int64_t piece(self, double n_passes) noexcept:
         """How many rows are read between two moments at which Ctrl-C is heard."""
