@@ -2056,16 +2056,6 @@ cdef class Fits:
         return True
 
 
-cdef pegasos_options options_of(double tol, int64_t solver, Watch watch) except *:
-    cdef pegasos_options options
-    require(tol == tol and PEGASOS_AUTO <= solver <= PEGASOS_NEWTON, "tol must be a number")
-    memset(&options, 0, sizeof(options))
-    options.tol, options.solver = tol, solver
-    options.poll, options.context = watch.c.poll, watch.c.context
-    options.poll_every, options.poll_epochs = watch.c.every, watch.c.by_epochs
-    return options
-
-
 def solve(over not None, Targets targets not None, const double[::1] norms not None,
           Fits fits not None, const int64_t[::1] max_epochs not None, *, double tol, uint64_t seed,
           int64_t solver, bint begin_together=False, Watch watch not None, int64_t n_threads=1,
@@ -2095,6 +2085,7 @@ def solve(over not None, Targets targets not None, const double[::1] norms not N
     require(fits.are_valid(targets, value_bytes, False), "fits must be some which can go on")
     require(not begin_together or (targets.c.loss.kind == PEGASOS_SQUARED_ERROR and not is_kernel),
             "only linear problems of the squared error begin together")
+    require(tol == tol and PEGASOS_AUTO <= solver <= PEGASOS_NEWTON, "tol must be a number")
     require(n_jobs >= 1, "n_jobs must be at least 1")
     require(n_jobs == 1 or not is_kernel or columns.z is None or columns.c.is_all_at_once,
             "problems side by side must have all columns at once")
@@ -2109,7 +2100,7 @@ def solve(over not None, Targets targets not None, const double[::1] norms not N
         cdef Watch own = Watch(on_poll, every=watch.c.every, by_epochs=watch.c.by_epochs)
         cdef Work work
         cdef pegasos_problem problem
-        cdef pegasos_options options = options_of(tol, solver, own)
+        cdef pegasos_options options
         cdef pegasos_matrix of_columns
         cdef const int8_t *labels
         cdef int64_t first_row = 0, k
@@ -2125,7 +2116,11 @@ def solve(over not None, Targets targets not None, const double[::1] norms not N
             room = Room(max(pegasos_scratch_bytes(&rows.c) if begin < end else 0,
                             pegasos_squares_scratch_bytes(&rows.c, n_problems)
                             if is_beginning else 0))
-        options.threads, options.seed = work.c.threads, seed
+        memset(&options, 0, sizeof(options))
+        options.tol, options.seed, options.solver = tol, seed, solver
+        options.poll, options.context = own.c.poll, own.c.context
+        options.poll_every, options.poll_epochs = own.c.every, own.c.by_epochs
+        options.threads = work.c.threads
         if is_by_blas:
             options.blas = blas()
         with nogil:
