@@ -782,8 +782,6 @@ cdef class Targets:
                   loss=PEGASOS_HINGE, const double[:, ::1] values=None,
                   const double[::1] epsilons=None, *, const double[::1] lams=None,
                   double intercept_scaling=0, bint free_intercept=False):
-        cdef double[::1] own_lams
-        cdef int64_t k
         self.n_problems, self.c.n = labels.shape[0], labels.shape[1]
         require(self.n_problems >= 1 and self.c.n >= 1, "labels must not be empty")
         self.c.loss = loss_of(loss)
@@ -799,12 +797,8 @@ cdef class Targets:
         require(values is None or (values.shape[0] == self.n_problems
                                    and values.shape[1] == self.c.n),
                 "values must have the shape of labels")
-        own_lams = np.ones(self.n_problems)  # a copy stays as it was checked
-        if lams is not None:
-            require(lams.shape[0] == self.n_problems, "lams must have n_problems entries")
-            for k in range(self.n_problems):
-                own_lams[k] = lams[k]
-        self.lams = own_lams
+        # A copy stays as it was checked.
+        self.lams = np.ones(self.n_problems) if lams is None else np.array(lams)
         require_positive(self.lams, self.n_problems, "lams")
         require(0 <= intercept_scaling <= 1e150, "intercept_scaling must be in [0, 1e150]")
         require(not (free_intercept and intercept_scaling), "a free intercept has no scaling")
