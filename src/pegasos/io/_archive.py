@@ -70,9 +70,7 @@ def replacing(path: Path, mode: str = "wb") -> Generator[IO[Any]]:
             yield file
             if temporary:
                 file.flush()
-                os.fsync(
-                    file.fileno()
-                )  # or a crash of the machine could leave a name without content
+                os.fsync(file.fileno())  # or a crash could leave a name without content
         if temporary:
             os.replace(temporary, target)
     except OSError as error:

@@ -7,7 +7,6 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self
 
 #: Returns how much is done, of how much (0: not known), and a note.
@@ -42,12 +41,7 @@ class Progress:
         if time.perf_counter() - self._shown > pause:
             self._show(*position())
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self.enabled:
             done, total, note = self._position()
             self._show(total or done if kind is None else done, total, note, last=True)

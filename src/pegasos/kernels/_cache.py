@@ -93,9 +93,8 @@ class ColumnCache:
                 columns = np.empty((max(capacity, _LEAST // n_bytes), n), points.dtype)[:capacity]
             except MemoryError:
                 raise MemoryError(
-                    f"{_validate.parameter('cache_size', self._megabytes)} MB is more than "
-                    f"memory has room for, with "
-                    f"{capacity} columns of {n} numbers"
+                    f"{_validate.parameter('cache_size', self._megabytes)} MB is more than memory "
+                    f"has room for, with {capacity} columns of {n} numbers"
                 ) from None
             column_of = np.full(n, -1, dtype=np.int64)
         self.points, self.columns, self.column_of = points, columns, column_of
