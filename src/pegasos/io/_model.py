@@ -130,10 +130,9 @@ class _Model:
 
     def _predictions_of(self, scores: np.ndarray) -> np.ndarray:
         """What `predict` returns where `decision_function` returns `scores`."""
-        predictions: np.ndarray = scores
-        if not self._has_targets:
-            predictions = _multiclass.predicted(scores, self.classes, self.multi_class)
-        return predictions
+        if self._has_targets:
+            return scores
+        return _multiclass.predicted(scores, self.classes, self.multi_class)
 
     @with_probabilities
     def predict_proba(self, X: Any) -> np.ndarray:

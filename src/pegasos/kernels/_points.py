@@ -110,7 +110,7 @@ class Points:
         return self.X.shape[0]
 
     @functools.cached_property
-    def rows(self) -> Any:
+    def rows(self) -> _core.Rows:
         """The rows, for the core."""
         if _validate.is_sparse(self.X):
             return _validate.trusted_csr(self.X)
@@ -170,8 +170,7 @@ class Points:
 
     def weights(self, coef: np.ndarray) -> np.ndarray:
         """Sums of the rows, in float64, of shape (n_sums, n_features), for `coef` (n_sums, n)."""
-        weights: np.ndarray = self.rows.combine(np.ascontiguousarray(coef, np.float64))
-        return weights
+        return self.rows.combine(np.ascontiguousarray(coef, np.float64))
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: value for k, value in self.__dict__.items() if k not in ("core", "rows")}

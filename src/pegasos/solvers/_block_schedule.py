@@ -69,8 +69,8 @@ class _Loads:
 
     def __init__(self, blocks: Blocks, n_each: int, n_in_room: int = 1) -> None:
         self.blocks, self.n_each, self.n_in_room = blocks, n_each, n_in_room
-        self._part: RowBuffer | None = None
-        self._thread: _core.Background | None = None
+        self._part: Any = None  # with `_thread`, between `open` and `close`
+        self._thread: Any = None
         self._wanted: list[int] | None = None
 
     @property
@@ -107,8 +107,6 @@ class _Loads:
 
     def start(self, wanted: list[int]) -> None:
         """Begin to read blocks; what was read before is lost."""
-        assert self._part is not None
-        assert self._thread is not None
         self._thread.wait()
         self._wanted = None
         self._part.truncate()
@@ -119,13 +117,12 @@ class _Loads:
         """The rows of these blocks."""
         if self._wanted != wanted:
             self.start(wanted)
-        assert self._part is not None
-        assert self._thread is not None
         error = self._thread.wait()
         if error is not None:
             self._wanted = None
             raise error
-        return self._part
+        part: RowBuffer = self._part
+        return part
 
     def in_order(self, room: RowBuffer) -> Iterator[int]:
         """All rows in their order, behind those in `room`; yields where in it they begin."""
