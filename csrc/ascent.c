@@ -407,7 +407,8 @@ static bool is_check_due(const fit *f, const pegasos_ascent *s, double expected_
 {
     const int64_t n_inside = f->s->n_inside;
     const double tol = f->options->tol;
-    const bool is_small = expected_gap <= EXPECTED_PART * tol || f->s->primal <= PEGASOS_ROUNDING;
+    const bool is_small =
+        expected_gap <= EXPECTED_PART * tol || f->s->primal <= rounding_of(f->problem->loss);
     const bool may_end = is_small && s->estimate <= s->estimate_since_check / FALL_BEFORE_CHECK;
     const bool has_grown =
         s->n_visits >= EPOCHS_BEFORE_CHECK * n_inside

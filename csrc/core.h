@@ -54,9 +54,8 @@ typedef struct pegasos_targets {
     pegasos_loss loss;
 } pegasos_targets;
 
-/* An objective as small as this counts as optimal for every tol >= 0. It is a mean of losses of
- * z - y f, with targets and scores of about 1, and is known to some units of rounding of such
- * numbers only. */
+/* To what z - y f is known, with targets and scores of about 1: some units of rounding. Of this,
+ * loss.h makes how small an objective is one that counts as optimal for every tol >= 0. */
 #define PEGASOS_ROUNDING (4 * 2.2204460492503131e-16)
 
 /* ---- Being asked ----------------------------------------------------------------------------- */

@@ -41,24 +41,6 @@
 #include <math.h>
 #include <stdbool.h>
 
-/* By what a gap is divided before tol is compared with it: P. One class: nu - D, which is
- * lam/2 |w(a)|^2, whatever nu adds to P. */
-static INLINE double size_of_gap(pegasos_loss loss, double relative_gap, double primal)
-{
-    return loss.nu == 0 ? primal : loss.nu - primal * (1 - relative_gap);
-}
-
-/* Whether a gap, (P - D)/P, is small enough, or all of the objective is rounding; never if tol < 0.
- */
-static INLINE bool is_small_gap(pegasos_loss loss, double relative_gap, double primal, double tol)
-{
-    if (loss.nu == 0)
-        return tol >= 0 && (relative_gap <= tol || primal <= PEGASOS_ROUNDING);
-    const double gap = relative_gap * primal;
-    return tol >= 0 && isfinite(gap)
-           && (gap <= tol * size_of_gap(loss, relative_gap, primal) || gap <= PEGASOS_ROUNDING);
-}
-
 typedef struct loss_form {
     int64_t kind;
     double lower, upper; /* bounds of a dual variable of weight 1; 0 is within */
@@ -96,6 +78,24 @@ static INLINE loss_form loss_of(pegasos_loss loss)
 static INLINE double rounding_of(pegasos_loss loss)
 {
     return PEGASOS_ROUNDING * fmin(loss_of(loss).upper, 1);
+}
+
+/* By what a gap is divided before tol is compared with it: P. One class: nu - D, which is
+ * lam/2 |w(a)|^2, whatever nu adds to P. */
+static INLINE double size_of_gap(pegasos_loss loss, double relative_gap, double primal)
+{
+    return loss.nu == 0 ? primal : loss.nu - primal * (1 - relative_gap);
+}
+
+/* Whether a gap, (P - D)/P, is small enough, or all of the objective is rounding; never if tol < 0.
+ */
+static INLINE bool is_small_gap(pegasos_loss loss, double relative_gap, double primal, double tol)
+{
+    if (loss.nu == 0)
+        return tol >= 0 && (relative_gap <= tol || primal <= rounding_of(loss));
+    const double gap = relative_gap * primal;
+    return tol >= 0 && isfinite(gap)
+           && (gap <= tol * size_of_gap(loss, relative_gap, primal) || gap <= rounding_of(loss));
 }
 
 /* ---- The rows ------------------------------------------------------------------------------- */

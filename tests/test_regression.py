@@ -389,6 +389,23 @@ def test_huber_is_solved_where_few_rows_are_within_epsilon(rng, free, lam):
         assert other.dual_objective_[0] <= one.objective_[0] * (1 + 1e-12)
 
 
+@covering(2, kind=KINDS, epsilon=(1e-17, 1e-150), solver=("auto", "sdca", "newton"))
+def test_an_objective_as_small_as_the_slopes_of_its_loss_is_not_taken_for_rounding(
+    data, kind, epsilon, solver
+):
+    """Over epsilon, it is nearly that of absolute errors, however small epsilon is."""
+    X, y, c = data
+    options = {"tol": 1e-4, "max_iter": 10**4, "random_state": 0}
+    of_errors = kind(epsilon=0, lam=0.05, **options).fit(X, y, sample_weight=c)
+    reg = kind(loss="huber", epsilon=epsilon, lam=0.05 * epsilon, solver=solver, **options)
+    reg.fit(X, y, sample_weight=c)
+    assert reg.duality_gap_[0] <= 1e-4 * reg.objective_[0]
+    np.testing.assert_allclose(reg.objective_ / epsilon, of_errors.objective_, rtol=2e-4)
+    # With a lam that is large beside epsilon, the warning does not depend on epsilon either.
+    with pytest.warns(UserWarning, match="a constant predicts the training targets better"):
+        reg.set_params(lam=epsilon * 1e3).fit(X, y)
+
+
 @BOTH
 @EVERY_LOSS
 @pytest.mark.parametrize("exponent", [-400, -60, 40, 400])

@@ -118,7 +118,7 @@ def test_rounds_reach_the_optimum_with_a_true_certificate(
     assert rounds.certify().dual_objective[0] <= local.objective_[0] * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("epsilon", [1e-8, 1e-2, 1.0])
+@pytest.mark.parametrize("epsilon", [1e-60, 1e-8, 1e-2, 1.0])
 def test_a_huber_loss_that_is_nearly_the_absolute_error_has_a_small_gap(rng, epsilon):
     X, y, z, c = problem_of(rng, "huber")
     settings = Settings(LAM * epsilon, loss=_losses.of_targets("huber", epsilon))

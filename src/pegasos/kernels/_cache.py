@@ -255,7 +255,7 @@ class ColumnCache:
         bound = proof["dual_objective"] if self.is_positive else np.full_like(objective, np.nan)
         if gap is None:
             gap = np.abs(objective - proof["dual_value"]) / np.where(objective > 0, objective, 1)
-        return Certificate(objective, bound, gap, settings.loss.nu)
+        return Certificate(objective, bound, gap, settings)
 
     def scores_of(self, coef: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
         """Scores of some rows under coefficients (n_problems, n), of as many rows; None: of all."""

@@ -24,6 +24,7 @@ import numpy as np
 from pegasos import _core
 from pegasos.problems import _rows, _validate
 from pegasos.problems._problem import Problem
+from pegasos.problems._settings import Settings
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,13 @@ class Certificate:
     #: The relative gap by which a fit stops, where it is another one than what is proved: that of
     #: kernel machines leaves rounding out, and is |P - D| / P where there may be no dual.
     estimate: np.ndarray | None = None
-    #: Of one class: what P and D are above lam/2 |w|^2, of which gaps are parts.
-    nu: float = 0.0
+    #: None where nothing is known.
+    settings: Settings | None = None
+
+    @property
+    def nu(self) -> float:
+        """Of one class: what P and D are above lam/2 |w|^2, of which gaps are parts."""
+        return self.settings.loss.nu if self.settings else 0.0
 
     @functools.cached_property
     def gap(self) -> np.ndarray:
@@ -57,16 +63,23 @@ class Certificate:
     @functools.cached_property
     def proved_gap(self) -> np.ndarray:
         """The relative gap, but 0 where all there is is rounding."""
-        if self.nu == 0:
-            return zero_if_rounding(self.relative_gap, self.objective)
-        return zero_if_rounding(part_of(self.gap, self.objective), self.objective, self.nu)
+        return self._zero_if_rounding(part_of(self.gap, self.objective))
 
     @functools.cached_property
     def stopping_gap(self) -> np.ndarray:
         """What `tol` is compared with: the relative gap, or an estimate if nothing is proved."""
         if self.estimate is None:
             return self.proved_gap
-        return zero_if_rounding(self.estimate, self.objective, self.nu)
+        return self._zero_if_rounding(self.estimate)
+
+    def _zero_if_rounding(self, gap: np.ndarray) -> np.ndarray:
+        """What `tol` is compared with, of (P - D)/P; as ``is_small_gap`` in C."""
+        objective = self.objective
+        rounding = self.settings.roundings_of(len(objective)) if self.settings else 0
+        if self.nu == 0:
+            return np.where(objective <= rounding, 0, gap)
+        absolute = gap * objective
+        return np.where(absolute <= rounding, 0, part_of(absolute, self.nu - objective + absolute))
 
     def rounding_excess(self, tol: float) -> float:
         """By how much rounding keeps the largest gap that is proved above `tol`, if it is little.
@@ -84,17 +97,6 @@ def part_of(gap: np.ndarray, size: np.ndarray) -> np.ndarray:
     """The gap as a part of P, or of |D|."""
     # Before the first epoch, gap and size are infinite.
     return gap / np.where((size > 0) & (size < np.inf), size, 1)
-
-
-def zero_if_rounding(
-    relative_gap: np.ndarray, objective: np.ndarray, nu: float = 0.0
-) -> np.ndarray:
-    """What `tol` is compared with, of (P - D)/P and P; as ``is_small_gap`` in C."""
-    if nu == 0:
-        return np.where(objective <= _core.ROUNDING, 0, relative_gap)
-    gap = relative_gap * objective
-    size = nu - objective + gap
-    return np.where(gap <= _core.ROUNDING, 0, gap / np.where(size > 0, size, 1))
 
 
 def certify(rows: _core.Rows, problem: Problem, solver: Any) -> Certificate:
@@ -120,7 +122,7 @@ def certify(rows: _core.Rows, problem: Problem, solver: Any) -> Certificate:
         primal = _primal(problem, squared_norm, intercept, losses)
     # a = 0 is a dual point as well, with the value 0: a bound where others overflow. (Not of one
     # class, where 0 is a bound as well: see `pegasos_loss`.)
-    return Certificate(primal, np.fmax(best, 0), nu=problem.settings.loss.nu)
+    return Certificate(primal, np.fmax(best, 0), settings=problem.settings)
 
 
 def _primal(

@@ -74,8 +74,15 @@ class Settings:
         """The epsilon of training, of each of `n_problems` problems; None: the loss has none."""
         if self.loss.name not in _losses.EPSILON_LOSSES:
             return None
-        own = np.array([self.loss_of(k).epsilon for k in range(len(self.units))])
-        return np.repeat(own, n_problems // len(self.units))
+        return self._of_losses("epsilon", n_problems)
+
+    def roundings_of(self, n_problems: int) -> np.ndarray:
+        """To what objectives of training are known, those of each of `n_problems` problems."""
+        return self._of_losses("rounding", n_problems)
+
+    def _of_losses(self, name: str, n_problems: int) -> np.ndarray:
+        own = np.array([getattr(self.loss_of(k), name) for k in range(len(self.units))])
+        return own.repeat(n_problems // len(own))
 
     def subset(self, which: Any) -> Self:
         """The settings of problems number `which`."""

@@ -643,7 +643,7 @@ class BlockSchedule(OutOfCoreSchedule):
         """What the last check found."""
         known, p = np.isfinite(self.problems["objective"]), self.problems
         objective, bound = (np.where(known, p[name], np.nan) for name in ("objective", "bound"))
-        return Certificate(objective, bound, nu=self.settings.loss.nu)
+        return Certificate(objective, bound, settings=self.settings)
 
     def latest_certificate(self, rows: Any) -> Certificate:
         """The certificate after a pass, which takes a pass over the rows."""
@@ -652,7 +652,7 @@ class BlockSchedule(OutOfCoreSchedule):
         for *_, objective in models:
             p["objective"][which] = np.fmin(p["objective"][which], objective)
         p["bound"][which] = np.fmax(p["bound"][which], own)
-        return Certificate(p["objective"], p["bound"], nu=self.settings.loss.nu)
+        return Certificate(p["objective"], p["bound"], settings=self.settings)
 
     # ---- What there is so far --------------------------------------------------------------------
 

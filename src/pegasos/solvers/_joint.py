@@ -227,7 +227,8 @@ class JointSchedule:
         if not now["n_steps"]:
             return Certificate.unknown(1)
         # a = 0 is a dual point as well, with the value 0.
-        return Certificate(now["primal"][None].copy(), np.fmax(now["dual"][None], 0))
+        primal, bound = now["primal"][None].copy(), np.fmax(now["dual"][None], 0)
+        return Certificate(primal, bound, settings=self.settings)
 
     latest_certificate = certify
 

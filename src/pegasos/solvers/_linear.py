@@ -168,12 +168,12 @@ class LinearSolver:
 
     def certificate(self) -> _certificate.Certificate:
         """What the last gap check found."""
-        table, nu = self.solutions(), self.settings.loss.nu
+        table, settings = self.solutions(), self.settings
         primal, gap = table["objective"].copy(), table["relative_gap"].copy()
         if not self.has_dual:
-            return _certificate.Certificate(primal, np.full_like(primal, np.nan), gap, nu)
+            return _certificate.Certificate(primal, np.full_like(primal, np.nan), gap, settings)
         # At least 0, as that of `certify`.
-        return _certificate.Certificate(primal, np.fmax(primal * (1 - gap), 0), nu=nu)
+        return _certificate.Certificate(primal, np.fmax(primal * (1 - gap), 0), settings=settings)
 
     def model(self) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients and intercepts."""

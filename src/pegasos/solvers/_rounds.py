@@ -796,7 +796,8 @@ class Rounds(OutOfCoreSchedule):
         """The certificate of the best points so far; NaN before the first pass."""
         primal = np.array([p.primal for p in self.problems])
         known, bound = np.isfinite(primal), np.array([p.bound.best for p in self.problems])
-        return Certificate(np.where(known, primal, np.nan), np.where(known, bound, np.nan))
+        primal, bound = np.where(known, primal, np.nan), np.where(known, bound, np.nan)
+        return Certificate(primal, bound, settings=self.settings)
 
     latest_certificate = certify
 

@@ -114,7 +114,7 @@ def _rounding(schedule: Schedule, rows: Any, k: int) -> float:
     else:
         norms = np.sqrt(np.abs(rows.diagonal))
         numbers, size = float(np.count_nonzero(coef)), np.abs(coef) @ norms * norms.mean()
-    return _core.ROUNDING + (numbers + 4) * sys.float_info.epsilon * float(size)
+    return float(schedule.settings.loss_of(k).rounding * (1 + (numbers / 4 + 1) * size))
 
 
 def _size(rows: Any) -> float:
@@ -332,7 +332,8 @@ def warn_of_constant(
         errors = np.ascontiguousarray(values - scores.T)
         mean_loss = replace(problem, values=errors).at_zero
     # Fits to a gap, and rounding, leave as much.
-    excess = mean_loss - least - GAP * np.maximum(objective, least) - _core.ROUNDING
+    excess = mean_loss - least - GAP * np.maximum(objective, least)
+    excess -= settings.roundings_of(len(problem))
     k = int(np.argmax(excess))
     if not excess[k] > 0:
         return
@@ -396,7 +397,7 @@ def _has_zero_weights(schedule: Schedule, certificate: Certificate) -> bool:
     if not schedule.settings.loss.nu or schedule.model()[0].any():
         return False
     gap = certificate.gap
-    least = _OF_ROUNDING * certificate.objective + _core.ROUNDING
+    least = _OF_ROUNDING * certificate.objective + schedule.settings.loss.rounding
     return bool((np.isnan(gap) | (gap <= least)).all())
 
 
