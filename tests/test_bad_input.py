@@ -247,13 +247,17 @@ LABELS_REFUSED = {
     ),
     "NaN among words": (["a", "b", np.nan, "b"], ValueError, r"y\[2\] is nan"),
     "None": ([0, 1, None, 1], BOTH, r"y must .*None|Unknown label type"),
-    "None among words": (["a", "b", None, "b"], TypeError, r"y must hold labels.*y\[2\] is None"),
+    "None among words": (["a", "b", None, "b"], ValueError, r"y\[2\] is None: leave out rows"),
+    "NaT among objects": (
+        np.array(["a", "b", np.datetime64("NaT"), "b"], object), ValueError, r"y\[2\] is NaT: l",
+    ),
     "numbers and words": (
         np.array([0, "a", 1, "b"], dtype=object), BOTH, r"y must hold labels|Unknown label|mix of",
     ),
     "lists": (np.array([[0], [1, 2], [0], [1]], dtype=object), BOTH, r"y must |multi-label"),
     "dictionaries": (np.array([{}, {}, {}, {}], dtype=object), BOTH, r"y must|Unknown label"),
     "complex": (np.array([0, 1, 0, 1j]), BOTH, r"y must (be real|hold labels .*), got.*complex"),
+    "complex in a list": ([0, 1, 0, 1j], BOTH, r"y must (be real|hold labels .*), got.*complex"),
     "fractions": ([0.5, 1.25, 0.5, 1.25], None, ""),
     "dates": (np.array(["2020-01-01", "2021-01-01"] * 2, "M8[D]"), BOTH, r"y must hold|label"),
     "masked": (np.ma.masked_array(LABELS, [0, 1, 0, 0]), ValueError, r"y must not have masked"),

@@ -2,6 +2,7 @@
 
 import _thread
 import contextlib
+import datetime
 import errno
 import gzip
 import itertools
@@ -1364,10 +1365,14 @@ def test_boolean_labels_stay_booleans(tmp_path, rng, memory):
         (np.array(["a", None], object), r"y must be finite .*but y\[1\] is .*missing"),
         (np.array([1.0, np.nan], object), r"y must be finite .*but y\[1\] is nan.*missing"),
         (np.array(["a", pd.NA], object), r"y must be finite .*but y\[1\] is <NA>.*missing"),
+        (np.array(["a", pd.NaT], object), r"y must be finite .*but y\[1\] is NaT.*missing"),
+        (np.array([1, np.datetime64("NaT")], object), r"y must be finite .*y\[1\] is NaT.*missing"),
+        (np.array(["a", datetime.date(2026, 1, 1)], object), r"y must hold labels.*y\[1\] is dat"),
+        (np.array([1, 1j], object), r"y must hold labels \(numbers or strings\), but y\[1\] is 1j"),
     ],
 )
 def test_labels_that_are_missing_or_no_labels_are_refused(tmp_path, rng, labels, said):
-    """Dates became integers, complex numbers lost a part, and None was the class "None"."""
+    """Dates became integers or text, complex numbers lost a part, and None was a class."""
     with pytest.raises((TypeError, ValueError), match=said):
         Blocks((rng.normal(size=(90, 2)), np.tile(labels, 45)), cache=tmp_path)
 

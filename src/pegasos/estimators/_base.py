@@ -395,6 +395,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
             _validate.no_text(X)
             _validate.no_missing(options.get("y"))
             _validate.no_lists(options.get("y"))
+            _validate.no_complex(options.get("y"))
             raise
         columns = _validate.column_names(X)
         X, *others = valid if isinstance(valid, tuple) else (valid,)

@@ -6,6 +6,7 @@ folder without an index is no cache, whatever stopped its making.
 """
 
 import contextlib
+import decimal
 import json
 import os
 import re
@@ -816,8 +817,9 @@ class _Conversion:
     def _numbers(self, y: np.ndarray) -> np.ndarray:
         """Labels or targets as numbers: of strings that are none, in order of appearance."""
         if y.dtype == object and y.size:
-            _validate.no_missing([np.nan if label is None else label for label in y.flat])
-            if all(isinstance(label, bool | np.bool_) for label in y.flat):
+            _validate.no_missing(y.ravel())
+            _validate.only_labels("y", y, decimal.Decimal)
+            if set(map(type, y.flat)) <= {bool, np.bool_}:
                 y = y.astype(bool)
         if y.dtype.kind in "OUS" and y.size:
             found, places = np.unique(y.astype(str), return_inverse=True)

@@ -385,8 +385,6 @@ def converted(convert: Callable[..., Any], X: Any, **options: Any) -> Any:
     before_conversion(X)
     y: Any = options.get("y")
     not_masked("y", y)
-    if getattr(getattr(y, "dtype", None), "kind", "") == "c":
-        _numbers("y", y.dtype)
     # scikit-learn would make float64 of float32 in the other byte order.
     types = [np.float64, np.float32, np.dtype(np.float32).newbyteorder()]
     try:
@@ -451,7 +449,13 @@ def no_lists(y: Any) -> None:
         )
 
 
-def no_missing(y: Any) -> None:
+def no_complex(y: Any) -> None:
+    """Raise for complex numbers, in a list as well."""
+    if np.iscomplexobj(y):
+        _numbers("y", np.asarray(y).dtype)
+
+
+def no_missing(y: Any, name: str = "y") -> None:
     """Raise for a missing value or an infinity in `y`, of any type, and name its row."""
     if y is None:
         return
@@ -459,15 +463,30 @@ def no_missing(y: Any) -> None:
         values = np.asarray(y, dtype=object)
     except ValueError:  # lists of several lengths
         return
+    # To ask values one by one takes ten times as long.
+    if set(map(type, values.flat)) <= {str, bytes, bool, int}:
+        return
     for where, value in np.ndenumerate(values):
-        is_number = isinstance(value, float | np.floating)
-        # The type of pandas.NA; pandas may not be installed.
-        if type(value).__name__ == "NAType" or (is_number and not np.isfinite(value)):
+        has_nan = isinstance(value, float | np.floating | np.datetime64 | np.timedelta64)
+        # The types of what pandas calls missing; it may not be installed.
+        is_missing = type(value).__name__ in ("NAType", "NaTType", "NoneType")
+        if is_missing or (has_nan and not np.isfinite(value)):
             at = ", ".join(map(str, where))
             raise ValueError(
-                f"y must be finite (no NaN or infinity), but y[{at}] is {value}: leave out rows "
-                "whose y is missing"
+                f"{name} must be finite (no NaN or infinity), but {name}[{at}] is {value}: leave "
+                f"out rows whose {name} is missing"
             )
+
+
+def only_labels(name: str, y: np.ndarray, *others: type) -> None:
+    """Raise for an object that is neither a number, text nor of `others`, and name its row."""
+    allowed = (numbers.Real, str, bytes, np.bool_, *others)
+    if not all(issubclass(kind, allowed) for kind in set(map(type, y.flat))):
+        where = next(i for i, label in enumerate(y.flat) if not isinstance(label, allowed))
+        raise TypeError(
+            f"{name} must hold labels (numbers or strings), but {name}[{where}] is "
+            f"{y.flat[where]!r}"
+        )
 
 
 def no_object_dtype(y: np.ndarray) -> None:
@@ -687,8 +706,8 @@ def too_small(lam: float, least: float, loss: str) -> ValueError:
 
 def labels(y: Any, n_samples: int, name: str = "y") -> tuple[np.ndarray, np.ndarray]:
     """Return the distinct labels, sorted, and the index of each row's label among them."""
-    if isinstance(y, list) and name == "y":  # whose NaN is text among text
-        no_missing(y)
+    if isinstance(y, list) or getattr(y, "dtype", None) == object:  # whose NaN is text among text
+        no_missing(y, name)
     not_masked(name, y)
     y = np.asarray(y)
     if y.ndim != 1:
@@ -698,13 +717,7 @@ def labels(y: Any, n_samples: int, name: str = "y") -> tuple[np.ndarray, np.ndar
     if y.dtype.kind == "f":
         _finite(name, y)
     if y.dtype.kind == "O":
-        for i, label in enumerate(y):
-            if not isinstance(label, (numbers.Real, str, bytes, np.bool_)):
-                raise TypeError(
-                    f"{name} must hold labels (numbers or strings), but {name}[{i}] is {label!r}"
-                )
-            if isinstance(label, numbers.Real) and np.isnan(float(label)):
-                raise ValueError(f"{name} must not contain NaN, but {name}[{i}] is one")
+        only_labels(name, y)
     if y.dtype.kind not in "fiubUSO":
         raise TypeError(f"{name} must hold labels (numbers or strings), got dtype {y.dtype}")
     if y.dtype.kind in "fiub" and len(y) >= _MANY:
@@ -785,6 +798,9 @@ def targets(y: Any, n_samples: int) -> np.ndarray:
     not_masked("y", y)
     y = np.asarray(y)
     if y.dtype.kind == "O":
+        # NumPy makes numbers of its dates.
+        for kind in set(map(type, y.flat)) & {np.datetime64, np.timedelta64}:
+            _numbers("y", np.dtype(kind))
         try:
             y = y.astype(np.float64)
         except (TypeError, ValueError) as error:
