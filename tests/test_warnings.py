@@ -261,6 +261,26 @@ def test_wide_targets_need_a_free_intercept_and_a_larger_c(rng, loss):
 
 
 @pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("make", [PegasosRegressor, KernelPegasosRegressor])
+@pytest.mark.parametrize("loss", ["epsilon_insensitive", "huber"])
+def test_weights_that_lam_keeps_too_small_are_told(rng, loss, make, dtype):
+    """A model with an R2 of 0 was no worse than a constant, and nothing was said."""
+    X = rng.normal(size=(300, 4)).astype(dtype)
+    noise = rng.normal(size=300)
+    y = 2e5 + 1e5 * (X @ [1, -1, 0.5, 0] + 0.1 * noise)
+    machine = make(loss=loss, penalize_intercept=False, random_state=0)
+    with pytest.warns(UserWarning, match="hardly better than a constant, because its weights"):
+        machine.fit(X, y)
+    assert machine.score(X, y) < 0.1
+    assert machine.set_params(C=1e6, tol=0.01).fit(X, y).score(X, y) > 0.9
+    machine.set_params(C=1e-3, tol=1e-3).fit(X, noise)  # the features tell nothing of these
+    outputs = np.column_stack([noise, y, noise])
+    with pytest.warns(UserWarning, match=r"targets of output 1 hardly better"):
+        machine.set_params(C=1).fit(X, outputs, sample_weight=np.arange(300) % 3)
+
+
+@pytest.mark.filterwarnings("error")
 def test_equal_targets_are_rightly_predicted_by_a_constant(rng):
     X, y = rng.normal(size=(40, 3)), np.zeros(40)
     assert not PegasosRegressor(random_state=0).fit(X, y).coef_.any()

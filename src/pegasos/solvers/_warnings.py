@@ -24,6 +24,9 @@ _FAR = 0.1
 # Rows are far from centred if the square of their mean is this part of the mean square: then an
 # intercept as large costs much.
 _OFF_CENTRE = 0.9
+# Weights are too small if the mean loss is at least _HARDLY of that of a constant, and longer ones
+# would leave at most _HALF of it.
+_HARDLY, _HALF = 0.9, 0.5
 # Epochs below which more of them are advised first: the default is ten times as many.
 _FEW_EPOCHS = 100
 _NEARER = "a fit that ends nearer to the optimum"
@@ -312,6 +315,7 @@ def warn_of_constant(
     """Warn if a constant predicts the training targets better, by the loss that was minimised.
 
     Or as well: all targets are within epsilon of it, or w = 0 is all that was found without a dual.
+    Or hardly worse, because λ keeps weights small.
     """
     settings, problem = schedule.settings, schedule.problem
     values: Any = problem.values
@@ -325,17 +329,37 @@ def warn_of_constant(
             )
             return
     # No mean loss is above the objective, unless |w|^2 may be below 0, which bounds nothing.
-    if not ((objective > least) | np.isnan(certificate.gap)).any():
+    if not ((objective > _HARDLY * least) | np.isnan(certificate.gap)).any():
         return
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        scores = schedule.solver_class.scores(rows, *schedule.model())
-        errors = np.ascontiguousarray(values - scores.T)
-        mean_loss = replace(problem, values=errors).at_zero
+        scores = schedule.solver_class.scores(rows, *schedule.model()).T
+        mean_loss = replace(problem, values=np.ascontiguousarray(values - scores)).at_zero
+        # Least squares say how much longer w should be.
+        c, m = problem.weights, problem.masses[:, None]
+        z, f = (of - (c * of).sum(axis=1, keepdims=True) / m for of in (values, scores))
+        factor = (c * z * f).sum(axis=1, keepdims=True) / (c * f * f).sum(axis=1, keepdims=True)
+        factor[~np.isfinite(factor)] = 1
+        longer = replace(problem, values=np.ascontiguousarray(values - factor * scores))
+        possible = longer.targets.constants(np.zeros(len(problem)))[1]
     # Fits to a gap, and rounding, leave as much.
     excess = mean_loss - least - GAP * np.maximum(objective, least)
     excess -= settings.roundings_of(len(problem))
-    k = int(np.argmax(excess))
+    is_short = (mean_loss > _HARDLY * least) & (possible < _HALF * least)
+    k = int(np.argmax(excess if (excess > 0).any() else is_short))
+    of, of_problem = f" of {name(k)}" if name(k) else "", settings.subset([k])
+    own, other, better = of_problem.objectives_in_user_units(
+        np.array([mean_loss[k], least[k], possible[k]])
+    )
     if not excess[k] > 0:
+        if not is_short[k]:
+            return
+        helps = [_less_regularised(settings.lam), wording().for_units]
+        _user_warnings.warn(
+            f"this model predicts the training targets{of} hardly better than a constant, because "
+            f"its weights are small: it has a mean loss of {own:.4g}, the best constant "
+            f"{other:.4g}, and {factor[k, 0]:.2g} times these weights {better:.4g}. What may help: "
+            f"{_joined(helps)}"
+        )
         return
     is_far = certificate.relative_gap[k] > _FAR
     helps = [_NEARER if is_far else _less_regularised(settings.lam)]
@@ -348,11 +372,9 @@ def warn_of_constant(
         helps = [f"{free} with {helps[0]}"] if is_both else [free, *helps]
     if np.isfinite(settings.loss.dual_upper):
         helps.append(wording().for_units)
-    about, settings = name(k), settings.subset([k])
-    own, other = settings.objectives_in_user_units(np.array([mean_loss[k], least[k]]))
-    constant = constants[k] * settings.units[0]
+    constant = constants[k] * of_problem.units[0]
     _user_warnings.warn(
-        f"a constant predicts the training targets{f' of {about}' if about else ''} better than "
+        f"a constant predicts the training targets{of} better than "
         f"this model: {constant:.4g} has a mean loss of {other:.4g}, the model has {own:.4g}. "
         f"What may help: {_joined(helps)}"
     )
