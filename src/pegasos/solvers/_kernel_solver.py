@@ -58,10 +58,6 @@ class KernelSolver(LinearSolver):
         visited, planned, note = super().progress()
         return visited, planned, note and f"estimated {note}"
 
-    @property
-    def has_dual(self) -> bool:
-        return self.rows.is_positive
-
     def scores_of_model(self) -> np.ndarray | None:
         """Scores of all rows, (n_problems, n_rows), if w(a) is the best point so far; else None."""
         if self._whole is None:
@@ -93,7 +89,7 @@ class KernelSolver(LinearSolver):
     # ---- Fits ------------------------------------------------------------------------------------
 
     @staticmethod
-    def begins_with_pegasos(rows: Any) -> bool:
+    def has_dual(rows: Any) -> bool:
         """Whether there is a dual: its own first epoch is Pegasos, with steps of exact length.
 
         An epoch of plain Pegasos asks for the column of every row that was a violator once.

@@ -158,19 +158,11 @@ class LinearSolver:
     def n_epochs(self) -> Any:
         return self.solutions()["n_epochs"]
 
-    @property
-    def has_dual(self) -> bool:
-        """Whether dual values bound the optimum.
-
-        Else fits stop where |P - D| is small at one point, which does not move any more then.
-        """
-        return True
-
     def certificate(self) -> _certificate.Certificate:
         """What the last gap check found."""
         table, settings = self.solutions(), self.settings
         primal, gap = table["objective"].copy(), table["relative_gap"].copy()
-        if not self.has_dual:
+        if not self.has_dual(self.rows):
             return _certificate.Certificate(primal, np.full_like(primal, np.nan), gap, settings)
         # At least 0, as that of `certify`.
         return _certificate.Certificate(primal, np.fmax(primal * (1 - gap), 0), settings=settings)
@@ -238,8 +230,11 @@ class LinearSolver:
     # ---- Fits ------------------------------------------------------------------------------------
 
     @staticmethod
-    def begins_with_pegasos(rows: Any) -> bool:
-        """Whether its own first epoch is one of Pegasos, so that it needs none before: always."""
+    def has_dual(rows: Any) -> bool:
+        """Whether dual values bound the optimum, and the first epoch is one of Pegasos: always.
+
+        Else fits stop where |P - D| is small at one point, which does not move any more then.
+        """
         return True
 
     @staticmethod

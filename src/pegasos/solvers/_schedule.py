@@ -257,7 +257,7 @@ class Schedule:
         if self.finisher is not None:
             return self.finisher, None
         start = None
-        if not self.solver_class.begins_with_pegasos(rows):
+        if not self.solver_class.has_dual(rows):
             # An average is by far the better point to start at.
             self.pegasos.set_averaging(True)
             self.pegasos.plan(n_epochs=1)
@@ -278,7 +278,7 @@ class Schedule:
             self.finisher = solver
             return
         changes = {"_earlier_epochs": tuple(self.solver_epochs.items()), "finisher": solver}
-        if not solver.begins_with_pegasos(solver.rows):
+        if not solver.has_dual(solver.rows):
             changes |= {"_pegasos": self._ended_pegasos(), "epochs_begun": self.epochs_begun + 1}
         vars(self).update(changes)
 
