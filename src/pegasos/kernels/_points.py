@@ -68,11 +68,6 @@ class Points:
         return self.X.nnz / max(1, self.X.shape[0] * self.X.shape[1])
 
     @property
-    def rank(self) -> float:
-        """The largest rank that the kernel matrix can have."""
-        return np.inf if self.kernel.is_precomputed else self.kernel.rank(self.X.shape[1])
-
-    @property
     def by_transpose(self) -> bool:
         """Whether products are by the transpose: of sparse rows of which little is stored."""
         return self._density < _THICK

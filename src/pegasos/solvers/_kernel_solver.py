@@ -111,12 +111,13 @@ class KernelSolver(LinearSolver):
 
     def _of(self, group: ProblemGroup, n_threads: int) -> Any:
         rows: Any = self.rows
+        points = rows.points
         core = rows.core, rows.factor
         if group.inside is not None:
             core = rows.inside(group.inside, n_threads)
         return _core.Matrix(
-            *core, is_positive=rows.is_positive, is_narrow=rows.points.is_narrow,
-            rank=rows.points.rank,
+            *core, is_positive=rows.is_positive, is_narrow=points.is_narrow,
+            rank=points.kernel.rank(points.X.shape[1]),
         )  # fmt: skip
 
     def widen(self) -> bool:
