@@ -337,8 +337,11 @@ def _dense(X: Any) -> Any:
     not_masked("X", X)
     if is_sparse(getattr(X, "_meta", None)):  # of Dask
         raise TypeError("X must be rows in memory, got chunks that are sparse: use X.compute()")
-    if hasattr(getattr(X, "schema", None), "types"):
-        _no_times_of_arrow(X)
+    schema: Any = getattr(X, "schema", None)
+    if hasattr(schema, "types"):  # of Arrow, whose dates and times would become numbers
+        for name, dtype in zip(schema.names, schema.types, strict=True):
+            if str(dtype).startswith(("date32", "date64", "time", "duration")):
+                raise TypeError(f"column {name!r} of X must be numeric, got dtype {dtype}")
     try:
         values = np.asarray(X)
         is_text = values.ndim == 1 and len(values) > 0 and isinstance(values[0], str)
@@ -409,13 +412,6 @@ def no_dates(X: Any) -> None:
     for name, dtype in zip(X.columns, X.dtypes, strict=True):
         is_temporal = getattr(dtype, "is_temporal", bool)()  # of polars
         if is_temporal or getattr(dtype, "kind", "") in ("m", "M", "c"):
-            raise TypeError(f"column {name!r} of X must be numeric, got dtype {dtype}")
-
-
-def _no_times_of_arrow(X: Any) -> None:
-    """Raise for a column of dates, times or durations in a table of Arrow's, and name it."""
-    for name, dtype in zip(X.schema.names, X.schema.types, strict=True):
-        if str(dtype).startswith(("timestamp", "date32", "date64", "time", "duration")):
             raise TypeError(f"column {name!r} of X must be numeric, got dtype {dtype}")
 
 
