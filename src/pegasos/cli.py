@@ -573,7 +573,6 @@ def _scaled(X: Any) -> tuple[Any, dict[str, Any]]:
 
 def _train(args: argparse.Namespace) -> int:
     from pegasos.io import _checkpoint, _readers
-    from pegasos.io._model import _counted
 
     say: Callable[..., None] = (lambda *_: None) if args.quiet else _say
     if args.output == "-":
@@ -600,7 +599,7 @@ def _train(args: argparse.Namespace) -> int:
     if args.task == "classification":
         _check_classes(X.classes if y is None else np.unique(y), X.shape[0])
     kept = f", kept in {X.cache}" if isinstance(X, pegasos.Blocks) else ""
-    say(f"{X.shape[0]} rows, {_counted(X.shape[1], 'feature')}{kept}")
+    say(f"{X.shape[0]} rows, {_validate.counted(X.shape[1], 'feature')}{kept}")
     of_file: dict[str, Any] = {
         "zero_based": zero_based, "feature_names": None if names is None else np.array(names),
     }  # fmt: skip

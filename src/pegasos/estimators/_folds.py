@@ -14,7 +14,6 @@ from sklearn.metrics import get_scorer
 from sklearn.model_selection import check_cv
 
 from pegasos.estimators._base import Data, is_same
-from pegasos.io._model import _counted
 from pegasos.problems import _validate
 
 # Scores of two classes by name, and what is their like for more, or for several labels.
@@ -73,9 +72,9 @@ def read(
         n_left = int(np.count_nonzero(counted))
         if n_left < wanted[0] or not len(test):
             raise ValueError(
-                f"cv: fold {k} has {_counted(len(test), 'row')} to test on and leaves "
-                f"{_counted(n_left, *wanted[1:])} to learn from; at least 1 row and "
-                f"{_counted(*wanted)} are needed"
+                f"cv: fold {k} has {_validate.counted(len(test), 'row')} to test on and leaves "
+                f"{_validate.counted(n_left, *wanted[1:])} to learn from; at least 1 row and "
+                f"{_validate.counted(*wanted)} are needed"
             )
         # A row that is k times in a fold has k times its weight.
         factors, ratios = [times] if times.max() > 1 else [], balance(times)

@@ -65,7 +65,7 @@ class _Model:
     )  # fmt: skip
 
     def __repr__(self) -> str:
-        parts = [self._answers, _counted(self.n_features, "feature")]
+        parts = [self._answers, _validate.counted(self.n_features, "feature")]
         parts += [f"lam={self.lam:.3g}", f"loss={self.loss!r}"]
         gaps = self._relative_gap
         if np.isfinite(gaps).all():
@@ -87,8 +87,8 @@ class _Model:
     def _answers(self) -> str:
         """How many classes or outputs there are, in words."""
         if self._has_targets:
-            return _counted(self._n_problems, "output")
-        return _counted(
+            return _validate.counted(self._n_problems, "output")
+        return _validate.counted(
             1 if self.multi_class == "one_class" else len(self.classes), "class", "classes"
         )
 
@@ -367,10 +367,6 @@ def standardized(X: Any, center: np.ndarray | None, scale: np.ndarray) -> Any:
         X.data /= scale[X.indices]
         return X
     return np.ascontiguousarray((X - (0 if center is None else center)) / scale, dtype=X.dtype)
-
-
-def _counted(n: int, one: str, many: str = "") -> str:
-    return f"{n} {one if n == 1 else many or f'{one}s'}"
 
 
 def _numbers(scores: np.ndarray) -> np.ndarray:

@@ -667,6 +667,11 @@ def same_features(n: int, n_features: int) -> None:
         raise ValueError(f"X has {n} features, but the model expects {n_features} features")
 
 
+def counted(n: int, one: str, many: str = "") -> str:
+    """A number of things, in words."""
+    return f"{n} {one if n == 1 else many or f'{one}s'}"
+
+
 def _scale_x() -> str:
     return f"Scale X, for instance with {wording().for_scale}"
 

@@ -10,7 +10,7 @@ import numpy as np
 from pegasos import _core, _user_warnings
 from pegasos.problems import _multiclass
 from pegasos.problems._certificate import Certificate
-from pegasos.problems._validate import parameter, wording
+from pegasos.problems._validate import counted, parameter, wording
 from pegasos.solvers._schedule import GAP, Schedule
 
 # Rows of each class that are asked whether a model tells classes apart, before all rows are.
@@ -70,7 +70,7 @@ def warn_of_gap(
     in_user_units = schedule.settings.objectives_in_user_units
     objective = in_user_units(certificate.objective)[k]
     if not is_complete:
-        why = f"a callback stopped the fit after {_epochs(schedule.n_iter)}"
+        why = f"a callback stopped the fit after {counted(schedule.n_iter, 'epoch')}"
         advice = ""
     elif (
         stopping[k] > tol
@@ -80,7 +80,8 @@ def warn_of_gap(
         why = f"stopped at {parameter('max_iter', max_iter)}"
         advice = _advice(schedule, rows, solver, max_iter)
     else:
-        why = f"stopped after {_epochs(schedule.n_iter)}: rounding allows no smaller gap"
+        epochs = counted(schedule.n_iter, "epoch")
+        why = f"stopped after {epochs}: rounding allows no smaller gap"
         advice = _advice_on_rounding(schedule, rows)
     about = name(k)
     percent, gap = 100 * float(gaps[k]), objective - in_user_units(certificate.dual_objective)[k]
@@ -98,10 +99,6 @@ def warn_of_gap(
         f"{parameter('tol', tol)} asks for {100 * tol:.3g} %.{advice}",
         ConvergenceWarning,
     )
-
-
-def _epochs(n: int) -> str:
-    return f"{n} epoch{'' if n == 1 else 's'}"
 
 
 # Of sizes that overflow, nothing is known: NaN.
