@@ -32,16 +32,10 @@ _MOST_OF_PART = 0.5
 class ProblemGroup:
     """Problems that are solved over the same rows and features, and their fits.
 
-    Attributes
-    ----------
-    problems : slice
-    inside, columns : ndarray of int64 or None
-        The rows and features, None: all of them. `columns` is None before the first run, too.
-    fits : Fits or None
-        None before the first run.
-    start : tuple or None
-        Where fits begin that are not there yet: dual variables of `inside`, and of linear machines
-        coefficients of all features, and intercepts. None: at 0.
+    `inside` and `columns` are the numbers of the rows and features; None: all of them. `columns`
+    and `fits` are None before the first run. Fits that are not there yet begin at `start`: dual
+    variables of `inside`, and of linear machines coefficients of all features, and intercepts;
+    None: at 0.
     """
 
     problems: slice

@@ -149,18 +149,11 @@ class Smoothed:
 
 
 class Block(Arrays):
-    """Some of the rows of a fit.
+    """Some of the rows of a fit, with its settings.
 
-    Attributes
-    ----------
-    X : ndarray or CSR matrix of shape (n_rows, n_features)
-        Checked.
-    labels : ndarray of int8 of shape (n_problems, n_rows)
-        As in `pegasos.problems._problem.Problem`.
-    weights : ndarray of shape (n_rows,) or None
-    values : ndarray of shape (n_problems, n_rows) or None
-        Targets.
-    settings : Settings
+    `X`, an array or a CSR matrix, is checked. `labels` and targets, `values` or None, have shape
+    (n_problems, n_rows), as in `pegasos.problems._problem.Problem`; `weights` have (n_rows,) or are
+    None.
     """
 
     def rows(self) -> _core.Rows:
