@@ -489,9 +489,8 @@ def main():
 SHOWN = (
     ["covtype", "hinge"], ["covtype, every 4th", "hinge"], ["imdb", "hinge"], ["imdb", "log_loss"],
     ["adult", "hinge"], ["newsgroups20", "hinge"], ["mnist 8", "hinge"],
-    ["7500 x 16, 10 classes", "hinge"], ["15,000 x 16", "hinge"],
-    ["50,000 x 22", "hinge"], ["50,000 x 300, sparse", "hinge"],
-    ["50,000 x 300, sparse", "log_loss"],
+    ["7500 x 16, 10 classes", "hinge"], ["50,000 x 22", "hinge"],
+    ["50,000 x 300, sparse", "hinge"], ["50,000 x 300, sparse", "log_loss"],
     ["elevation", "squared_error"],
     "adult, Gaussian kernel", "usps, Gaussian kernel", "adult, search", "newsgroups20, search",
     "kernel, 57 features, search",

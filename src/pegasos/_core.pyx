@@ -432,13 +432,16 @@ cdef pegasos_loss loss_of(loss) except *:
 
 def about_loss(str name, double epsilon=0.0):
     """What ``csrc/loss.h`` says of a loss: attributes of a `Loss` of `problems/_losses.py`."""
-    cdef pegasos_loss loss = pegasos_loss(kind=LOSSES[name], epsilon=epsilon, nu=0)
-    cdef loss_form form = form_of(loss)
+    cdef loss_form form = form_of(pegasos_loss(kind=LOSSES[name], epsilon=epsilon, nu=0))
     return {
         "dual_lower": form.lower, "dual_upper": form.upper, "dead": form.dead, "width": form.width,
         "curvature": loss_curvature(form), "has_margin": bool(loss_has_margin(form)),
-        "rounding": rounding_of(loss),
     }
+
+
+def rounding(loss):
+    """To what objectives of a loss, (kind, epsilon, nu), are known: smaller ones are optimal."""
+    return rounding_of(loss_of(loss))
 
 
 cdef int require_positive(const double[::1] numbers, int64_t n_problems, str name) except -1:

@@ -49,7 +49,6 @@ class Loss:
     width: float = field(init=False)
     curvature: float = field(init=False)  # the largest second derivative; 0: the derivative jumps
     has_margin: bool = field(init=False)  # beyond the margin, u < 0, no loss and no dual variable
-    rounding: float = field(init=False)  # to what an objective is known: a smaller one is optimal
 
     def __post_init__(self) -> None:
         vars(self).update(_core.about_loss(self.name, self.epsilon))
@@ -58,6 +57,11 @@ class Loss:
     def core(self) -> tuple[int, float, float]:
         """This loss, for the core."""
         return _core.LOSSES[self.name], self.epsilon, self.nu
+
+    @property
+    def rounding(self) -> float:
+        """To what an objective is known: a smaller one is optimal."""
+        return _core.rounding(self.core)
 
     @property
     def degree(self) -> int:
