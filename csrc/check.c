@@ -81,9 +81,7 @@ static bool are_rows(const pegasos_rows *rows)
         return false;
     if (!is_dense && row_offset(rows, rows->n_rows) > 0 && !(rows->values && rows->indices))
         return false;
-    if (!is_dense
-        && (row_offset(rows, 0) < 0
-            || !pegasos_rows_are_valid(rows, row_offset(rows, rows->n_rows))))
+    if (!is_dense && !pegasos_rows_are_valid(rows, row_offset(rows, rows->n_rows)))
         return false;
     const int64_t begin = is_dense ? 0 : row_offset(rows, 0);
     const int64_t end = is_dense ? rows->n_rows * rows->n_features : row_offset(rows, rows->n_rows);

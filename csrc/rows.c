@@ -32,7 +32,7 @@ DEFINE_CHECKS(int64_t, uint64_t)
 
 int pegasos_rows_are_valid(const pegasos_rows *rows, int64_t n_values)
 {
-    assert(are_plausible(rows) && rows->index_bytes > 0 && n_values >= 0);
+    assert(are_plausible(rows) && rows->index_bytes > 0);
     const int64_t begin = row_offset(rows, 0), end = row_offset(rows, rows->n_rows);
     bool decreases = false;
     for (int64_t i = 0; i < rows->n_rows; i++)

@@ -1397,6 +1397,7 @@ static void what_a_program_gets_wrong_is_named(void)
     const double bad[4] = {1, 2, -1, 1}, none[4] = {0}, negative[4] = {1, -1, 1, 1};
     const double odd[4] = {1, NAN, 1, 1}, infinite[4] = {1, 1, INFINITY, 1};
     const int32_t indptr[5] = {0, 1, 2, 3, 4}, falling[5] = {0, 2, 1, 3, 4};
+    const int32_t before[5] = {-1, 0, 1, 2, 3}, ends_before[5] = {0, 1, 2, 3, -1};
     const int32_t indices[4] = {0, 0, 0, 0}, far[4] = {0, 1, 0, 0};
     const pegasos_rows dense = {.n_rows = 4, .n_features = 1, .value_bytes = 8, .values = good};
     const pegasos_rows csr = {.n_rows = 4,
@@ -1488,6 +1489,10 @@ static void what_a_program_gets_wrong_is_named(void)
     rows = csr;
     CHECK(pegasos_check(&problem, &options) == PEGASOS_DONE);
     REFUSED(rows, indptr, falling, ROWS);
+    rows = csr;
+    REFUSED(rows, indptr, before, ROWS);
+    rows = csr;
+    REFUSED(rows, indptr, ends_before, ROWS);
     rows = csr;
     REFUSED(rows, indices, far, ROWS);
     rows = csr;
