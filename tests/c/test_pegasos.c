@@ -343,6 +343,27 @@ static void permutations_hold_every_row_once(void)
     }
 }
 
+/* Of random bits x, a draw is the high half of x n. Here n is 3/8 of 2^64: of 8 values of x, 3 lead
+ * to 0, 3 to 1 and 2 to 2 modulo 3, but for those that are drawn again, 0 and 3. */
+static void large_draws_are_unbiased(void)
+{
+    enum { DRAWN = 6000 };
+    const int64_t half = INT64_C(1) << 62, n = 3 * (half / 2);
+    uint64_t generator = 1;
+    int counts[3] = {0};
+    for (int j = 0; j < DRAWN; j++) {
+        uint64_t copy = generator;
+        const int64_t quarter = pegasos_bounded_random(&copy, half); /* of x */
+        const int64_t draw = pegasos_bounded_random(&generator, n);
+        CHECK(0 <= draw && draw < n);
+        counts[draw % 3]++;
+        if (quarter % 2 == 1) /* x is 4 to 7 modulo 8 */
+            CHECK(draw / 3 == quarter / 2 && draw % 3 >= 1);
+    }
+    for (int k = 0; k < 3; k++)
+        CHECK(abs(counts[k] - DRAWN / 3) < DRAWN / 30); /* 5 standard deviations */
+}
+
 static void scores_are_dot_products(void)
 {
     static bench b;
@@ -1422,6 +1443,7 @@ static void what_a_program_gets_wrong_is_named(void)
     } while (0)
     REFUSED(rows, n_rows, 0, SIZES);
     REFUSED(rows, n_features, INT64_MAX / 2, SIZES);
+    REFUSED(rows, n_features, INT64_MAX / 2048, SIZES); /* of each row */
     REFUSED(rows, value_bytes, 2, SIZES);
     REFUSED(rows, index_bytes, -1, SIZES);
     REFUSED(rows, values, odd, ROWS);
@@ -1477,6 +1499,8 @@ static void what_a_program_gets_wrong_is_named(void)
     CHECK(pegasos_check(&problem, &options) == PEGASOS_DONE);
     problem.loss.kind = PEGASOS_HINGE;
     REFUSED(problem, free_intercept, 2, INTERCEPT);
+    problem.targets = (const double[4]){1, 0, 1, 1};
+    REFUSED(problem, loss, ((pegasos_loss){PEGASOS_HINGE, 0, 0.5}), INTERCEPT);
     REFUSED(problem, intercept_scaling, -1, INTERCEPT);
     REFUSED(options, tol, NAN, OPTIONS);
     REFUSED(options, max_epochs, -1, OPTIONS);
@@ -1681,6 +1705,7 @@ int main(int argc, char **argv)
     if (argc > 1)
         return write_digest(argv[1]);
     RUN(permutations_hold_every_row_once);
+    RUN(large_draws_are_unbiased);
     RUN(textbook_steps_are_taken);
     RUN(every_type_of_rows_gives_the_same_model);
     RUN(a_run_may_be_cut_anywhere);
