@@ -15,8 +15,10 @@ import killing
 import numpy as np
 import pytest
 from interruption import asked_often
+from losses import core_targets
 from rows import make_rows
 from scipy import sparse
+from test_kernel_run import Source
 
 import pegasos
 from pegasos import KernelPegasosClassifier, PegasosClassifier, _core, cli
@@ -581,6 +583,93 @@ def test_whatever_a_state_says_a_fit_ends(name):
         assert np.isfinite(other.decision_function(X)).all(), what
         assert (other.n_steps_ <= before + len(X) * 20).all(), what
     assert n_refused > 50
+
+
+# Words of `state` and `kernel_state` (``csrc/fit.h``) and values that they cannot have after three
+# epochs over 30 rows, or in the first one.
+PEGASOS, DUAL = 25, 25 + _core.PROBLEM.itemsize // 8
+ASCENT = DUAL + _core.DUAL_STATE.itemsize // 8
+NEWTON = ASCENT + 9
+OUT_OF_RANGE = {
+    "first epoch": {
+        "lam": {16: 0.0},
+        "intercept, of which there is none": {23: 1.0},
+        "last_step": {PEGASOS + _core.PROBLEM.names.index("last_step"): 29},
+    }
+    | {
+        name: {PEGASOS + _core.PROBLEM.names.index(name): value}
+        for name, value in {
+            "lam": 0.0, "ball": 1.0, "average_from": 1, "delay": -1, "n_steps": 31, "next_draw": 31,
+            "n_drawn": 1, "n_pending": 1, "q": 0.0,
+        }.items()
+    },
+    "ascent": {
+        "epochs of two solvers": {6: 2, 7: 2},
+        "gap_before": {11: -1.0},
+        "epochs_before_budgets": {12: 4},
+        "n_epochs": {21: 2**62 // 30},
+        "n_visits": {ASCENT + 2: 4 * 30 + 1},
+        "n_snapshots": {ASCENT + 5: -1},
+    }
+    | {
+        name: {DUAL + _core.DUAL_STATE.names.index(name): value}
+        for name, value in {
+            "factor": 2.0, "n_active": 31, "position": 31, "n_chosen": 31, "n_kept": 1,
+            "n_moved": -1,
+        }.items()
+    },
+    "newton": {
+        "narrowest": {NEWTON + 1: 0.0},
+        "widest": {NEWTON + 2: -1.0},
+        "width": {NEWTON + 3: 0.0},
+        "n_idle": {NEWTON + 5: 4},
+        "was_idle": {NEWTON + 6: 2},
+    },
+    "kernel": {
+        "mass": {17: 0.0},
+        "phase": {24: 6},
+        "position": {26: 2**40},
+        "most_steps": {27: 2**62 // 30},
+        "n_steps": {38: 30 * 4 + 1},
+        "intercept, of which there is none": {40: 1.0},
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("loss", ["log_loss", "squared_hinge"])
+@pytest.mark.parametrize("of", OUT_OF_RANGE)
+def test_numbers_of_a_fit_have_their_ranges(rng, of, loss):
+    X, y = make_rows(rng, n=30, d=3, density=1)
+    targets = core_targets(loss, y, np.ones(30), lams=np.array([0.01]))
+    asks = itertools.count()
+
+    def on_poll():
+        if of == "first epoch" and next(asks) >= 2:
+            raise KeyboardInterrupt
+
+    rows, d = _core.Rows(X), 3
+    if of == "kernel":
+        source, d = Source.whole(X @ X.T), 0
+        rows = _core.Matrix(source.core, lambda _: np.empty((30, 0)), is_positive=True)
+    fits = _core.Fits(1, 30, d)
+    with contextlib.suppress(KeyboardInterrupt):
+        _core.solve(
+            rows, targets, (X**2).sum(axis=1), fits, np.full(1, 3), tol=-1, seed=3,
+            solver=_core.ASCENT if of in ("ascent", "kernel") else _core.NEWTON,
+            watch=_core.Watch(on_poll, every=30),
+        )  # fmt: skip
+    memory = fits.memory
+    assert fits.are_valid(targets, 8)
+    a = (fits.a.ctypes.data - memory.ctypes.data) // 8
+    out_of_range = OUT_OF_RANGE[of] | {"dual variable": {a: -0.1}}
+    if of == "newton" and loss == "squared_hinge":  # its own width is 1/2
+        out_of_range["width of this loss"] = {NEWTON + 3: 0.4}
+    for name, change in out_of_range.items():
+        changed = memory.copy()
+        for word, value in change.items():
+            kind = np.float64 if isinstance(value, float) else np.int64
+            changed.reshape(-1).view(kind)[word] = value
+        assert not _core.Fits(1, 30, d, changed).are_valid(targets, 8), name
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
