@@ -336,3 +336,13 @@ def test_a_fit_of_far_rows_that_is_stopped_goes_on_to_the_same_bits(rng, loss, o
         intercept_scaling=0.0 if free else 1.0, free_intercept=free,
     )  # fmt: skip
     assert_stops_change_nothing(rows, targets, norms, 33, rechecks=True)
+
+
+def test_equations_of_rows_far_from_0_are_in_double_precision(rng):
+    """BLAS may have single precision where lam is large, but not for differences from a middle."""
+    X = 100 + rng.normal(size=(500, 60))
+    y = np.where(X[:, 0] + rng.normal(size=500) > 100, 1, -1)
+    clf = PegasosClassifier(
+        lam=10, solver="newton", tol=1e-6, penalize_intercept=False, max_iter=300
+    ).fit(X, y)
+    assert clf.duality_gap_[0] <= 1e-6 * clf.objective_[0]

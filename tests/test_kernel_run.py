@@ -200,6 +200,16 @@ def test_columns_are_asked_for_once_and_change_nothing(rng, dtype, loss, interce
     assert loss != "hinge" or np.count_nonzero(source.column_of >= 0) < len(case.y)
 
 
+@pytest.mark.parametrize("loss", ALL)
+def test_the_solution_of_a_sample_is_spread_over_rows_of_the_problem_alone(rng, dtype, loss):
+    case = Case(rng, dtype, loss, "none", n=600, tol=0.5)  # more rows than a sample has
+    case.run()
+    a, scores, _ = case.arrays
+    beta = a * case.y / (LAM * case.c[case.y != 0].sum())
+    assert (a[case.y == 0] == 0).all()
+    np.testing.assert_allclose(scores, case.K.astype(np.float64) @ beta, atol=1e-5)
+
+
 @pytest.mark.parametrize("n", [100, 1500])
 def test_epochs_are_counted(rng, dtype, n):
     for last in range(1, 6):

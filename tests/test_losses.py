@@ -19,6 +19,7 @@ from losses import (
     SMOOTH,
     TARGET_LOSSES,
     core_targets,
+    form,
     make_targets,
 )
 from rows import DTYPES, LAYOUTS, convert, make_rows
@@ -26,6 +27,7 @@ from scipy.optimize import minimize, minimize_scalar
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.svm import LinearSVC
 
+import pegasos
 from pegasos import KernelPegasosClassifier, PegasosClassifier, PegasosClassifierCV, _core
 from pegasos.problems import _validate
 from pegasos.problems._settings import Settings
@@ -323,6 +325,13 @@ def test_the_best_intercept_is_the_best(rng, loss):
 
 
 @pytest.mark.parametrize("loss", ALL)
+def test_the_core_knows_the_bounds_and_the_curvature(loss):
+    about = _core.about_loss(loss, form(loss)[1])
+    assert (about["dual_lower"], about["dual_upper"]) == (LEAST[loss], BOUNDS[loss])
+    assert about["curvature"] == CURVATURES[loss]
+
+
+@pytest.mark.parametrize("loss", ALL)
 def test_the_best_constant_is_the_best(rng, loss):
     for penalty in (0, 0.3, 10, np.inf):
         y = np.where(rng.random(50) < 0.4, 1, -1)
@@ -339,6 +348,33 @@ def test_the_best_constant_is_the_best(rng, loss):
         else:
             found = minimize_scalar(value, bracket=(-1, 1), tol=1e-12)
             assert value(best[0]) <= found.fun * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("loss", ALL)
+@pytest.mark.parametrize("scaling", [0.3, 3])
+@pytest.mark.parametrize("prefix", ["", "Kernel"])
+def test_a_penalized_intercept_is_the_best_where_rows_tell_nothing(rng, loss, scaling, prefix):
+    y = np.where(rng.random(50) < 0.3, 1, -1)
+    make = getattr(pegasos, prefix + "Pegasos" + ("Classifier" if loss in LOSSES else "Regressor"))
+    options = {} if loss in LOSSES else {"epsilon": form(loss)[1]}
+    options |= {"kernel": "linear"} if prefix else {}
+    model = make(lam=0.1, loss=loss, intercept_scaling=scaling, tol=1e-6, **options)
+    model.fit(np.zeros((50, 2)), y)
+    signs, z = (y, 1) if loss in LOSSES else (1, y)
+
+    def value(b):
+        return ALL[loss](z - signs * b).mean() + 0.05 * (b / scaling) ** 2
+
+    least = minimize_scalar(value, bracket=(-1, 1), tol=1e-12).fun
+    assert value(model.intercept_[0]) <= least * (1 + 2e-6)
+    assert model.dual_objective_[0] >= least * (1 - 2e-6)
+
+
+@pytest.mark.parametrize("solver", ["sdca", "newton"])
+@pytest.mark.parametrize("kind", [pegasos.PegasosRegressor, pegasos.KernelPegasosRegressor])
+def test_epochs_are_made_even_where_nothing_is_left_to_gain(rng, kind, solver):
+    reg = kind(lam=0.1, tol=None, max_iter=5, solver=solver)
+    assert reg.fit(rng.normal(size=(40, 3)), np.zeros(40)).n_iter_ >= 5
 
 
 def test_the_best_intercept_of_squared_hinges_is_where_there_is_no_loss():
