@@ -1214,6 +1214,15 @@ static void kernel_machines_are_certified(void)
             CHECK(linear.dual_objective <= whole.objective);
             CHECK(whole.dual_objective <= linear.objective);
         }
+        problem.kernel = &kernel;
+        problem.rows = NULL;
+        for (int k = 0; k < 2; k++) { /* the fit goes on with another lambda */
+            pegasos_options more = options;
+            more.resume = 1;
+            problem.lam = k == 0 ? 0.3 : 0.1;
+            CHECK(pegasos_solve(&problem, &more, memory, &whole) == PEGASOS_DONE);
+            check_kernel_machine(&problem, &whole, tol);
+        }
     }
 }
 
