@@ -127,6 +127,18 @@ def test_random_certificates_hold(rng):
 
 
 @pytest.mark.filterwarnings("ignore:stopped:sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("n_epochs", [1, 5])
+def test_the_dual_value_of_pegasos_is_that_of_its_steps(rng, n_epochs):
+    X, y = make_classes(rng)
+    clf = PegasosClassifier(
+        **JOINT, lam=0.1, solver="pegasos", tol=None, max_iter=n_epochs, warm_start=True
+    ).fit(X, y)
+    _, a = kept(clf, 80, 7, 4)
+    expected = dual(a / n_epochs, X, y, np.ones(80), 1 - np.eye(4), 0.1, 1.0)
+    assert clf.dual_objective_[0] == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:stopped:sklearn.exceptions.ConvergenceWarning")
 def test_the_best_model_so_far_is_kept(rng):
     clf = PegasosClassifier(**JOINT, lam=1e-3, tol=None, max_iter=1, solver="sdca", warm_start=True)
     X, y = make_classes(rng)
