@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,3 +47,22 @@ def test_what_is_built_with_the_core_does_not_fuse_products_with_sums_either(tmp
     commands = json.loads((build / "compile_commands.json").read_text())
     (of_sums,) = (made["command"] for made in commands if made["file"].endswith("/sums.c"))
     assert "-ffp-contract=off" in of_sums
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="symbols are listed by nm, of files of ELF")
+def test_the_shared_library_exports_what_its_header_declares_and_no_more(tmp_path):
+    """Of clang, the functions that choose among clones are visible unless the linker hides them."""
+    if shutil.which("cmake") is None or shutil.which("nm") is None:
+        pytest.skip("cmake (the test extra brings it) or nm is not installed")
+    options = ["-DCMAKE_BUILD_TYPE=Debug", *(["-G", "Ninja"] if shutil.which("ninja") else [])]
+    options += ["-DCMAKE_C_COMPILER=clang"] if shutil.which("clang") else []
+    for command in (
+        ["cmake", "-S", SOURCE, "-B", tmp_path, *options],
+        ["cmake", "--build", tmp_path, "--target", "pegasos_shared"],
+    ):
+        subprocess.run(command, capture_output=True, check=True)
+    command = ["nm", "-D", "--defined-only", "--format=posix", tmp_path / "libpegasos.so"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    header = (SOURCE / "csrc" / "pegasos.h").read_text()
+    declared = re.findall(r"^PEGASOS_API .*?(pegasos_\w+)\(", header, re.MULTILINE)
+    assert sorted(line.split()[0] for line in said.splitlines()) == sorted(declared)
