@@ -292,7 +292,7 @@ def test_masses_are_sums_of_weights(rng):
         assert _core.Targets(labels, c).masses.tolist() == [*own, 1]
     weights[0], labels[0, 0] = np.inf, 1
     with pytest.raises(ValueError, match="masses must have a finite number"):
-        _ = _core.Targets(labels, weights).masses
+        _core.Targets(labels, weights)  # and not later, where threads may share it
 
 
 def test_targets_are_of_problems_and_rows():

@@ -67,8 +67,7 @@ class Order:
 @disjoint_base
 class Targets:
     arrays: tuple[Any, ...]
-    @property
-    def masses(self) -> _Doubles: ...
+    masses: _Doubles
     def __new__(
         cls, labels: NDArray[np.int8], row_weights: _Doubles | None = ..., loss: _Loss = ...,
         values: _Doubles | None = ..., epsilons: _Doubles | None = ..., *,

@@ -779,7 +779,8 @@ cdef class Targets:
     cdef double intercept_scaling
     cdef bint free_intercept
     cdef int64_t n_problems
-    cdef object known_masses
+    cdef readonly object masses
+    """The sums of the weights of each problem's rows, in their order; 1 without rows."""
     cdef readonly tuple arrays
     """The memory. Kept alive by this."""
 
@@ -813,6 +814,7 @@ cdef class Targets:
         self.c.values = NULL if values is None else &values[0, 0]
         self.c.weights = NULL if row_weights is None else &row_weights[0]
         self.arrays = (labels, row_weights, values, epsilons)
+        self.masses = self.sum_up()
 
     cdef pegasos_targets of(self, int64_t k) noexcept nogil:
         """Those of problem `k`."""
@@ -829,26 +831,21 @@ cdef class Targets:
         problem.free_intercept = self.free_intercept
         return problem
 
-    @property
-    def masses(self):
-        """The sums of the weights of each problem's rows, in their order; 1 without rows."""
-        cdef double[::1] masses
+    cdef object sum_up(self):
+        cdef double[::1] masses = np.empty(self.n_problems)
         cdef double mass
         cdef int64_t k, i, n = self.c.n
-        if self.known_masses is None:
-            masses = np.empty(self.n_problems)
-            for k in range(self.n_problems):
-                mass = 0
-                with nogil:
-                    for i in range(n):
-                        if self.c.labels[k * n + i] != 0:
-                            mass += 1 if self.c.weights == NULL else self.c.weights[i]
-                masses[k] = 1 if mass == 0 else mass
-            require_positive(masses, self.n_problems, "masses")
-            known = np.asarray(masses)
-            known.setflags(write=False)
-            self.known_masses = known
-        return self.known_masses
+        for k in range(self.n_problems):
+            mass = 0
+            with nogil:
+                for i in range(n):
+                    if self.c.labels[k * n + i] != 0:
+                        mass += 1 if self.c.weights == NULL else self.c.weights[i]
+            masses[k] = 1 if mass == 0 else mass
+        require_positive(masses, self.n_problems, "masses")
+        found = np.asarray(masses)
+        found.setflags(write=False)
+        return found
 
     cdef int require_rows(self, const double[:, :] array, str name) except -1:
         return require(array.shape[0] == self.n_problems and array.shape[1] == self.c.n,
