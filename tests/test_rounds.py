@@ -56,15 +56,16 @@ def make_blocks(X, y, z, c, settings, sizes=(23, 1, 41, 30)):
 
 
 class Recorded(_rounds.BlockRunner):
-    """Keeps what it is told."""
+    """Keeps what it is told, and what it answers."""
 
     def __init__(self, blocks):
         super().__init__(blocks)
-        self.messages = []
+        self.messages, self.answers = [], []
 
     def sum_up(self, function, message, *on_block):
         self.messages.append(message)
-        return super().sum_up(function, message, *on_block)
+        self.answers.append(super().sum_up(function, message, *on_block))
+        return self.answers[-1]
 
 
 def problem_of(rng, loss, n=95, d=7):
@@ -124,6 +125,29 @@ def test_a_huber_loss_that_is_nearly_the_absolute_error_has_a_small_gap(rng, eps
     settings = Settings(LAM * epsilon, loss=_losses.of_targets("huber", epsilon))
     rounds, _ = run(make_blocks(X, y, z, c, settings), c, *X.shape, 1e-3, max_rounds=60)
     assert (rounds.certify().relative_gap <= 1e-3).all()
+
+
+@pytest.mark.parametrize("loss", ["hinge", "epsilon_insensitive"])
+def test_matrices_are_of_a_wider_band_from_a_step_too_long_to_one_too_short(loss):
+    settings, turns, back = settings_of(loss, "penalised"), 0, 0
+    for seed in range(4):
+        X, y, z, c = problem_of(np.random.default_rng(seed), loss)
+        _, engine = run(make_blocks(X, y, z, c, settings), c, *X.shape, 1e-6)
+        point = step = of_start = at_end = np.zeros(X.shape[1] + 1)
+        is_wide, n_searches = False, 0
+        for message, sums in zip(engine.messages, engine.answers, strict=True):
+            assert message.wide.tolist() == [is_wide]
+            # A step that is the last one with another length begins where that began.
+            is_search = step.any() and np.array_equal(message.points[0], point)
+            of_start, n_searches = (of_start, n_searches + 1) if is_search else (at_end, 0)
+            (point,), (step,) = message.points, message.steps
+            at_end = LAM * (point + step) - sums["vectors"][0].sum(axis=0) / c.sum()
+            slope, unit = at_end @ step, abs(of_start @ step)
+            is_long, is_short = slope > 2 * unit, slope < -0.3 * unit and n_searches == 0
+            turns, back = turns + (is_long and not is_wide), back + (is_wide and is_short)
+            is_wide = (is_wide or is_long) and not is_short
+    assert turns >= 4
+    assert back > 0 or loss != "hinge"
 
 
 @pytest.mark.parametrize("far", [1e3, 1e4])
