@@ -332,7 +332,7 @@ static void end_sweep(const joint *j)
     const double primal = s->loss / s->mass + j->p->lam / 2 * scale * scale * s->squared_norm;
     const bool is_of_all = s->n_active == s->n_inside;
     s->n_visits += s->n_active;
-    s->n_epochs = (s->n_visits + s->n_inside - 1) / s->n_inside;
+    s->n_epochs = (s->n_visits + s->n_inside - 1) / s->n_inside + s->n_newton;
     s->n_sweeps = is_of_all ? 0 : s->n_sweeps + 1;
     s->is_due = s->n_epochs >= j->o->last_epoch
                 || (is_of_all && s->n_epochs > 1 && expected <= j->o->tol * primal);

@@ -43,7 +43,7 @@ typedef struct pegasos_joint_options {
 typedef struct pegasos_joint {
     int64_t n_rows, n_features, n_classes; /* of the memory; 0: not begun */
     int64_t n_inside;                      /* rows that are in the problem */
-    int64_t n_epochs;    /* of dual ascent: visits by rows, at the end of the last sweep */
+    int64_t n_epochs;    /* of dual ascent (visits by rows, at the end of a sweep) and Newton */
     int64_t n_visits;    /* of dual ascent, in sweeps that have ended; */
     int64_t n_sweeps;    /* how many of these since one was of all rows */
     int64_t n_steps;     /* of Pegasos, one a row in the first epoch of dual ascent */

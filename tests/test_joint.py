@@ -309,6 +309,21 @@ def test_warm_starts_complete_what_was_interrupted(rng, solver):
     np.testing.assert_array_equal(twice.set_params(solver=solver).coef_, twice.to_model().coef)
 
 
+def test_dual_ascent_goes_on_from_newtons_method(rng):
+    X, y = make_classes(rng)
+    options = {**JOINT, "lam": 1e-3, "max_iter": 10**4}
+    clf = PegasosClassifier(**options, solver="newton", tol=1e-3, warm_start=True).fit(X, y)
+    before = clf.n_iter_
+    clf.set_params(solver="sdca", tol=None, max_iter=2).fit(X, y)
+    assert clf.n_iter_ == before + 2
+    assert clf.solver_epochs_ == {"pegasos": 1, "sdca": 2, "newton": before - 1}
+    assert 2 * len(X) < kept(clf, *X.shape, 4)[0]["n_visits"] <= 3 * len(X)  # Pegasos's are some
+    clf.set_params(tol=1e-4, max_iter=10**4).fit(X, y)
+    assert clf.duality_gap_[0] <= 1e-4 * clf.objective_[0]
+    new = PegasosClassifier(**options, solver="sdca", tol=1e-4).fit(X, y)
+    assert clf.solver_epochs_["sdca"] < new.n_iter_ / 2
+
+
 @pytest.mark.parametrize("lam", [1e-1, 1e-3])
 def test_an_interrupted_fit_of_few_rows_is_completed_to_the_same_bits(rng, lam):
     """With tol="auto", which asks for a tiny gap, and, where that is slow, for a usual one."""

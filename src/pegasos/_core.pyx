@@ -2202,7 +2202,7 @@ cdef bint is_joint(const pegasos_joint *s, int64_t n, int64_t d, int64_t n_class
     holds = holds and 0 <= s.n_kept <= s.position <= s.n_active <= n_inside
     holds = holds and 0 <= s.n_epochs < LARGEST and 0 <= s.n_steps < LARGEST
     holds = holds and 0 <= s.n_visits < LARGEST and 0 <= s.n_sweeps < LARGEST
-    holds = holds and 0 <= s.next_draw < LARGEST and s.mass > 0
+    holds = holds and 0 <= s.n_newton < LARGEST and 0 <= s.next_draw < LARGEST and s.mass > 0
     if holds and is_ascent:
         for i in range(n_inside):
             holds = holds and 0 <= active[i] < n and codes[active[i]] >= 0
