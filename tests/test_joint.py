@@ -204,11 +204,13 @@ def textbook(X, y, cost, lam, draws, batch_size, *, project, c, is_free, average
     weighted=[False, True],
     intercept=["none", "penalized", "free"],
     average=[False, True, "suffix"],
+    scale=[1, 64],  # projections of long steps shrink W by orders of magnitude
 )
 def test_pegasos_takes_the_steps_of_the_paper(
-    rng, layout, dtype, batch_size, sampling, project, weighted, intercept, average
+    rng, layout, dtype, batch_size, sampling, project, weighted, intercept, average, scale
 ):
     X, y = make_classes(rng)
+    X = scale * X
     cost, n_steps = make_cost(rng, 4), 120
     c = rng.integers(0, 3, len(y)).astype(float) if weighted else np.ones(len(y))
     c[:4] = 1
