@@ -298,8 +298,6 @@ static bool solve_equations(newton *x)
     const int status = symmetric_factorise(&x->matrix, j->watch);
     if (status == SYMMETRIC_FACTORED)
         symmetric_solve(&x->matrix, x->step, x->scratch);
-    for (int64_t r = 0; r < x->size && status == SYMMETRIC_NOT_POSITIVE; r++)
-        x->step[r] /= trace; /* downhill, at least */
     return status != SYMMETRIC_STOPPED;
 }
 
