@@ -252,9 +252,9 @@ def test_a_round_that_no_row_can_join_ends(rng, dtype, room, is_positive):
 @pytest.mark.parametrize("cache_size", [0.5, 1000])
 def test_a_fit_that_is_cut_in_a_round_of_all_rows_goes_on_with_it(cache_size):
     """With as many visits as one that is not cut; where there is less room now, to its gap."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(1300, 6))
-    y = X[:, 0] + 1.5 * rng.normal(size=1300) > 0
+    rng, n = np.random.default_rng(0), 2100  # more than a round has without room
+    X = rng.normal(size=(n, 6))
+    y = X[:, 0] + 1.5 * rng.normal(size=n) > 0
     options = {"lam": 1e-3, "gamma": 0.1, "solver": "sdca", "tol": 1e-6, "random_state": 0}
     whole = KernelPegasosClassifier(**options, warm_start=True).fit(X, y)
     for after in itertools.count():
