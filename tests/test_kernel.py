@@ -417,6 +417,16 @@ def test_takes_the_same_decisions_as_a_textbook_version(
     )
 
 
+def test_columns_of_large_batches_may_exceed_their_room(rng):
+    """Where pending rows make blocks long, columns of them are computed, and forgotten."""
+    X = rng.normal(size=(4000, 3))
+    y = X[:, 0] + rng.normal(size=4000) > 0
+    make = {"lam": 1e-2, "gamma": 0.5, "n_steps": 3, "batch_size": 2500, "random_state": 0}
+    small, large = (paper.kernel(**make, cache_size=size).fit(X, y) for size in (0.005, 1000))
+    np.testing.assert_array_equal(small.alpha_counts_, large.alpha_counts_)
+    np.testing.assert_allclose(small.objective_, large.objective_, rtol=1e-9)
+
+
 @covering(
     3, batch_size=(1, 7), project=(False, True), average=(False, True, "suffix"),
     intercept=("none", "penalized", "free"), weighted=(False, True), megabytes=(0.1, 10),

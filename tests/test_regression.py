@@ -289,6 +289,19 @@ def test_one_pass_proves_the_gaps_of_squares(data, monkeypatch, layout, is_free)
     assert (reg.duality_gap_ <= 1e-9 * reg.objective_).all()
 
 
+def test_squares_of_short_rows_take_a_few_long_ones(rng):
+    """Products of stored numbers alone make the matrix, but for pieces of long rows."""
+    X = rng.normal(size=(1000, 60)) * (rng.random((1000, 60)) < 0.05)
+    X[-16:] = rng.normal(size=(16, 60))
+    Y = X @ rng.normal(size=(60, 2)) + rng.normal(size=(1000, 2))
+    reg = PegasosRegressor(loss="squared_error", lam=1e-3, intercept_scaling=0.5, solver="newton")
+    reg.set_params(random_state=0, tol=1e-9).fit(sparse.csr_array(X), Y)
+    all_rows = np.column_stack([X, np.full(len(X), 0.5)])
+    w = np.linalg.solve(1e-3 * np.eye(61) + all_rows.T @ all_rows / 1000, all_rows.T @ Y / 1000)
+    np.testing.assert_allclose(reg.coef_, w[:-1].T, rtol=1e-9)
+    assert reg.solver_epochs_ == {"newton": 2}
+
+
 @covering(2, kind=KINDS, loss=LOSSES, solver=SOLVERS, layout=("dense", "csr32"))
 def test_several_outputs_are_single_fits(data, kind, loss, solver, layout):
     X, y, c = data
