@@ -246,9 +246,9 @@ pegasos_nu_rescaling pegasos_nu_rescaling_of(const pegasos_targets *t, const dou
     if (full + inside <= 0)
         return (pegasos_nu_rescaling){t->n, t->loss.nu, 0, 1, 0, 1};
     if (lack < 0 && inside + lack >= 0)
-        return (pegasos_nu_rescaling){0, 0, 0, inside > 0 ? (inside + lack) / inside : 0, 0, 1};
+        return (pegasos_nu_rescaling){0, 0, 0, (inside + lack) / inside, 0, 1};
     if (lack < 0)
-        return (pegasos_nu_rescaling){0, 0, 0, 0, 0, full > 0 ? wanted / full : 0};
+        return (pegasos_nu_rescaling){0, 0, 0, 0, 0, wanted / full};
     if (lack <= room)
         return (pegasos_nu_rescaling){0, 0, 0, 1, room > 0 ? lack / room : 0, 1};
     lack -= room;

@@ -692,32 +692,22 @@ static bool make_hessian(const run *r, const iteration *s, const symmetric *m)
 
 /* Makes a matrix and Cholesky's factor of it: lam + A A^T where there are few rows, else D + A^T A.
  * One that rounding has made singular is made again, in double precision, and then with a little
- * more on its diagonal. Returns what symmetric_factorise did at last, and the trace. */
-static int factorise(const run *r, const iteration *s, bool are_few, symmetric *m, double *trace)
+ * more on its diagonal. Returns what symmetric_factorise did at last: there is no factor only where
+ * numbers have overflown, and then the step is minus the gradient. */
+static int factorise(const run *r, const iteration *s, bool are_few, symmetric *m)
 {
     const double last = diagonal(r, s, r->d);
     double ridge = 0;
     for (int n_ridges = 0;; m->bytes = 8) {
         if (!(are_few ? make_gram_matrix(r, m) : make_hessian(r, s, m)))
             return SYMMETRIC_STOPPED;
-        *trace = symmetric_add_diagonal(m, r->lam + ridge, last + ridge);
+        const double trace = symmetric_add_diagonal(m, r->lam + ridge, last + ridge);
         const int status = symmetric_factorise(m, &r->f->watch);
         if (status != SYMMETRIC_NOT_POSITIVE || n_ridges == RIDGES)
             return status;
         if (m->bytes == 8)
-            ridge = n_ridges++ == 0 ? RIDGE * *trace : 100 * ridge;
+            ridge = n_ridges++ == 0 ? RIDGE * trace : 100 * ridge;
     }
-}
-
-/* x becomes the solution of the equations of which it is the right side. Without a factor, because
- * numbers have overflown, it is divided by the trace: that leads downhill, at least. */
-static void solve_factored(const run *r, const symmetric *m, int status, double trace, double *x)
-{
-    if (status == SYMMETRIC_FACTORED)
-        symmetric_solve(m, x, r->products);
-    else
-        for (int64_t k = 0; k < m->size; k++)
-            x[k] /= trace;
 }
 
 /*
@@ -741,8 +731,8 @@ static bool solve_by_matrix(const run *r, iteration *s)
                    .stride = r->stride,
                    .bytes = is_single ? 4 : 8,
                    .blas = r->f->blas};
-    double trace, *const p = r->direction, *const x = r->towards;
-    const int status = factorise(r, s, are_few, &m, &trace);
+    double *const p = r->direction, *const x = r->towards;
+    const int status = factorise(r, s, are_few, &m);
     if (status == SYMMETRIC_STOPPED)
         return false;
     memcpy(p, r->right, (size_t)r->size * sizeof(double));
@@ -751,7 +741,8 @@ static bool solve_by_matrix(const run *r, iteration *s)
         pegasos_linear_scores(r->rows, 0, r->band, m.size, 1, r->right, 8, 0, &intercept, x);
         for (int64_t k = 0; k < m.size; k++)
             x[k] *= sqrt(r->second_derivatives[r->band[k]]);
-        solve_factored(r, &m, status, trace, x);
+        if (status == SYMMETRIC_FACTORED)
+            symmetric_solve(&m, x, r->products);
         for (int64_t k = 0; k < m.size; k++) {
             const double factor = -sqrt(r->second_derivatives[r->band[k]]) * x[k];
             pegasos_linear_combine(r->rows, r->band[k], 1, &factor, p);
@@ -759,8 +750,8 @@ static bool solve_by_matrix(const run *r, iteration *s)
         }
         for (int64_t j = 0; j < r->size; j++)
             p[j] /= r->lam;
-    } else
-        solve_factored(r, &m, status, trace, p);
+    } else if (status == SYMMETRIC_FACTORED)
+        symmetric_solve(&m, p, r->products);
     return !is_to_stop(&r->f->watch, (double)(m.size * r->size));
 }
 

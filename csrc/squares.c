@@ -304,9 +304,6 @@ static int solve_some(squares *all)
         for (int64_t j = 0; j <= d; j++)
             x[j] = get(all->m.numbers, all->m.bytes, (d + 1 + l) * stride + j);
         symmetric_solve(&all->m, x, all->other);
-        for (int64_t j = 0; j <= d; j++)
-            if (!isfinite(x[j]))
-                return PEGASOS_DONE;
         memcpy(f[l].coef, x, (size_t)d * sizeof(double));
         f[l].s->intercept = all->constant_feature * x[d];
     }
