@@ -223,6 +223,16 @@ def test_a_column_of_seconds_is_no_overflow(rng, loss, penalize, dtype):
     assert clf.score(X, y) > 0.9
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("size", [1e9, 1e10, 1e11])
+def test_steps_that_overflow_leave_newtons_method_to_begin_at_0(size):
+    """Pegasos's delay does not reach |x|^2/lam above 1e15, where its steps grow."""
+    X = size * np.random.default_rng(0).normal(size=(60, 2))
+    options = {"lam": 1e-9, "loss": "squared_hinge", "max_iter": 60, "random_state": 0}
+    clf = PegasosClassifier(**options, solver="newton", tol=1e-6).fit(X, np.arange(60) % 2)
+    assert clf.objective_[0] < 1
+
+
 def test_newtons_method_that_is_idle_is_run_once_more():
     """ "auto" left it for dual ascent, and said that rounding allowed no smaller gap."""
     rng = np.random.default_rng(0)
