@@ -23,7 +23,7 @@ from test_estimator import CONVERGED, of_certain_labels
 from test_linear import stream
 
 import pegasos
-from pegasos import KernelPegasosClassifier, _core, kernels
+from pegasos import KernelPegasosClassifier, PegasosClassifier, _core, kernels
 from pegasos.kernels import _cache
 from pegasos.problems import _multiclass, _rows
 from pegasos.problems._settings import Settings
@@ -415,6 +415,25 @@ def test_takes_the_same_decisions_as_a_textbook_version(
     np.testing.assert_allclose(
         clf.objective_[0], expected, rtol=1e-9 if dtype is np.float64 else 1e-3
     )
+
+
+@pytest.mark.parametrize("cache_size", [0.005, 1000])
+def test_pegasos_goes_on_with_other_weights_as_the_linear_machine(rng, cache_size):
+    """Heavier rows lengthen the delay of a smooth loss, and w stays what it is."""
+    X, y = make_rows(rng)
+    options = {
+        "lam": 1e-2, "loss": "squared_hinge", "solver": "pegasos", "n_steps": 100,
+        "average": False, "warm_start": True, "random_state": 0,
+    }  # fmt: skip
+    linear = PegasosClassifier(**options).fit(X, y)
+    clf = KernelPegasosClassifier(kernel="linear", cache_size=cache_size, **options).fit(X, y)
+    weights = 10 * rng.random(len(y)) ** 4
+    before = linear.coef_
+    for machine in (linear, clf):
+        machine.fit(X, y, sample_weight=weights)
+    assert (linear.coef_ != before).any()
+    np.testing.assert_allclose(clf.dual_coef_[0] @ X[clf.support_], linear.coef_[0], rtol=1e-9)
+    np.testing.assert_allclose(clf.intercept_, linear.intercept_, rtol=1e-9)
 
 
 def test_columns_of_large_batches_may_exceed_their_room(rng):
