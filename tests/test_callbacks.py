@@ -10,10 +10,11 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
-from pegasos import KernelPegasosClassifier, PegasosClassifier
+from pegasos import Blocks, KernelPegasosClassifier, PegasosClassifier
 
 callback = pytest.importorskip("sklearn.callback", reason="callbacks came with scikit-learn 1.9")
 JOINT = {"multi_class": "crammer_singer"}
+EPOCH = ("objective", "dual_objective", "relative_gap")
 
 
 class Recorder:
@@ -82,6 +83,29 @@ def test_each_epoch_is_a_task_and_the_answer_stays(data, make):
         assert score == 1.0  # the fitted estimator of that epoch predicts
     first, last = recorder.epochs[0][0], recorder.epochs[-1][0]
     assert last["objective"].sum() < first["objective"].sum()
+
+
+class GapRecorder(Recorder):
+    def on_fit_task_end(self, estimator, context, *, metadata, **others):
+        if context.task_name == "epoch":
+            self.epochs.append(metadata)
+        return False
+
+
+def test_callbacks_are_told_gaps_of_blocks(rng, tmp_path):
+    X = rng.normal(size=(6000, 40))
+    y = X[:, 0] + rng.normal(size=6000) > 0
+    blocks = Blocks((X, y), cache=tmp_path / "cache", memory="1MB")
+    recorder = GapRecorder()
+    clf = PegasosClassifier(lam=1e-3, tol=1e-4, solver="sdca", random_state=0)
+    clf.set_callbacks(recorder).fit(blocks)
+    told = {name: np.ravel([epoch[name] for epoch in recorder.epochs]) for name in EPOCH}
+    assert len(recorder.epochs) >= 2
+    assert told["objective"][-1] < told["objective"][0]
+    assert (told["objective"] >= clf.dual_objective_).all()
+    assert (told["dual_objective"] <= clf.objective_).all()
+    assert (told["relative_gap"] >= 0).all()
+    assert told["relative_gap"][-1] <= 1e-4
 
 
 class EpochCounter(Recorder):
