@@ -1382,7 +1382,7 @@ def test_fractions_are_no_labels(tmp_path, rng, memory):
     """They were classes where rows were larger than memory."""
     X, y, _ = make(rng)
     blocks = Blocks((X, (y == 1) / 2), cache=tmp_path, memory=memory)
-    with pytest.raises(ValueError, match="Unknown label type: continuous"):
+    with pytest.raises(ValueError, match=r"label type: continuous\. y must hold .*, got 0\.5; "):
         PegasosClassifier().fit(blocks)
     whole = Blocks((X, (y == 1) * 2.0), cache=tmp_path / "whole", memory=memory)
     assert PegasosClassifier(random_state=0).fit(whole).classes_.tolist() == [0, 2]

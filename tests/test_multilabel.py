@@ -151,7 +151,7 @@ def damaged(Y):
         (lambda Y: Y.astype(str), r"zeros and ones"),
         (lambda Y: np.ma.masked_equal(Y, 1), r"y must not have masked values"),
         (lambda Y: Y[:, :0], r"y must have a column for each label, at least two"),
-        (lambda Y: Y[:-1], r"inconsistent numbers of samples"),
+        (lambda Y: Y[:-1], r"y must have one entry per row of X"),
         (damaged, r"y\.indices"),
         (lambda Y: [list(np.flatnonzero(y)) for y in Y], r"lists of labels.*MultiLabelBinarizer"),
     ],

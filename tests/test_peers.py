@@ -475,7 +475,7 @@ def test_a_machine_is_fitted_again_to_other_data(kind):
 @pytest.mark.parametrize(
     ("options", "X", "y", "weights", "error", "message"),
     [
-        ({}, X, Y[:-1], None, ValueError, "inconsistent numbers of samples"),
+        ({}, X, Y[:-1], None, ValueError, r"y must have one entry per row of X \(6\), got 5"),
         ({}, X, np.c_[Y, Y], None, ValueError, "y must be one-dimensional"),
         ({}, X, np.ones(6), None, ValueError, "at least two classes"),
         ({}, X, Y / 3, None, ValueError, "continuous"),
@@ -783,7 +783,7 @@ def test_searches_take_named_classes_and_rows_of_both_kinds(search, make):
         (SPECIES, SPECIES == 1, "two classes with rows of weight > 0"),
         (SPECIES, np.zeros(150), "all zero"),
         (SPECIES, -np.ones(150), "must be >= 0"),
-        (SPECIES[1:], None, "inconsistent numbers"),
+        (SPECIES[1:], None, r"y must have one entry per row of X \(150\), got 149"),
     ],
 )
 def test_searches_refuse_what_a_fit_refuses(search, labels, weights, message):

@@ -869,7 +869,7 @@ def with_one(value):
         (with_one(np.inf), ValueError, "infinity"),
         (lambda y: np.array([*y.astype("M8[D]")], object), TypeError, "y must be num.*datetime"),
         (with_one(1e151), ValueError, "between -1e.150 and 1e.150, got 1e.151"),
-        (lambda y: y[:-1], ValueError, "inconsistent"),
+        (lambda y: y[:-1], ValueError, "y must have one entry per row of X"),
         (lambda y: y[:, None, None], ValueError, "dim 3"),
         (lambda y: np.zeros((len(y), 0)), ValueError, "at least one column"),
         (lambda y: y.astype(str), TypeError, "y must be numeric"),

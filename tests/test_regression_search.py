@@ -278,7 +278,7 @@ def test_bad_targets_are_refused(data, kind):
     for bad, words in (
         (y.astype(str), "y must be numeric"),
         (np.where(y > 3, np.nan, y), r"y\[.* is nan"),
-        (y[:-1], "inconsistent"),
+        (y[:-1], "y must have one entry per row of X"),
         (1e200 * y, "between"),
     ):
         search = kind()

@@ -573,7 +573,8 @@ for shape, refit in itertools.product(shapes, (True, False)):
         search = KernelPegasosClassifierCV(lams=[1e-2], kernel="precomputed", refit=refit)
         search.fit(np.ones(shape), np.arange(shape[0]) % 2)
     except ValueError as error:
-        assert f"must be a square matrix, got shape {shape}" in str(error), error
+        told = f"X must be a square matrix with kernel='precomputed', got shape {shape}"
+        assert told in str(error), error
     else:
         raise AssertionError
 """)

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import ClassifierMixin
 from sklearn.utils import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
 
 from pegasos import _user_warnings
 from pegasos.estimators._base import Data, PegasosEstimator, ScoreMixin
@@ -229,8 +228,7 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
         # takes a tenth of the time.
         are_many = not is_multilabel and 2 * len(classes) > len(y)
         if y.dtype.kind not in "biu" or are_many:
-            _validate.no_object_dtype(y)
-            check_classification_targets(y)
+            _validate.only_classes(y)
         sample_weight = _validate.sample_weight(sample_weight, len(codes))
         weights = self._row_weights(sample_weight, codes, classes)
         of_problems = codes, len(classes), scheme, weights
@@ -260,7 +258,7 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
         classes, sums, counts = blocks.classes, blocks.class_weight_sums, blocks.class_counts
         if classes is None or sums is None or counts is None:
             raise ValueError("y of the blocks must have at most 65536 distinct labels")
-        check_classification_targets(np.repeat(classes, 2))  # it warns where most differ
+        _validate.only_classes(np.repeat(classes, 2))  # it warns where most differ
         factor = self._class_factors(classes, sums)
         n_classes, multi_class = len(classes), self.multi_class
         with np.errstate(over="ignore"):

@@ -19,7 +19,9 @@ class Precomputed(Kernel):
     @classmethod
     def refuse(cls, X: Any) -> None:
         if X.shape[0] != X.shape[1]:
-            raise ValueError(f"Precomputed matrix must be a square matrix, got shape {X.shape}")
+            raise ValueError(
+                f"X must be a square matrix with kernel='precomputed', got shape {X.shape}"
+            )
         if not is_symmetric(X):
             (i, j), _ = asymmetry(X)
             raise ValueError(

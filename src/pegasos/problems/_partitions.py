@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
-from sklearn.utils.multiclass import check_classification_targets
 
 from pegasos.problems import _rows, _validate
 
@@ -47,8 +46,7 @@ def checked(
     try:
         if is_classifier(local):
             X, y = noting._validate_rows(X, y=y)
-            _validate.no_object_dtype(y)
-            check_classification_targets(y)
+            _validate.only_classes(y)
             about.classes, values = _validate.labels(y, n_rows)
         else:
             _validate.before_targets(y)

@@ -398,6 +398,15 @@ def converted(convert: Callable[..., Any], X: Any, **options: Any) -> Any:
     except TypeError:  # of objects that are no numbers
         no_text(X)
         raise
+    except ValueError as error:
+        shape = X.shape if hasattr(X, "shape") else np.shape(X)
+        if 0 in shape:
+            raise ValueError(f"X must have at least one row and one column. {error}") from None
+        if hasattr(y, "__len__") and np.ndim(y) > 0 and len(y) != shape[0]:
+            raise ValueError(
+                f"y must have one entry per row of X ({shape[0]}), got {len(y)}"
+            ) from None
+        raise
 
 
 def column_names(X: Any) -> list[Any] | None:
@@ -485,19 +494,26 @@ def only_labels(name: str, y: np.ndarray, *others: type) -> None:
         )
 
 
-def no_object_dtype(y: np.ndarray) -> None:
-    """Raise for booleans or numbers that are stored as objects, and say what they are to become.
+def only_classes(y: np.ndarray) -> None:
+    """Raise unless scikit-learn takes `y` for classes; its checks ask for its first three words.
 
-    scikit-learn, its metrics too, knows them for no labels; its checks ask for these three words.
+    It, and its metrics too, knows booleans or numbers that are stored as objects for no labels.
     """
+    from sklearn.utils.multiclass import check_classification_targets
+
     if y.dtype == object and all(isinstance(label, (numbers.Real, np.bool_)) for label in y):
         own = np.array(y.tolist()).dtype
-        if own == object:  # of fractions, or integers that no type of NumPy holds
-            return
+        if own != object:  # of fractions, or integers that no type of NumPy holds
+            raise ValueError(
+                f"Unknown label type: y has dtype object, and its labels are of type {own}. "
+                f"Use y.astype({own.name!r})"
+            )
+    if y.dtype.kind == "f" and (y != y.round()).any():
         raise ValueError(
-            f"Unknown label type: y has dtype object, and its labels are of type {own}. "
-            f"Use y.astype({own.name!r})"
+            "Unknown label type: continuous. y must hold classes, which are whole numbers or "
+            f"strings, got {y[y != y.round()][0]:g}; regressors take numbers of any kind"
         )
+    check_classification_targets(y)
 
 
 def text_in(name: Any, kind: str = "str") -> ValueError:
@@ -733,9 +749,10 @@ def labels(y: Any, n_samples: int, name: str = "y") -> tuple[np.ndarray, np.ndar
         is_new[1:] = ordered[1:] != ordered[:-1]
         classes = ordered[is_new]
         codes = classes.searchsorted(y)
-    except TypeError as error:
+    except TypeError:
+        kinds = ", ".join(sorted({type(label).__name__ for label in y}))
         raise TypeError(
-            f"{name} must hold labels of one kind, numbers or strings: {error}"
+            f"{name} must hold labels of one kind, numbers or strings, got {kinds}"
         ) from None
     return classes, codes
 
