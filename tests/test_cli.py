@@ -269,6 +269,7 @@ def test_c_may_be_chosen_by_cross_validation(tmp_path, data, kernel, capsys):
         (["--checkpoint-every", "5"], "--checkpoint-every goes with --checkpoint"),
         (["--jobs", "0"], "--jobs must be an integer other than 0, got 0"),
         (["--n-steps", "0"], "--n-steps must be an integer >= 1, got 0"),
+        (["--memory", "1Q"], "error: --memory must be a number of bytes, 1000 or more, or text"),
     ],
 )  # fmt: skip
 def test_options_that_are_wrong_are_refused_before_files_are_read(
@@ -276,7 +277,9 @@ def test_options_that_are_wrong_are_refused_before_files_are_read(
 ):
     arguments = ["train", "no such file", "-o", str(tmp_path / "m.npz"), *options]
     assert cli.main(arguments) == 2
-    assert message in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert message in said
+    assert "reading" not in said
     assert not list(tmp_path.iterdir())
 
 

@@ -210,7 +210,7 @@ def _add_info_options(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("model", metavar="MODEL", help="file written by `pegasos train`")
     sub.add_argument("--json", action="store_true", help="as one JSON object")
     sub.add_argument(
-        "--weights", type=int, default=5, metavar="N",
+        "--weights", type=_integer, default=5, metavar="N",
         help="how many of the largest weights of a linear model to show (default 5), each after "
         "the name of its feature, or its number as the training file counts",
     )  # fmt: skip
@@ -255,19 +255,20 @@ def _add_data_options(sub: argparse.ArgumentParser, label: str = "the last") -> 
 
 def _add_regularisation_options(group: Any) -> None:
     one = functools.partial(
-        group.add_mutually_exclusive_group().add_argument, default=argparse.SUPPRESS, type=float
+        group.add_mutually_exclusive_group().add_argument, default=argparse.SUPPRESS, type=_decimal
     )
     one("--C", metavar="C", help="weight of the losses; larger fits closer (default 1)")
     one("--lam", metavar="L", help="regularisation lambda = 1/(C n) in place of C")
     one("--nu", metavar="NU", help="with --task one-class, in place of C: at most this fraction of "
         "the rows are outliers (default 0.5)")  # fmt: skip
     group.add_argument(
-        "--cv", type=int, metavar="FOLDS",
+        "--cv", type=_integer, metavar="FOLDS",
         help="choose C by cross-validation with this number of folds, for the best accuracy or R2; "
              "with a kernel, choose gamma as well unless --gamma is given",
     )  # fmt: skip
     group.add_argument(
-        "--Cs", type=_count_or_list, metavar="K",
+        "--Cs", metavar="K",
+        type=_option("an integer or numbers such as 0.1,1,10", _count_or_list),
         help="with --cv: the C to try, such as 0.1,1,10 or 1.0; or, as an integer, how many from "
         "1e-4 to 10 (default 10; for epsilon_insensitive, times about the standard deviation of "
         "the label)",
@@ -285,7 +286,7 @@ def _add_machine_options(add: Callable[..., Any]) -> None:
         help="classification: hinge (default), squared_hinge, or one that has probabilities, "
              "modified_huber or log_loss. Regression: epsilon_insensitive (default), "
              "squared_epsilon_insensitive, huber or squared_error")  # fmt: skip
-    add("--epsilon", type=float, metavar="E",
+    add("--epsilon", type=_decimal, metavar="E",
         help="of the loss of regression, in the units of the label (default 0.1)")  # fmt: skip
     add("--class-weight", choices=("none", "balanced"),
         help="balanced: all classes have equal weight, however rare they are")  # fmt: skip
@@ -295,11 +296,16 @@ def _add_machine_options(add: Callable[..., Any]) -> None:
     add("--tol", type=_number_or("auto", "none"), metavar="G",
         help="stop at this relative duality gap (default auto: 1e-3, and less for small data; "
              "none: stop at --max-iter)")  # fmt: skip
-    add("--max-iter", type=int, metavar="E",
+    add("--max-iter", type=_integer, metavar="E",
         help="most passes over the data (default 1000); Newton's method completes its last "
              "iteration")  # fmt: skip
-    add("--n-steps", type=int, metavar="T", help="exact number of steps, in place of --max-iter")
-    add("--batch-size", type=int, metavar="K", help="of Pegasos: rows per step (default 1)")
+    add(
+        "--n-steps",
+        type=_integer,
+        metavar="T",
+        help="exact number of steps, in place of --max-iter",
+    )
+    add("--batch-size", type=_integer, metavar="K", help="of Pegasos: rows per step (default 1)")
     add("--sampling", choices=("permutation", "cyclic", "uniform"),
         help="of Pegasos: a new permutation of the rows in every pass (default), one permutation, "
              "or draws with replacement")  # fmt: skip
@@ -322,9 +328,9 @@ def _add_kernel_options(add: Callable[..., Any]) -> None:
     add("--gamma", type=_number_or("scale", "auto"), metavar="G",
         help="kernel parameter: a number, scale (default: 1 / (d Var X)) or auto (1 / d); by "
         "default, --cv tries scale, a tenth and ten times it")  # fmt: skip
-    add("--degree", type=int, help="of the polynomial kernel (default 3)")
-    add("--coef0", type=float, help="of the polynomial and sigmoid kernels (default 0)")
-    add("--cache-size", type=float, metavar="MB",
+    add("--degree", type=_integer, help="of the polynomial kernel (default 3)")
+    add("--coef0", type=_decimal, help="of the polynomial and sigmoid kernels (default 0)")
+    add("--cache-size", type=_decimal, metavar="MB",
         help="room for columns of the kernel matrix that are kept (default 1000)")  # fmt: skip
 
 
@@ -333,7 +339,9 @@ def _add_run_options(add: Callable[..., Any]) -> None:
         help="standardise features: subtract the mean and divide by the standard deviation of all "
              "rows of DATA; sparse rows are only divided. The model keeps both. With --memory, "
              "scaled rows are written to --cache as well")  # fmt: skip
-    add("--n-features", type=int, metavar="D", help="number of features, if DATA does not tell")
+    add(
+        "--n-features", type=_integer, metavar="D", help="number of features, if DATA does not tell"
+    )
     add("--float32", action="store_true", help="store and train in single precision")
     add("--memory", metavar="SIZE",
         help="train on rows that are larger than memory, with at most SIZE, such as 2G, in memory: "
@@ -341,15 +349,15 @@ def _add_run_options(add: Callable[..., Any]) -> None:
     add("--cache", metavar="FOLDER",
         help="with --memory: folder of the rows, which later runs use again (default DATA.blocks)"
         )  # fmt: skip
-    add("--seed", type=int, default=0, metavar="S", dest="random_state",
+    add("--seed", type=_integer, default=0, metavar="S", dest="random_state",
         help="seed for the order of rows (default 0)")  # fmt: skip
-    add("--jobs", type=int, metavar="N", dest="n_jobs",
+    add("--jobs", type=_integer, metavar="N", dest="n_jobs",
         help="threads (default: 1 for linear machines, as many as BLAS has for kernel machines); "
              "results do not depend on it")  # fmt: skip
     add("--checkpoint", metavar="FILE",
         help="write the model so far to FILE now and then, on Ctrl-C and at the end; FILE is "
              "always whole (with --cv and --memory, first the search so far)")  # fmt: skip
-    add("--checkpoint-every", type=float, metavar="S",
+    add("--checkpoint-every", type=_decimal, metavar="S",
         help="seconds between checkpoints (default 60)")  # fmt: skip
     add("--resume", metavar="FILE",
         help="go on from a checkpoint, with the same DATA and options")  # fmt: skip
@@ -375,26 +383,30 @@ def _number(text: str) -> int | float:
     return int(text) if re.fullmatch(r"-?\d+", text) else float(text)
 
 
-def _number_or(*words: str) -> Callable[[str], int | float | str]:
-    """What makes a number of a text, for argparse, or leaves one of the words."""
+def _option(wanted: str, parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    """`parse` for argparse, with an error that says what is wanted."""
 
-    def number(text: str) -> int | float | str:
+    def parsed(text: str) -> Any:
         try:
-            return text if text in words else _number(text)
+            return parse(text)
         except ValueError:
-            wanted = f"a number, {' or '.join(words)}"
             raise argparse.ArgumentTypeError(f"must be {wanted}, got {text!r}") from None
 
-    return number
+    return parsed
+
+
+_integer, _decimal = _option("an integer", int), _option("a number", _number)
+
+
+def _number_or(*words: str) -> Callable[[str], Any]:
+    """What makes a number of a text, for argparse, or leaves one of the words."""
+    wanted = f"a number, {' or '.join(words)}"
+    return _option(wanted, lambda text: text if text in words else _number(text))
 
 
 def _count_or_list(text: str) -> int | list[float]:
-    """An integer, or numbers between commas, for argparse."""
-    try:
-        numbers = [_number(C) for C in text.split(",")]
-    except ValueError:
-        wanted = "an integer or numbers such as 0.1,1,10"
-        raise argparse.ArgumentTypeError(f"must be {wanted}, got {text!r}") from None
+    """An integer, or numbers between commas."""
+    numbers = [_number(C) for C in text.split(",")]
     return numbers[0] if len(numbers) == 1 and isinstance(numbers[0], int) else numbers
 
 
@@ -572,7 +584,7 @@ def _scaled(X: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def _train(args: argparse.Namespace) -> int:
-    from pegasos.io import _checkpoint, _readers
+    from pegasos.io import _blocks, _checkpoint, _readers
 
     say: Callable[..., None] = (lambda *_: None) if args.quiet else _say
     if args.output == "-":
@@ -586,6 +598,8 @@ def _train(args: argparse.Namespace) -> int:
     if args.output.endswith((".joblib", ".onnx", ".pickle", ".pkl")):
         _warn(f"{args.output} will be an .npz archive, whatever its name is: say -o FILE.npz")
     machine, search = _machines(args)  # checked before files are read or written
+    if args.memory is not None:
+        _blocks.n_bytes("memory", args.memory)
     if args.resume is not None:
         _checkpoint.check_file(args.resume)
     say(f"reading {args.data}")
