@@ -575,10 +575,15 @@ class KernelModel(_Model):
         return self.support.kernel.stored
 
     def _own(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        from pegasos import kernels
+
         kernel = self.support.kernel
         if not kernel.is_stored:
             raise ValueError(
-                f"a model whose kernel is {kernel.name!r} cannot be saved without its kernel"
+                f"a model whose kernel is {getattr(kernel.name, '__name__', kernel.name)!r} cannot "
+                "be saved without its kernel: keep the estimator with joblib (with cloudpickle if "
+                "a function is a lambda or of __main__), or take a kernel that has a name, one of "
+                f"{', '.join(kernels.stored_names())}"
             )
         X, empty = self.support.X, np.empty(0, np.int64)  # a matrix, or the values of a sparse one
         parts = (X.data, X.indices, X.indptr) if _validate.is_sparse(X) else (X, empty, empty)

@@ -63,4 +63,5 @@ class Function(Kernel):
         out[...] = values
 
     def onnx(self, ops: Any, X: Any, Z: Any, rows: np.ndarray) -> Any:
-        raise ValueError(f"a kernel that is a function cannot be exported, got {self.name!r}")
+        name = getattr(self.name, "__name__", self.name)
+        raise ValueError(f"a kernel that is a function cannot be exported, got {name!r}")
