@@ -382,7 +382,9 @@ def test_bad_sources_are_told_in_a_sentence(tmp_path, rng):
     fails((np.where(X[7, 1] == X, np.nan, X), y), r"X\[7, 1\] is nan")
     fails((X.astype(np.float64) * 1e200, y), "finite", dtype="float32")
     fails((X, y[:5]), "entry for each of the 3000 rows")
-    fails(str(tmp_path / "no*.svm"), "no file", FileNotFoundError)
+    missing = str(tmp_path / "no*.svm")
+    told = rf"^source must be files that exist, got {re.escape(repr(missing))}$"
+    fails(missing, told, FileNotFoundError)
     fails(5, "source must be a file", TypeError)
     fails((X, y), "memory must be|n_features is 3", n_features=3)
     for memory in ("2 apples", "20", 1e9, True, -1, 0, 999):
@@ -1375,6 +1377,24 @@ def test_labels_that_are_missing_or_no_labels_are_refused(tmp_path, rng, labels,
     """Dates became integers or text, complex numbers lost a part, and None was a class."""
     with pytest.raises((TypeError, ValueError), match=said):
         Blocks((rng.normal(size=(90, 2)), np.tile(labels, 45)), cache=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("a.csv", "p q,label\nx,1\n", r"say label_column='p q'; .*: drop=\['p q'\]$"),
+        ("a.csv", "1|2\n3|4\n", r"perhaps separator='\|'$"),
+        ("a.csv", "0,1,2\n", r"say header='yes' or header='no'$"),
+        ("a.csv", "\0,1\n", r"name it by format$"),
+        ("a.svm", "1,2\n", r"of CSV, say format='csv'\) in '1,2'$"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said_in_words_of_python(tmp_path, name, text, told):
+    """Options of the command line came first."""
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ValueError, match=told) as refused:
+        Blocks(tmp_path / name, cache=tmp_path / "cache")
+    assert "--" not in str(refused.value)
 
 
 @pytest.mark.parametrize("memory", [MEMORY, "1GB"])

@@ -92,15 +92,21 @@ _GO_WITH = {
     "cache": "--memory", "Cs": "--cv", "cv_effort": "--cv", "checkpoint_every": "--checkpoint",
 }  # fmt: skip
 
+#: Parameters of rows in files that have options, as those of estimators have.
+_OF_ROWS = (
+    "cache", "memory", "n_features", "format", "label_column", "drop", "header", "separator",
+    "zero_based",
+)  # fmt: skip
 #: Parameters whose option has another name, and values that options have words for.
 _OTHER_NAMES = {
     "random_state": "seed", "n_jobs": "jobs", "gammas": "gamma", "epsilons": "epsilon",
-    "fit_intercept": "intercept", "penalize_intercept": "intercept",
+    "fit_intercept": "intercept", "penalize_intercept": "intercept", "label_column": "label",
 }  # fmt: skip
 _WORDS: dict[str, dict[str, Any]] = {
     "average": {"none": False, "all": True}, "class_weight": {"none": None}, "tol": {"none": None},
     "fit_intercept": {"none": False, "penalized or free": True},
     "penalize_intercept": {"free": False, "penalized": True}, "project": {"given": True},
+    "separator": {"tab": "\t"}, "zero_based": {"yes": True, "no": False},
 }  # fmt: skip
 
 
@@ -113,8 +119,8 @@ class _Options(_validate.Wording):
     def parameter(self, name: str, *value: Any) -> str:
         from pegasos.estimators._parameters import PARAMETERS
 
-        if name not in (*PARAMETERS, "cache", "memory", "n_features"):
-            return super().parameter(name, *value)
+        if name not in (*PARAMETERS, *_OF_ROWS):
+            return "DATA" if name == "source" else super().parameter(name, *value)
         words = [f"{v:.4g}" if isinstance(v, float) else self.value(name, v) for v in value]
         return " ".join(
             [f"--{_OTHER_NAMES.get(name, name).replace('_', '-')}", *filter(None, words)]
@@ -126,7 +132,7 @@ class _Options(_validate.Wording):
                 return word
         if value is None or value is False:
             return None
-        return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+        return shlex.quote(",".join(map(str, value)) if isinstance(value, list) else str(value))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -233,7 +233,7 @@ class Blocks:
             raise ValueError(
                 f"cache {self.cache} was made from another source or with other parameters "
                 f"{_difference(index['made_from'], made_from)}: delete it, or name another folder "
-                "by --cache (in Python, cache=...)"
+                f"by {_validate.parameter('cache')}"
             )
         self._set_index(index)
 

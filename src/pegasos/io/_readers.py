@@ -17,7 +17,6 @@ import lzma
 import os
 import re
 import reprlib
-import shlex
 import shutil
 import sys
 import tempfile
@@ -34,6 +33,7 @@ from sklearn.datasets import load_svmlight_file
 from pegasos._extras import needed_by
 from pegasos.io import _archive
 from pegasos.problems import _validate
+from pegasos.problems._validate import parameter
 
 #: Formats by the endings of names. Other names are those of LIBSVM text.
 _ENDINGS = {
@@ -93,7 +93,7 @@ class Layout:
                 _validate.integer(name, column, at_least=-(2**31), besides=(None,))
         separator = self.separator
         if separator is not None and (len(separator) != 1 or separator in '"\r\n'):
-            raise ValueError(f"separator must be one character, got {separator!r}")
+            raise ValueError(f"{parameter('separator')} must be one character, got {separator!r}")
         if self.has_names and self.header == "no":
             raise ValueError("columns without a header have no names: say their numbers, from 0")
 
@@ -113,11 +113,11 @@ class Layout:
             ("separator", self.separator is not None, format == "csv"),
         ):
             if is_given and not is_for_it:
-                hint = "" if self.format else "; --format (in Python, format=) names another one"
+                hint = "" if self.format else f"; {parameter('format')} names another one"
+                which = "tables" if name in ("label_column", "drop") else "CSV"
                 raise ValueError(
-                    f"--{name.removesuffix('_column')} (in Python, {name}=) is for "
-                    f"{'tables' if name in ('label_column', 'drop') else 'CSV'}, and these are "
-                    f"rows of format {format!r}{hint}"
+                    f"{parameter(name)} is for {which}, and these are rows of format "
+                    f"{format!r}{hint}"
                 )
         return format
 
@@ -340,8 +340,8 @@ def _opened(path: _archive.Path) -> Generator[IO[bytes]]:
             raise ValueError(f"{path} is text in UTF-16: save it as UTF-8")
         if b"\0" in beginning:
             raise ValueError(
-                f"{path} is binary, not text: if it has another format than its name says, say "
-                "--format (in Python, format=)"
+                f"{path} is binary, not text: if it has another format than its name says, name it "
+                f"by {parameter('format')}"
             )
         file.seek(len(codecs.BOM_UTF8) if beginning.startswith(codecs.BOM_UTF8) else 0)
         yield file
@@ -452,13 +452,14 @@ class _Libsvm(_Text):
                 "ones in columns",
             )
         if b"," in fields[0] or b";" in fields[0]:
-            raise ValueError("a label must come first (of CSV, say --format csv)")
+            raise ValueError(f"a label must come first (of CSV, say {parameter('format', 'csv')})")
         label, *pairs = (field.decode("utf-8", "replace") for field in fields)
         numbers: list[int] = []
         for pair in pairs:
             index, colon, value = pair.partition(":")
             if not colon:
-                hints = ["if this is CSV, say --format csv"] if b"," in line or b";" in line else []
+                hint = f"if this is CSV, say {parameter('format', 'csv')}"
+                hints = [hint] if b"," in line or b";" in line else []
                 raise ValueError(f"{pair!r} is not index:value", *hints)
             if index == "qid" and pair == pairs[0]:
                 continue
@@ -486,7 +487,7 @@ def _from_zero(
     if zero_based is False and lowest == 0:
         raise ValueError(
             f"{path} has a feature number 0 where features are counted from 1: "
-            "say --zero-based yes if it is another file that counts from 0"
+            f"say {parameter('zero_based', True)} if it is another file that counts from 0"
         )
     is_zero_based = lowest == 0 if zero_based is None else zero_based
     n_there = int(highest) + bool(is_zero_based)
@@ -556,7 +557,7 @@ class _Columns:
                     if self.names
                     else "columns have no names"
                 )
-                hint = "; say --drop once for each column" if "," in column else ""
+                hint = f"; {parameter('drop')} takes columns one by one" if "," in column else ""
                 raise ValueError(f"{self.file} has {what} {column!r}; {names}{hint}")
             return place
         if not -self.n <= column < self.n:
@@ -576,19 +577,11 @@ class _Columns:
     def advice(self, j: int) -> str:
         """What to do about a column that has no numbers."""
         column = self.names[j] if self.names else j
-        on_line = shlex.quote(str(column))
-        own = (
-            f"if it is the label, say --label {on_line} (in Python, label_column={column!r}); else"
-        )
+        own = f"if it is the label, say {parameter('label_column', column)}; else "
         return (
-            f"{f'{own} ' if self.is_last_label else ''}{_ENCODE}, or leave the column out: "
-            f"{_without(column)}"
+            f"{own * self.is_last_label}{_ENCODE}, or leave the column out: "
+            f"{parameter('drop', [column])}"
         )
-
-
-def _without(column: int | str) -> str:
-    """What leaves a column out."""
-    return f"--drop {shlex.quote(str(column))} (in Python, drop=[{column!r}])"
 
 
 def _names(header: list[str]) -> list[str]:
@@ -631,7 +624,7 @@ class _Csv(_Text):
         if not is_named and 0 in self.columns.features and expected.get("wanted") is None:
             warnings.warn(
                 "column 1 has no name and is a feature: if it numbers the rows, leave it out: "
-                + _without(0),
+                + parameter("drop", [0]),
                 stacklevel=2,
             )
 
@@ -652,7 +645,7 @@ class _Csv(_Text):
         is_used = last in (columns.label, *columns.features)
         has_no_name = columns.names and columns.names[last].startswith(_UNNAMED)
         if is_used and has_no_name and not fields[last].strip():
-            out = f"leave it out: {_without(last)}"
+            out = f"leave it out: {parameter('drop', [last])}"
             raise ValueError(f"column {last + 1} has no name and no value", out)
         for j in columns.features:
             field = fields[j].strip()
@@ -671,7 +664,9 @@ class _Csv(_Text):
             raise ValueError("the label is empty")
         if columns.has_targets and not _is_number(field):
             what = f"targets must be numbers, but {columns.told(columns.label)} is {field!r}"
-            raise ValueError(what, _written_plainly(field) or "perhaps another --label")
+            raise ValueError(
+                what, _written_plainly(field) or f"perhaps another {parameter('label_column')}"
+            )
 
     def line_of(self, label: str) -> int | None:
         """The number of the first line with this label, or None: its row may have several lines."""
@@ -738,10 +733,9 @@ def _check_separator(where: str, line: str, separator: str) -> None:
     other = other if other in line else " "  # which names of columns may have, too
     if other == separator or other not in line:
         return
-    on_line = "tab" if other == "\t" else shlex.quote(other)
     raise ValueError(
         f"{where}: there is only one column, since fields are separated by {separator!r}; "
-        f"perhaps --separator {on_line} (in Python, separator={other!r})"
+        f"perhaps {parameter('separator', other)}"
     )
 
 
@@ -751,7 +745,7 @@ def _is_header(where: str, first: list[str], columns: list[int]) -> bool:
         if len(fields) > 2 and fields in [[str(k + j) for j in range(len(fields))] for k in (0, 1)]:
             raise ValueError(
                 f"{where}: {','.join(first[:3])},... may be a row or names of columns: "
-                "say --header yes or --header no"
+                f"say {parameter('header', 'yes')} or {parameter('header', 'no')}"
             )
     return not any(_is_number(first[j]) for j in columns)
 

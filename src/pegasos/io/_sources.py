@@ -170,7 +170,8 @@ def _paths(given: Any) -> list[str]:
     for path in map(os.fspath, given):
         found = [path] if os.path.exists(path) else sorted(glob.glob(path))
         if not found:
-            raise FileNotFoundError(f"there is no file {path}")
+            what = _validate.parameter("source")
+            raise FileNotFoundError(f"{what} must be files that exist, got {path!r}")
         paths += found
     return paths
 
