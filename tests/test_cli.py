@@ -1211,10 +1211,14 @@ def test_the_effort_of_a_search_may_be_chosen(tmp_path, data, effort, capsys):
     file, model = str(write(tmp_path / "a.npz", X, y)), str(tmp_path / "m.npz")
     options = ["--cv", "3", "--Cs", "4", "--json", "-q", "--cv-effort", effort]
     assert cli.main(["train", file, "-o", model, *options]) == 0
-    scores = [point["score"] for point in json.loads(capsys.readouterr().out)["search"]]
+    points = json.loads(capsys.readouterr().out)["search"]
+    scores = [point["score"] for point in points]
     value = {"2": 2, "0.3": 0.3}.get(effort, effort)
     search = pegasos.PegasosClassifierCV(Cs=4, cv=3, cv_effort=value, random_state=0).fit(X, y)
     assert scores == search.cv_results_["mean_test_score"].tolist()
+    errors = [point["standard_error"] for point in points]
+    assert errors == search.cv_results_["standard_error"].tolist()
+    assert [k for k, point in enumerate(points) if point["best"]] == [search.best_index_]
 
 
 def test_a_folder_of_other_files_as_a_cache_is_told_by_the_option(tmp_path, data, capsys):

@@ -661,8 +661,12 @@ def _train(args: argparse.Namespace) -> int:
     if args.json:
         if search is not None:
             results = search.cv_results_
-            points = zip(results["params"], results["mean_test_score"].tolist(), strict=True)
-            told["search"] = [point | {"score": score} for point, score in points]
+            names = "mean_test_score", "standard_error"
+            points = zip(results["params"], *(results[k].tolist() for k in names), strict=True)
+            told["search"] = [
+                point | {"score": score, "standard_error": error, "best": k == search.best_index_}
+                for k, (point, score, error) in enumerate(points)
+            ]
         _print_json(_about(model) | told)
     return 0
 
