@@ -30,31 +30,35 @@ def checked(
 
     `local` is the estimator that checks X, y and weights as a fit in memory would; but all weights
     of a partition may be 0. `about` has a checksum of all that the partition has if it is asked
-    for.
+    for. It is the error if the rows are refused: a task that raises would be logged by its worker.
     """
+    try:
+        return _checked(X, y, weights, local, with_checksum)
+    except (TypeError, ValueError) as error:
+        return Arrays(about=type(error)(f"partition {number}: {error}"))
+
+
+def _checked(X: Any, y: Any, weights: Any, local: Any, with_checksum: bool) -> Arrays:
     n_rows = len(y)
     for name, part in (("X", X), ("sample_weight", weights)):
         if part is not None and part.shape[0] != n_rows:
             raise ValueError(
-                f"X, y and sample_weight must have equally many rows in each partition, but in "
-                f"partition {number} {name} has {part.shape[0]} and y has {n_rows}"
+                f"X, y and sample_weight must have equally many rows, but {name} has "
+                f"{part.shape[0]} and y has {n_rows}"
             )
     about = SimpleNamespace(n_rows=n_rows)
     if n_rows == 0:
         return Arrays(about=about)
     noting = type(local)()
-    try:
-        if is_classifier(local):
-            X, y = noting._validate_rows(X, y=y)
-            _validate.only_classes(y)
-            about.classes, values = _validate.labels(y, n_rows)
-        else:
-            _validate.before_targets(y)
-            X, y = noting._validate_rows(X, y=y, multi_output=True)
-            values = y = _validate.targets(y, n_rows)
-        weights = _validate.sample_weight(weights, n_rows, may_be_zero=True)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"partition {number}: {error}") from None
+    if is_classifier(local):
+        X, y = noting._validate_rows(X, y=y)
+        _validate.only_classes(y)
+        about.classes, values = _validate.labels(y, n_rows)
+    else:
+        _validate.before_targets(y)
+        X, y = noting._validate_rows(X, y=y, multi_output=True)
+        values = y = _validate.targets(y, n_rows)
+    weights = _validate.sample_weight(weights, n_rows, may_be_zero=True)
     each = np.ones(n_rows) if weights is None else weights
     rows = _validate.rows(X, checked=True)[0]
     about.n_features, about.dtype, about.n_stored = X.shape[1], X.dtype.name, rows.size
@@ -96,16 +100,20 @@ def not_empty(parts: list[Any]) -> list[Any]:
 class Partitions:
     """What is known of rows that lie elsewhere; to estimators, as `pegasos.Blocks`.
 
-    `abouts` are of all partitions. A TypeError or ValueError if they do not go together, or all are
-    empty. `which` are those that have rows; `n_stored` is how many numbers X has, `mass` the sum of
-    weights, `n_inside` how many rows have weight, `n_outputs` how many columns y has, or 0 if it is
-    one-dimensional. `classes`, `class_weight_sums` and `class_counts` are of labels, or None.
-    Labels have no numbers under which they are stored, so `names` is None.
+    `abouts` are of all partitions. A TypeError or ValueError if rows are refused, if partitions do
+    not go together, or if all are empty. `which` are those that have rows; `n_stored` is how many
+    numbers X has, `mass` the sum of weights, `n_inside` how many rows have weight, `n_outputs` how
+    many columns y has, or 0 if it is one-dimensional. `classes`, `class_weight_sums` and
+    `class_counts` are of labels, or None. Labels have no numbers under which they are
+    stored, so `names` is None.
     """
 
     names = None
 
     def __init__(self, abouts: list[Any]) -> None:
+        for about in abouts:
+            if isinstance(about, Exception):
+                raise about
         self.which = not_empty([k for k, about in enumerate(abouts) if about.n_rows > 0])
         first, parts = abouts[self.which[0]], [abouts[k] for k in self.which]
         for name, what in (
