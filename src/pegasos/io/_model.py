@@ -69,7 +69,7 @@ class _Model:
         parts += [f"lam={self.lam:.3g}", f"loss={self.loss!r}"]
         gaps = self._relative_gap
         if np.isfinite(gaps).all():
-            parts.append(f"gap <= {gaps.max():.2g}" if gaps.any() else "gap 0")
+            parts.append(f"relative gap <= {gaps.max():.2g}" if gaps.any() else "gap 0")
         return f"{type(self).__name__}({', '.join(parts)})"
 
     @property
