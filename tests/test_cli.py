@@ -2,6 +2,7 @@
 
 import bz2
 import contextlib
+import dataclasses
 import gzip
 import io
 import json
@@ -950,33 +951,37 @@ def test_columns_are_chosen_by_name(tmp_path, table, name, options, more, capsys
     X, y = table[features].to_numpy(), table["kind"].to_numpy().astype(str)
     clf = pegasos.PegasosClassifier(random_state=0).fit(X, y)
     np.testing.assert_allclose(loaded.coef, clf.coef_, rtol=1e-3 if more else 1e-12)
-    # The model knows its features, whatever the order of columns; other columns do not count.
+    # The model knows features and label, whatever the order of columns; others do not count.
     shuffled = write_table(tmp_path / f"new{name[1:]}", table[table.columns[::-1]])
     capsys.readouterr()
-    assert cli.main(["predict", model, shuffled, *options]) == 0
-    shown = capsys.readouterr()
-    assert shown.out.splitlines() == loaded.predict(X).tolist()
-    assert "accuracy" not in shown.err
-    assert cli.main(["predict", model, shuffled, *options, "--label", "kind"]) == 0
-    assert f"accuracy {100 * clf.score(X, y):.2f} %" in capsys.readouterr().err
+    for label in ([], ["--label", "kind"]):
+        assert cli.main(["predict", model, shuffled, *options, *label]) == 0
+        shown = capsys.readouterr()
+        assert shown.out.splitlines() == loaded.predict(X).tolist()
+        assert f"accuracy {100 * clf.score(X, y):.2f} %" in shown.err
     lacking = write_table(tmp_path / f"less{name[1:]}", table.drop(columns="wide"))
     assert cli.main(["predict", model, lacking, *options]) == 2
     assert "no column 'wide'; its columns are ['name', 'tall'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
-def test_the_last_column_has_the_labels_if_it_is_the_only_other_one(tmp_path, table, name, capsys):
+@pytest.mark.parametrize("label", ["kind", None])
+def test_a_label_without_a_known_name_is_the_only_other_column(
+    tmp_path, table, name, label, capsys
+):
     """Columns that --drop left out were counted, so that a file had no labels."""
     last = table[["name", "tall", "wide", "deep", "old", "kind"]]
     file, model = write_table(tmp_path / name, last), str(tmp_path / "m.npz")
     options = ["-o", str(tmp_path / "labels.txt")]
     assert cli.main(["train", file, "-o", model, "--drop", "name"]) == 0
+    assert pegasos.load(model).label_name == "kind"
+    dataclasses.replace(pegasos.load(model), label_name=label).save(model)  # None: an old one
     alone = write_table(tmp_path / f"alone{name[1:]}", last.drop(columns="name"))
     unlabelled = write_table(tmp_path / f"new{name[1:]}", last.drop(columns="kind"))
     for data, more, has_labels in (
         (file, ["--drop", "name"], True),
         (alone, [], True),
-        (file, [], False),  # two others, of which either may have the labels
+        (file, [], label is not None),  # two others, of which either may have the labels
         (alone, ["--label", "none"], False),
         (alone, ["--drop", "kind"], False),
         (unlabelled, [], False),
@@ -1203,6 +1208,30 @@ def test_python_and_the_command_line_share_a_cache_of_one_type(tmp_path, data, d
     words = f"(to use it, dtype='{dtype}'; on the command line, {own})"
     assert words in capsys.readouterr().err
     assert cli.main(same) == 0
+
+
+@pytest.mark.parametrize("memory", [[], ["--memory", "1G"]], ids=["", "memory"])
+def test_a_model_remembers_which_column_is_the_label(tmp_path, monkeypatch, memory, capsys):
+    """With another column beside, no label was found, or the other column was taken for it."""
+    monkeypatch.chdir(tmp_path)
+    frame = pd.DataFrame({"churn": ["p", "q"] * 9, "a": np.arange(18) % 2, "id": np.arange(18)})
+    frame["b"] = 1.5
+    frame.to_csv("a.csv", index=False)
+    train = ["train", "a.csv", "--label", "churn", "--drop", "id", "-q", "-o", "m.npz", *memory]
+    assert cli.main(train) == 0
+    assert pegasos.load("m.npz").label_name == "churn"
+    assert pegasos.load("m.npz").to_estimator().to_model().label_name == "churn"
+    assert "\nlabel: churn\n" in show(capsys, "info", "m.npz")
+    for columns in (["churn", "a", "id", "b"], ["id", "b", "a", "churn"]):
+        frame[columns].to_csv("new.csv", index=False)
+        assert cli.main(["predict", "m.npz", "new.csv"]) == 0
+        assert "accuracy 100.00 %" in capsys.readouterr().err
+    for columns, options in ((["id", "b", "a"], []), ([*frame.columns], ["--drop", "churn"])):
+        frame[columns].to_csv("new.csv", index=False)
+        assert cli.main(["predict", "m.npz", "new.csv", *options]) == 0
+        assert capsys.readouterr() == ("p\nq\n" * 9, "")
+    assert cli.main(["predict", "m.npz", "a.csv", "--label", "id"]) == 0
+    assert "labels that the model does not know, such as 0" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("effort", ["2", "0.3", "auto"])

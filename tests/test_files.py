@@ -197,7 +197,7 @@ def test_libsvm_text_may_have_tabs_and_marks(tmp_path, space, end, mark):
     lines = ["1 1:2 3:4", "-1 2:1 ", "1"]
     text = mark + "".join(line.replace(" ", space) + end for line in lines)
     (tmp_path / "a.svm").write_bytes(text.encode())
-    X, y, zero_based, _ = _readers.read(tmp_path / "a.svm")
+    X, y, zero_based, *_ = _readers.read(tmp_path / "a.svm")
     np.testing.assert_array_equal(X.toarray(), [[2, 0, 4], [0, 1, 0], [0, 0, 0]])
     assert y.tolist() == [1, -1, 1]
     assert zero_based is False
@@ -334,7 +334,7 @@ def test_csv_may_have_line_ends_and_marks_of_all_systems(tmp_path, end, mark):
 def test_csv_may_have_empty_lines(tmp_path, header, before, after):
     """Before the header, and after it; only those between rows were skipped, as pandas does."""
     (tmp_path / "a.csv").write_text(f"{before}{header}{after}1,2,x\n\n3,4,y\n\n", newline="")
-    X, y, _, names = _readers.read(tmp_path / "a.csv")
+    X, y, _, names, _ = _readers.read(tmp_path / "a.csv")
     np.testing.assert_array_equal(X, [[1, 2], [3, 4]])
     assert y.tolist() == ["x", "y"]
     assert names == (["a", "b"] if header else None)

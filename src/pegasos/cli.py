@@ -190,7 +190,7 @@ def _add_train_options(sub: argparse.ArgumentParser) -> None:
 
 def _add_predict_options(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("model", metavar="MODEL", help="file written by `pegasos train`")
-    _add_data_options(sub, "the last, if it is the only one that is no feature of MODEL")
+    _add_data_options(sub, "or the column that was the label in training")
     sub.add_argument("-o", "--output", default="-", metavar="FILE",
                      help="write here, not to standard output")  # fmt: skip
     instead = sub.add_mutually_exclusive_group()
@@ -551,7 +551,8 @@ def _training_rows(args: argparse.Namespace, search: Any, say: Callable[..., Non
             random_state=args.random_state, **layout, **counted,
             n_problems=functools.partial(_n_problems, args, search), task=args.task,
         )  # fmt: skip
-        return _readers.Rows(blocks, None, blocks.zero_based, blocks.feature_names)
+        known = blocks.zero_based, blocks.feature_names, blocks._label_name
+        return _readers.Rows(blocks, None, *known)
     rows = _readers.read(
         args.data, targets=args.task == "regression", labels_optional=is_one_class,
         **layout, **counted,
@@ -561,7 +562,7 @@ def _training_rows(args: argparse.Namespace, search: Any, say: Callable[..., Non
     if is_one_class and rows.y is not None:
         is_table = _readers.Layout(**layout).format_of(args.data) not in ("libsvm", "npz")
         say("labels are ignored" + "; without labels, say --label none" * is_table)
-        rows = rows._replace(y=None)
+        rows = rows._replace(y=None, label_name=None)
     return rows
 
 
@@ -609,7 +610,7 @@ def _train(args: argparse.Namespace) -> int:
     if args.resume is not None:
         _checkpoint.check_file(args.resume)
     say(f"reading {args.data}")
-    X, y, zero_based, names = _training_rows(args, search, say)
+    X, y, zero_based, names, label_name = _training_rows(args, search, say)
     held_out = None
     if args.validation is not None:
         held_out = _readers.read(
@@ -622,6 +623,7 @@ def _train(args: argparse.Namespace) -> int:
     say(f"{X.shape[0]} rows, {_validate.counted(X.shape[1], 'feature')}{kept}")
     of_file: dict[str, Any] = {
         "zero_based": zero_based, "feature_names": None if names is None else np.array(names),
+        "label_name": label_name,
     }  # fmt: skip
     X, scaling = _scaled(X) if args.scale else (X, {"center": None, "scale": None})
     if scaling["center"] is not None and args.task == "one-class" and "kernel" not in args:
@@ -761,6 +763,7 @@ def _about(model: Any) -> dict[str, Any]:
         "version": model.version,
         "classes": classes,
         "features": model.n_features,
+        "label": model.label_name,
         "loss": model.loss,
         "epsilon": model.epsilon,
         "lam": model.lam,
@@ -841,8 +844,8 @@ def _predict(args: argparse.Namespace) -> int:
             f"trained on text that counts them from {int(known)}",
             stacklevel=2,
         )
-    X, y, zero_based, _ = _readers.read(
-        args.data, n_features=model.n_features, labels_optional=True,
+    X, y, zero_based, *_ = _readers.read(
+        args.data, label_name=model.label_name, n_features=model.n_features, labels_optional=True,
         names=None if model.feature_names is None else model.feature_names.tolist(),
         zero_based=known, targets=model._has_targets, **_layout(args),
     )  # fmt: skip

@@ -633,7 +633,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         attributes = {
             "intercept_": model.intercept, "lam_": model.lam, "n_steps_": model.n_steps,
             "n_features_in_": model.n_features,
-            "_origin": {"zero_based": model.zero_based, "version": model.version},
+            "_origin": {k: getattr(model, k) for k in ("label_name", "zero_based", "version")},
         }  # fmt: skip
         if model.feature_names is not None:
             attributes["feature_names_in_"] = model.feature_names.astype(object)

@@ -218,7 +218,7 @@ class Blocks:
         if is_one_class:  # whose blocks have no labels for another task
             options["task"] = self._task
         kind = _sources.Source(source, layout, self._task)
-        self.feature_names = kind.feature_names
+        self.feature_names, self._label_name = kind.feature_names, kind.label_name
         self._path = os.path.join(self.cache, "rows")
         made_from = {"source": kind.found, "options": options}
         made_from = json.loads(json.dumps(made_from))  # tuples become lists

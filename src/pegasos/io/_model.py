@@ -46,6 +46,7 @@ class _Model:
     epsilon: float | None = None
     is_flat: bool = False
     feature_names: np.ndarray | None = None
+    label_name: str | None = None
     zero_based: bool | None = None
     center: np.ndarray | None = None
     scale: np.ndarray | None = None
@@ -61,7 +62,7 @@ class _Model:
     #: Arrays that are not in every file.
     _OPTIONAL: ClassVar[tuple[str, ...]] = ("classes", "feature_names", "center", "scale")
     _ABOUT: ClassVar[tuple[str, ...]] = (
-        "multi_class", "lam", "loss", "epsilon", "is_flat", "zero_based", "version",
+        "multi_class", "lam", "loss", "epsilon", "is_flat", "label_name", "zero_based", "version",
     )  # fmt: skip
 
     def __repr__(self) -> str:
@@ -268,10 +269,11 @@ class _Model:
         _validate.choice("loss", self.loss, [*LOSSES, *TARGET_LOSSES])
         _validate.choice("zero_based", self.zero_based, [None, True, False])
         _validate.boolean("is_flat", self.is_flat)
-        if not isinstance(self.version, str | None):
-            raise ValueError(  # noqa: TRY004 the file is at fault
-                f"version must be a string, got {self.version!r}"
-            )
+        for name in ("label_name", "version"):
+            if not isinstance(value := getattr(self, name), str | None):
+                raise ValueError(  # noqa: TRY004 the file is at fault
+                    f"{name} must be a string, got {value!r}"
+                )
         if self._has_targets:
             self._check_targets()
         else:
@@ -458,6 +460,8 @@ class LinearModel(_Model):
     feature_names : ndarray of str of shape (n_features,) or None
         Names of the columns that an estimator was trained on. A data frame with other columns is
         refused.
+    label_name : str or None
+        Name of the column of the label in the table that `pegasos train` read; None if it had none.
     zero_based : bool or None
         Whether the LIBSVM text that `pegasos train` read counts features from 0; None for other
         rows.
@@ -517,7 +521,7 @@ class KernelModel(_Model):
     dual_coef : ndarray of shape (n_problems, n_support)
     intercept, classes, multi_class, lam, loss, epsilon, is_flat, feature_names
         As in `LinearModel`.
-    objective, dual_objective, duality_gap, n_steps, zero_based, center, scale, version
+    objective, dual_objective, duality_gap, n_steps, label_name, zero_based, center, scale, version
         As in `LinearModel`.
 
     Examples
@@ -725,7 +729,8 @@ def with_arrays(
         if not isinstance(about["format"], str) or about["format"] not in kinds:
             raise ValueError(f"its format is {about['format']!r}, not one of {list(kinds)}")
         kind = kinds[about["format"]]
-        about = {"epsilon": None, "is_flat": False, "version": None} | about  # need not be there
+        may_miss = {"epsilon": None, "is_flat": False, "label_name": None, "version": None}
+        about = may_miss | about
         about = {name: about[name] for name in kind._ABOUT}
         about["lam"] = _validate.lam("lam", about["lam"])
         names = *kind._ARRAYS, *(name for name in kind._OPTIONAL if name in arrays)

@@ -129,6 +129,7 @@ class Rows(NamedTuple):
     y: np.ndarray | None
     zero_based: bool | None  # whether LIBSVM text counts features from 0
     names: list[str] | None  # of the features, of a table that has some
+    label_name: str | None = None
 
 
 def guess_format(path: _archive.Path) -> str:
@@ -144,6 +145,7 @@ def read(
     *,
     n_features: int | None = None,
     names: Sequence[str] | None = None,
+    label_name: str | None = None,
     labels_optional: bool = False,
     zero_based: bool | None = None,
     targets: bool = False,
@@ -163,6 +165,8 @@ def read(
     names : sequence of str, optional
         Which columns of a table with names are features. The last column is then the label only if
         there is no other beside these.
+    label_name : str, optional
+        Which column of a table with names has the labels if none is asked for; there may be none.
     labels_optional : bool, default=False
         A table without a column beside the features, LIBSVM text that begins with an index, or an
         .npz file without y, holds rows only.
@@ -177,16 +181,17 @@ def read(
     how = Layout(**layout)
     format = how.format_of(path)
     expected: dict[str, Any] = {
-        "n_features": n_features, "wanted": names, "labels_optional": labels_optional,
-        "targets": targets,
+        "n_features": n_features, "wanted": names, "label_name": label_name,
+        "labels_optional": labels_optional, "targets": targets,
     }  # fmt: skip
     with _that_opens_again(path) as file, naming(name, file):
         if format == "npz":
             X, y, _ = arrays_of_npz(file)
-            found = None
+            found = label_name = None
         else:
             table = table_of(file, how, **expected)
             pieces, found = list(table.pieces(_PIECE)), table.feature_names
+            label_name = table.label_name
             if not pieces:
                 raise ValueError(f"{file} holds no rows")
             X, y, _ = joined(pieces)
@@ -218,7 +223,7 @@ def read(
             y = _validate.targets(y.astype(np.float64), X.shape[0])
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
-    return Rows(X, y, zero_based if format == "libsvm" else None, found)
+    return Rows(X, y, zero_based if format == "libsvm" else None, found, label_name)
 
 
 @contextlib.contextmanager
@@ -372,6 +377,7 @@ class _Text:
     #: Lines before the first row, and the number that messages give to column 0.
     skip, first_column = 0, 1
     feature_names: list[str] | None = None
+    label_name: str | None = None
 
     def __init__(self, path: _archive.Path, layout: Layout, **expected: Any) -> None:
         self.path = path
@@ -516,6 +522,7 @@ class _Columns:
         layout: Layout,
         n_features: int | None = None,
         wanted: Sequence[str] | None = None,
+        label_name: str | None = None,
         labels_optional: bool = False,
         targets: bool = False,
     ) -> None:
@@ -527,6 +534,9 @@ class _Columns:
         dropped = {self._number_of(column) for column in layout.drop}
         kept = [j for j in range(n) if j not in dropped]
         label = layout.label_column
+        if label == -1 and names is not None and label_name is not None:
+            is_there = self._places.get(label_name, n) not in {n, *dropped}
+            label = label_name if is_there else None
         if isinstance(label, int) and -len(kept) <= label < 0:
             self.label: int | None = kept[label]
         else:
@@ -563,6 +573,11 @@ class _Columns:
         if not -self.n <= column < self.n:
             raise ValueError(f"{self.file} has {self.n} columns, there is no column {column}")
         return column % self.n
+
+    @property
+    def label_name(self) -> str | None:
+        """Name of the column of the label, if there are both."""
+        return self.names[self.label] if self.names and self.label is not None else None
 
     @property
     def feature_names(self) -> list[str] | None:
@@ -620,6 +635,7 @@ class _Csv(_Text):
         names = _names(first) if is_header else None
         self.columns = _Columns(name, names, n, layout, **expected)
         self.feature_names = self.columns.feature_names
+        self.label_name = self.columns.label_name
         is_named = not is_header or bool(first[0].strip())
         if not is_named and 0 in self.columns.features and expected.get("wanted") is None:
             warnings.warn(
@@ -857,7 +873,7 @@ def array_of_npy(path: _archive.Path) -> np.ndarray:
 class _Npy:
     """A table of numbers in a .npy file; `expected` has the parameters of `_Columns`."""
 
-    feature_names = None
+    feature_names = label_name = None
 
     def __init__(self, path: _archive.Path, layout: Layout, **expected: Any) -> None:
         self.table = table = array_of_npy(path)
@@ -891,7 +907,7 @@ class _Parquet:
         layout = dataclasses.replace(layout, drop=[*layout.drop, *index])
         n = len(schema.names)
         self.columns = columns = _Columns(self.path, schema.names, n, layout, **expected)
-        self.feature_names = columns.feature_names
+        self.feature_names, self.label_name = columns.feature_names, columns.label_name
         are_numbers = types.is_integer, types.is_floating, types.is_boolean, types.is_decimal
         for j in columns.features:
             kind = schema.types[j]

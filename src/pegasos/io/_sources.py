@@ -35,6 +35,8 @@ class Source:
         Whether the number of features is what the pieces say, and not at least that.
     feature_names : list of str or None
         Of tables and data frames that have some.
+    label_name : str or None
+        Of the first table, if it has names.
     found : list
         The `fingerprint` before the rows are read.
     """
@@ -45,7 +47,7 @@ class Source:
         self._expected = {
             "targets": task == "regression", "labels_optional": not self._needs_labels,
         }  # fmt: skip
-        self.counts_features, self.feature_names = True, None
+        self.counts_features, self.feature_names, self.label_name = True, None, None
         self._first: list[int] = []
         self._table: Any = None  # that is being read
         if callable(given):
@@ -70,9 +72,8 @@ class Source:
             self.counts_features = self.kind != "libsvm"
             if self.kind != "npz":
                 with _readers.naming(self.paths[0], self.paths[0]):
-                    self.feature_names = _readers.table_of(
-                        self.paths[0], layout, **self._expected
-                    ).feature_names
+                    table = _readers.table_of(self.paths[0], layout, **self._expected)
+                self.feature_names, self.label_name = table.feature_names, table.label_name
         self.found = self.fingerprint()
 
     def fingerprint(self) -> list[Any]:
