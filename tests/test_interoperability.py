@@ -619,6 +619,7 @@ def test_a_calibrated_pipeline_goes_to_onnx_if_asked_for_raw_scores(iris, loss, 
     np.testing.assert_allclose(probabilities, clf.predict_proba(X), atol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:.*hardly better than a constant")  # of the wide one
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("outputs", [None, 1, 3])
 @pytest.mark.parametrize(

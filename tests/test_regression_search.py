@@ -259,6 +259,7 @@ def test_bad_parameters_are_refused(data, kind, options, error, words):
         kind(**options).fit(X, y)
 
 
+@pytest.mark.filterwarnings("ignore:.*hardly better than a constant")
 @BOTH
 @pytest.mark.parametrize(("cv", "k"), [(5, 0), (3, 2), (LeaveOneOut(), 0)])
 def test_folds_of_single_rows_are_refused_for_r2(data, kind, cv, k):

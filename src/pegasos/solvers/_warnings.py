@@ -341,7 +341,9 @@ def warn_of_constant(
     # Fits to a gap, and rounding, leave as much.
     excess = mean_loss - least - GAP * np.maximum(objective, least)
     excess -= settings.roundings_of(len(problem))
+    # Losses with bounded slopes alone depend on the units of targets.
     is_short = (mean_loss > _HARDLY * least) & (possible < _HALF * least)
+    is_short &= np.isfinite(settings.loss.dual_upper)
     k = int(np.argmax(excess if (excess > 0).any() else is_short))
     of, of_problem = f" of {name(k)}" if name(k) else "", settings.subset([k])
     own, other, better = of_problem.objectives_in_user_units(
