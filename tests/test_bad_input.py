@@ -1428,3 +1428,19 @@ def test_coefficients_that_lost_an_axis_are_refused(rng):
     reg.coef_ = reg.coef_[None]
     with pytest.raises(ValueError, match="coef and intercept must have 1 rows"):
         reg.predict(X)
+
+
+@pytest.mark.parametrize("kind", ["category", "str", "object"])
+@pytest.mark.parametrize("label", [True, "a"])
+def test_missing_labels_of_pandas_are_named(rng, kind, label):
+    """A hundred of them were a hundred classes."""
+    pd = pytest.importorskip("pandas")
+    X = rng.normal(size=(200, 3))
+    if kind == "str" and label is True:
+        pytest.skip("text has no booleans")
+    y = pd.Series([label, None] * 100, dtype=kind)
+    for labels in (y, y.array):
+        with pytest.raises(ValueError, match=r"y\[1\] is (nan|None): leave out rows whose y"):
+            pegasos.fit(X, labels, 0.1)
+    with pytest.raises(ValueError, match=r"classes\[1\] is (nan|None): leave it out"):
+        pegasos.PegasosClassifier().partial_fit(X, [label] * 200, classes=y[:3])

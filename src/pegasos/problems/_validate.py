@@ -479,7 +479,7 @@ def no_missing(y: Any, name: str = "y") -> None:
             at = ", ".join(map(str, where))
             raise ValueError(
                 f"{name} must be finite (no NaN or infinity), but {name}[{at}] is {value}: leave "
-                f"out rows whose {name} is missing"
+                f"{'it out' if name == 'classes' else f'out rows whose {name} is missing'}"
             )
 
 
@@ -723,7 +723,7 @@ def too_small(lam: float, least: float, loss: str) -> ValueError:
 
 def labels(y: Any, n_samples: int, name: str = "y") -> tuple[np.ndarray, np.ndarray]:
     """Return the distinct labels, sorted, and the index of each row's label among them."""
-    if isinstance(y, list) or getattr(y, "dtype", None) == object:  # whose NaN is text among text
+    if isinstance(y, list):  # whose NaN is text among text
         no_missing(y, name)
     not_masked(name, y)
     y = np.asarray(y)
@@ -734,6 +734,7 @@ def labels(y: Any, n_samples: int, name: str = "y") -> tuple[np.ndarray, np.ndar
     if y.dtype.kind == "f":
         _finite(name, y)
     if y.dtype.kind == "O":
+        no_missing(y, name)
         only_labels(name, y)
     if y.dtype.kind not in "fiubUSO":
         raise TypeError(f"{name} must hold labels (numbers or strings), got dtype {y.dtype}")
