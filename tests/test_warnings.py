@@ -247,7 +247,7 @@ def test_targets_within_epsilon_are_told(rng, machine, penalize_intercept):
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("loss", ["epsilon_insensitive", "huber"])
 def test_wide_targets_need_a_free_intercept_and_a_larger_c(rng, loss):
-    """A free intercept alone was told to help, and left R2 at 0.2 without a further warning."""
+    """A free intercept alone was told to help, and left R2 at 0.2."""
     X = rng.normal(size=(400, 5))
     y = 5000 + 800 * X @ [1, -1, 0.5, 0.2, 0] + 300 * rng.normal(size=400)
     machine = PegasosRegressor(loss=loss, random_state=0)
@@ -256,7 +256,8 @@ def test_wide_targets_need_a_free_intercept_and_a_larger_c(rng, loss):
     )
     with pytest.warns(UserWarning, match=advice):
         machine.fit(X, y)
-    assert machine.set_params(penalize_intercept=False).fit(X, y).score(X, y) < 0.5
+    with warnings.catch_warnings(action="ignore"):  # that weights are small, with some losses
+        assert machine.set_params(penalize_intercept=False).fit(X, y).score(X, y) < 0.5
     assert machine.set_params(C=1e4).fit(X, y).score(X, y) > 0.9
 
 

@@ -326,7 +326,9 @@ def warn_of_constant(
             )
             return
     # No mean loss is above the objective, unless |w|^2 may be below 0, which bounds nothing.
-    if not ((objective > _HARDLY * least) | np.isnan(certificate.gap)).any():
+    # Losses with bounded slopes alone depend on the units of targets.
+    is_bounded = np.isfinite(settings.loss.dual_upper)
+    if not ((objective > least * (_HARDLY if is_bounded else 1)) | np.isnan(certificate.gap)).any():
         return
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         scores = schedule.solver_class.scores(rows, *schedule.model()).T
@@ -336,14 +338,16 @@ def warn_of_constant(
         z, f = (of - (c * of).sum(axis=1, keepdims=True) / m for of in (values, scores))
         factor = (c * z * f).sum(axis=1, keepdims=True) / (c * f * f).sum(axis=1, keepdims=True)
         factor[~np.isfinite(factor)] = 1
-        longer = replace(problem, values=np.ascontiguousarray(values - factor * scores))
-        possible = longer.targets.constants(np.zeros(len(problem)))[1]
+        known, possible = (
+            replace(problem, values=np.ascontiguousarray(values - length * f)).targets.constants(
+                np.zeros(len(problem))
+            )[1]
+            for length in (1, factor)
+        )
     # Fits to a gap, and rounding, leave as much.
     excess = mean_loss - least - GAP * np.maximum(objective, least)
     excess -= settings.roundings_of(len(problem))
-    # Losses with bounded slopes alone depend on the units of targets.
-    is_short = (mean_loss > _HARDLY * least) & (possible < _HALF * least)
-    is_short &= np.isfinite(settings.loss.dual_upper)
+    is_short = is_bounded & (known > _HARDLY * least) & (possible < _HALF * least)
     k = int(np.argmax(excess if (excess > 0).any() else is_short))
     of, of_problem = f" of {name(k)}" if name(k) else "", settings.subset([k])
     own, other, better = of_problem.objectives_in_user_units(
@@ -356,8 +360,8 @@ def warn_of_constant(
         _user_warnings.warn(
             f"this model predicts the training targets{of} hardly better than a constant, because "
             f"its weights are small: it has a mean loss of {own:.4g}, the best constant "
-            f"{other:.4g}, and {factor[k, 0]:.2g} times these weights {better:.4g}. What may help: "
-            f"{_joined(helps)}"
+            f"{other:.4g}, and {_rounded(factor[k, 0])} times these weights {better:.4g}. "
+            f"What may help: {_joined(helps)}"
         )
         return
     is_far = certificate.relative_gap[k] > _FAR
@@ -423,7 +427,12 @@ def _has_zero_weights(schedule: Schedule, certificate: Certificate) -> bool:
 
 
 def _less_regularised(lam: float) -> str:
-    return f"a {parameter('lam')} below {lam:.2g} (a larger {parameter('C')})"
+    return f"a {parameter('lam')} below {_rounded(lam)} (a larger {parameter('C')})"
+
+
+def _rounded(number: float) -> str:
+    """Two digits, without an exponent where numbers are of usual sizes."""
+    return f"{float(f'{number:.2g}'):g}"
 
 
 def _tells_apart(
