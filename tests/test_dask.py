@@ -398,28 +398,35 @@ def test_workers_have_equally_many_blocks(client, data):
     same_bits(wanted, clf.fit(*rows))
 
 
-def test_rows_stay_where_they_are(client):
-    """Dask takes work on them to a worker that has none, and the rows with it."""
-    slow = min(client.nthreads())
+def test_rows_stay_where_they_are():
+    """Dask takes work on them to a worker that has the message, and the rows with it."""
 
     def evaluate(block, centres, number, message):
-        where = distributed.get_worker().address
-        time.sleep(0.1 * (where == slow))  # the other one has soon nothing to do
-        return {"where": np.eye(8)[number] * (where == slow)}
+        is_first = distributed.get_worker().address == first
+        return {"first": np.eye(8)[number] * is_first}
 
-    with pegasos.dask._Run(client, 30.0) as run:
+    with (
+        dask.config.set({"distributed.scheduler.work-stealing": False}),
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+        client.as_current(),
+        pegasos.dask._Run(client, 30.0) as run,
+    ):
+        first = min(client.nthreads())
         tasks = [pegasos.dask._task(_rounds.identity)(k) for k in range(8)]
-        futures = run.begin(tasks, workers=[slow])
+        futures = run.begin(tasks, workers=[first])
         distributed.wait(futures)
         parts = run.shared(futures)
         blocks = run.begin_at_home(lambda part, sent: part + sent, parts, 1)
         runner = pegasos.dask._DaskBlockRunner(run, blocks)
         for _ in range(3):
-            at_slow = runner.sum_up(evaluate, np.ones(3))["where"]
+            at_first = runner.sum_up(evaluate, np.ones(10**5))["first"]
             places = client.who_has(blocks)
             assert [len(places[block.key]) for block in blocks] == [1] * 8
-            assert at_slow.tolist() == [slow in places[block.key] for block in blocks]
-            assert at_slow.sum() == 4
+            assert at_first.tolist() == [first in places[block.key] for block in blocks]
+            assert at_first.sum() == 4
         assert client.gather(blocks) == list(range(1, 9))
 
 

@@ -212,8 +212,9 @@ class _Run:
     def at_home(self, future: distributed.Future) -> Any:
         """A context whose tasks go to the worker of a `shared` future, as long as there is one.
 
-        Dask could also take them to a worker that has another argument or nothing to do, and move
-        the rows there. Callers who say where tasks may go are heard.
+        Dask would also take them to a worker that has another argument, and move the rows there.
+        It still may if that one has nothing else to do. Callers who say where tasks may go are
+        heard.
         """
         if future.key not in self._homes or "workers" in get_annotations():
             return contextlib.nullcontext()
