@@ -497,7 +497,7 @@ def test_a_model_that_is_worse_than_a_constant_says_so(
         assert ("TransformedTargetRegressor" in told[0]) == (
             loss in ("epsilon_insensitive", "huber")
         )
-        assert f"a lam below {lam:.2g}" in told[0]
+        assert f"a lam below {lam:g}" in told[0]
 
 
 @pytest.mark.filterwarnings("error:a constant predicts")
