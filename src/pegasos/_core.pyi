@@ -23,7 +23,6 @@ SAMPLINGS: Final[dict[str, int]]
 PROBLEM: Final[np.dtype[np.void]]
 
 def about_loss(name: str, epsilon: float = ...) -> dict[str, Any]: ...
-def rounding(loss: tuple[int, float, float]) -> float: ...
 def aligned_zeros(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]: ...
 
 class TooLargeError(ArithmeticError): ...
@@ -235,6 +234,7 @@ def solve(
 ) -> _Table: ...  # fmt: skip
 
 NEWTON_MAX_UNKNOWNS: Final[int]
+ROUNDING: Final[float]
 JOINT_STATE: Final[np.dtype[np.void]]
 
 @disjoint_base

@@ -314,6 +314,7 @@ cdef extern from "core.h" nogil:
                                void *, pegasos_kernel_certificate *)
 
     int PEGASOS_NEWTON_MAX_UNKNOWNS
+    double PEGASOS_ROUNDING
 
 cdef extern from "symmetric.h" nogil:
     bint symmetric_are_thin(const pegasos_rows *, int64_t, const int64_t *, int64_t, int64_t)
@@ -324,7 +325,6 @@ cdef extern from "loss.h" nogil:
         double lower, upper, dead, width
 
     loss_form form_of "loss_of"(pegasos_loss)
-    double rounding_of(pegasos_loss)
     bint loss_has_labels(int64_t)
     bint loss_has_epsilon(int64_t)
     bint loss_has_margin(loss_form)
@@ -437,11 +437,6 @@ def about_loss(str name, double epsilon=0.0):
         "dual_lower": form.lower, "dual_upper": form.upper, "dead": form.dead, "width": form.width,
         "curvature": loss_curvature(form), "has_margin": bool(loss_has_margin(form)),
     }
-
-
-def rounding(loss):
-    """To what objectives of a loss, (kind, epsilon, nu), are known: smaller ones are optimal."""
-    return rounding_of(loss_of(loss))
 
 
 cdef int require_positive(const double[::1] numbers, int64_t n_problems, str name) except -1:
@@ -1873,6 +1868,7 @@ cdef class Matrix:
 
 #: Up to this number of features, Newton's equations are solved with a matrix at hand.
 NEWTON_MAX_UNKNOWNS = PEGASOS_NEWTON_MAX_UNKNOWNS
+ROUNDING = PEGASOS_ROUNDING
 
 cdef pegasos_blas _blas
 cdef bint _blas_is_there = False

@@ -60,8 +60,8 @@ class Loss:
 
     @property
     def rounding(self) -> float:
-        """To what an objective is known: a smaller one is optimal."""
-        return _core.rounding(self.core)
+        """To what an objective is known: a smaller one is optimal. As ``rounding_of`` in C."""
+        return _core.ROUNDING * min(self.dual_upper, 1.0)
 
     @property
     def degree(self) -> int:

@@ -165,7 +165,7 @@ class Schedule:
                     found = at_work.certificate() if is_found else None
                 if check == "none":
                     return certificate
-                certificate = found or self.certify(rows)
+                certificate = found or self.solver_class.certify(rows, self.problem, self.solver)
                 if wanted is None or is_fixed or certificate.proved_gap.max() <= wanted:
                     return certificate
                 excess = certificate.rounding_excess(wanted)
