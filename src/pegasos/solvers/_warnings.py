@@ -25,8 +25,8 @@ _FAR = 0.1
 # intercept as large costs much.
 _OFF_CENTRE = 0.9
 # Weights are too small if the mean loss is at least _HARDLY of that of a constant, and longer ones
-# would leave at most _HALF of it.
-_HARDLY, _HALF = 0.9, 0.5
+# would leave at most _HALF of it, at least _LONGER times as long.
+_HARDLY, _HALF, _LONGER = 0.9, 0.5, 2
 # Epochs below which more of them are advised first: the default is ten times as many.
 _FEW_EPOCHS = 100
 _NEARER = "a fit that ends nearer to the optimum"
@@ -333,37 +333,14 @@ def warn_of_constant(
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         scores = schedule.solver_class.scores(rows, *schedule.model()).T
         mean_loss = replace(problem, values=np.ascontiguousarray(values - scores)).at_zero
-        # Least squares say how much longer w should be.
-        c, m = problem.weights, problem.masses[:, None]
-        z, f = (of - (c * of).sum(axis=1, keepdims=True) / m for of in (values, scores))
-        factor = (c * z * f).sum(axis=1, keepdims=True) / (c * f * f).sum(axis=1, keepdims=True)
-        factor[~np.isfinite(factor)] = 1
-        known, possible = (
-            replace(problem, values=np.ascontiguousarray(values - length * f)).targets.constants(
-                np.zeros(len(problem))
-            )[1]
-            for length in (1, factor)
-        )
     # Fits to a gap, and rounding, leave as much.
     excess = mean_loss - least - GAP * np.maximum(objective, least)
     excess -= settings.roundings_of(len(problem))
-    is_short = is_bounded & (known > _HARDLY * least) & (possible < _HALF * least)
-    k = int(np.argmax(excess if (excess > 0).any() else is_short))
-    of, of_problem = f" of {name(k)}" if name(k) else "", settings.subset([k])
-    own, other, better = of_problem.objectives_in_user_units(
-        np.array([mean_loss[k], least[k], possible[k]])
-    )
-    if not excess[k] > 0:
-        if not is_short[k]:
-            return
-        helps = [_less_regularised(settings.lam), wording().for_units]
-        _user_warnings.warn(
-            f"this model predicts the training targets{of} hardly better than a constant, because "
-            f"its weights are small: it has a mean loss of {own:.4g}, the best constant "
-            f"{other:.4g}, and {_rounded(factor[k, 0])} times these weights {better:.4g}. "
-            f"What may help: {_joined(helps)}"
-        )
+    if not (excess > 0).any():
+        if is_bounded:
+            _warn_of_small_weights(schedule, scores, mean_loss, least, name)
         return
+    k = int(np.argmax(excess))
     is_far = certificate.relative_gap[k] > _FAR
     helps = [_NEARER if is_far else _less_regularised(settings.lam)]
     if not settings.fit_intercept:
@@ -375,12 +352,45 @@ def warn_of_constant(
         helps = [f"{free} with {helps[0]}"] if is_both else [free, *helps]
     if np.isfinite(settings.loss.dual_upper):
         helps.append(wording().for_units)
-    constant = constants[k] * of_problem.units[0]
+    about, settings = name(k), settings.subset([k])
+    own, other = settings.objectives_in_user_units(np.array([mean_loss[k], least[k]]))
+    constant = constants[k] * settings.units[0]
     _user_warnings.warn(
-        f"a constant predicts the training targets{of} better than "
+        f"a constant predicts the training targets{f' of {about}' if about else ''} better than "
         f"this model: {constant:.4g} has a mean loss of {other:.4g}, the model has {own:.4g}. "
         f"What may help: {_joined(helps)}"
     )
+
+
+def _warn_of_small_weights(
+    schedule: Schedule,
+    scores: np.ndarray,
+    mean_loss: np.ndarray,
+    least: np.ndarray,
+    name: Callable[[int], str],
+) -> None:
+    """Warn if a model is hardly better than a constant, and a longer w would be far better."""
+    problem, settings = schedule.problem, schedule.settings
+    c, m, values = problem.weights, problem.masses[:, None], problem.values
+    with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
+        z, f = (of - (c * of).sum(axis=1, keepdims=True) / m for of in (values, scores))
+        factor = (c * z * f).sum(axis=1) / (c * f * f).sum(axis=1)  # by least squares
+        factor[~np.isfinite(factor)] = 1
+        errors = np.ascontiguousarray(values - factor[:, None] * f)
+    is_short = (mean_loss > _HARDLY * least) & (factor > _LONGER)
+    if is_short.any():
+        better = replace(problem, values=errors).targets.constants(np.zeros(len(problem)))[1]
+        is_short &= better < _HALF * least
+    for k in np.flatnonzero(is_short)[:1].tolist():
+        losses = np.array([mean_loss[k], least[k], better[k]])
+        own, constant, longer = settings.subset([k]).objectives_in_user_units(losses)
+        helps = _joined([_less_regularised(settings.lam), wording().for_units])
+        _user_warnings.warn(
+            f"this model predicts the training targets{f' of {name(k)}' if name(k) else ''} hardly "
+            f"better than a constant, because its weights are small: it has a mean loss of "
+            f"{own:.4g}, the best constant {constant:.4g}, and {_rounded(factor[k])} times these "
+            f"weights {longer:.4g}. What may help: {helps}"
+        )
 
 
 def _warn_of_equal_constant(epsilon: float | None, targets: np.ndarray, about: str) -> None:
