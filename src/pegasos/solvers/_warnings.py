@@ -378,9 +378,10 @@ def _warn_of_small_weights(
         factor[~np.isfinite(factor)] = 1
         errors = np.ascontiguousarray(values - factor[:, None] * f)
     is_short = (mean_loss > _HARDLY * least) & (factor > _LONGER)
-    if is_short.any():
-        better = replace(problem, values=errors).targets.constants(np.zeros(len(problem)))[1]
-        is_short &= better < _HALF * least
+    if not is_short.any():
+        return
+    better = replace(problem, values=errors).targets.constants(np.zeros(len(problem)))[1]
+    is_short &= better < _HALF * least
     for k in np.flatnonzero(is_short)[:1].tolist():
         losses = np.array([mean_loss[k], least[k], better[k]])
         own, constant, longer = settings.subset([k]).objectives_in_user_units(losses)
