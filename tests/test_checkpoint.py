@@ -172,9 +172,9 @@ def test_a_run_of_a_c_goes_on_with_its_lam(tmp_path, rng, kernel, task, capsys):
     np.testing.assert_array_equal(again.n_steps, whole.n_steps)
     np.testing.assert_allclose(again.objective, whole.objective, rtol=1e-12)
     assert cli.main([*train, "--C", "3", "--resume", file]) == 2
-    assert "C must be 2.0 to go on from" in capsys.readouterr().err
+    assert "C must be 2 to go on from" in capsys.readouterr().err
     assert cli.main([*train, "--lam", repr(whole.lam), "--resume", file]) == 2
-    assert "C must be 2.0 to go on from" in capsys.readouterr().err
+    assert "C must be 2 to go on from" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kernel", [[], ["--kernel", "rbf"]])
