@@ -54,8 +54,8 @@ typedef struct pegasos_targets {
     pegasos_loss loss;
 } pegasos_targets;
 
-/* To what z - y f is known, with targets and scores of about 1: some units of rounding. Of this,
- * loss.h makes how small an objective is one that counts as optimal for every tol >= 0. */
+/* The rounding error of z - y f, with targets and scores of about 1. An objective that is no larger
+ * than what it makes of a loss (`rounding_of` in loss.h) counts as optimal for every tol >= 0. */
 #define PEGASOS_ROUNDING (4 * 2.2204460492503131e-16)
 
 /* ---- Being asked ----------------------------------------------------------------------------- */

@@ -196,9 +196,9 @@ class _Run:
     def begin_at_home(
         self, function: Callable[..., Any], shared: list[distributed.Future], sent: Any
     ) -> list[distributed.Future]:
-        """Have ``function(result, sent)`` of each `shared` future, whose homes are those of these.
+        """Have ``function(result, sent)`` of each `shared` future done by the worker that has it.
 
-        The new futures take their place.
+        The new futures take the place of the old ones.
         """
         tasks = []
         for future in shared:
