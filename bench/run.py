@@ -42,7 +42,7 @@ TABLES = {
 }
 PACKAGES = (
     "pegasos", "numpy", "scipy", "scikit-learn", "scikit-learn-intelex", "liblinear-multicore",
-    "liblinear-official", "snapml", "skglm", "distributed", "dask-ml",
+    "liblinear-official", "snapml", "skglm", "distributed", "dask-ml", "pyspark",
 )  # fmt: skip
 
 
