@@ -68,7 +68,7 @@ static const double FREE = 1e-4;
 enum { RIDGES = 6 };
 static const double RIDGE = 1e-10;
 /* Conjugate gradients end after PRODUCTS products with the matrix, or where what is left of the
- * right side has ACCURACY of its norm. */
+ * right side has ACCURACY of its norm, where the preconditioner is the measure. */
 enum { PRODUCTS = 250 };
 static const double ACCURACY = 0.01;
 /* A line search ends after SEARCHES points beyond its start, or where the slope is FLAT of that at
@@ -143,6 +143,7 @@ typedef struct run {
     double *feasible_sums;
     double *towards;  /* of conjugate gradients: where the next product goes */
     double *products; /* the matrix times `towards` */
+    double *scale;    /* its diagonal */
     double *middle;   /* of columns far from 0 (see `find_middle`); 0 in others */
     /* arrays of blocks */
     double *of_blocks; /* their sums */
@@ -188,6 +189,7 @@ static int64_t lay_out_arrays(run *r, int64_t n, int64_t d, void *scratch)
     r->direction = take(&all, of_features);
     r->towards = take(&all, of_features);
     r->products = take(&all, of_features);
+    r->scale = take(&all, of_features);
     r->middle = take(&all, of_features);
     r->of_blocks = take(&all, r->n_blocks * (8 * NUMBERS + of_features));
     r->matrices = take(&all, r->n_matrices * stride * of_features);
@@ -797,28 +799,58 @@ static bool multiply_by_hessian(const run *r, const iteration *s)
     return true;
 }
 
-/* Conjugate gradients; false: stopped. */
+static void add_squares_of_rows(const block_pass *pass, int64_t block, int64_t first, int64_t count)
+{
+    const run *const r = pass->context;
+    double *const sums = sums_of(r, block) + NUMBERS;
+    for (int64_t k = first; k < first + count; k++)
+        pegasos_linear_squares(r->rows, r->band[k], 1, r->second_derivatives + r->band[k], sums);
+}
+
+/* scale = the diagonal of D + A^T A; or 1 with columns far from 0, where rows less `middle` would
+ * have to be squared. False: stopped. */
+static bool find_scale(const run *r, const iteration *s)
+{
+    const int64_t n = s->n_band;
+    const double square = r->constant_feature * r->constant_feature;
+    const block_pass x = {add_squares_of_rows, r,        n,
+                          blocks_of(n, r->d),  r->piece, cost_of_row(r->rows)};
+    if (!r->is_far && !go_over(r, &x, NUMBERS + r->size))
+        return false;
+    double *const squares = sums_of(r, 0) + NUMBERS;
+    squares[r->d] = square * s->sums[CURVATURE_SUM];
+    for (int64_t j = 0; j < r->size; j++)
+        r->scale[j] = r->is_far ? 1 : diagonal(r, s, j) + squares[j];
+    return true;
+}
+
+/* Conjugate gradients, with `scale` as preconditioner; false: stopped. */
 static bool solve_by_products(const run *r, iteration *s)
 {
-    double squared = inner_product(r->right, r->right, r->size);
-    const double enough = ACCURACY * ACCURACY * squared;
     int n_products = 0;
+    double squared = 0, enough = 0;
+    if (!find_scale(r, s))
+        return false;
     memset(r->direction, 0, (size_t)r->size * sizeof(double));
-    memcpy(r->towards, r->right, (size_t)r->size * sizeof(double));
+    for (int64_t j = 0; j < r->size; j++)
+        r->towards[j] = r->right[j] / r->scale[j];
+    squared = inner_product(r->right, r->towards, r->size);
+    enough = ACCURACY * ACCURACY * squared;
     for (; squared > enough && n_products < PRODUCTS; n_products++) {
         if (!multiply_by_hessian(r, s))
             return false;
         const double t = squared / inner_product(r->towards, r->products, r->size);
         const double before = squared;
+        squared = 0;
         for (int64_t j = 0; j < r->size; j++) {
             r->direction[j] += t * r->towards[j];
             r->right[j] -= t * r->products[j];
+            squared += r->right[j] * (r->right[j] / r->scale[j]);
         }
-        squared = inner_product(r->right, r->right, r->size);
         for (int64_t j = 0; j < r->size; j++)
-            r->towards[j] = r->right[j] + squared / before * r->towards[j];
+            r->towards[j] = r->right[j] / r->scale[j] + squared / before * r->towards[j];
     }
-    s->n_passes += (int64_t)round(2 * n_products * ((double)s->n_band / (double)r->n));
+    s->n_passes += (int64_t)round((2 * n_products + 1) * ((double)s->n_band / (double)r->n));
     return true;
 }
 

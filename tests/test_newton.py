@@ -63,6 +63,19 @@ def test_linear_machines_reach_their_gap(rng, layout, dtype, shape, lam):
         assert clf.duality_gap_[0] <= 1e-6 * primal
 
 
+@pytest.mark.parametrize("loss", ["squared_hinge", "log_loss"])
+@pytest.mark.parametrize("solver", ["newton", "auto"])
+def test_conjugate_gradients_cope_with_bad_scales(rng, dtype, solver, loss):
+    """And "auto" does not begin with dual ascent, where rows are many and hold most of w."""
+    n, d = 2 * _core.NEWTON_MAX_UNKNOWNS + 100, _core.NEWTON_MAX_UNKNOWNS
+    X = sparse.random_array((n, d), density=0.01, rng=rng, dtype=np.float64).tocsr()
+    y = X @ rng.normal(size=d) + rng.normal(size=n) > 0
+    X = (X * 10.0 ** rng.uniform(-1, 2, size=d)).astype(dtype).tocsr()
+    clf = PegasosClassifier(solver=solver, loss=loss, lam=1e-3, tol=1e-6, random_state=0).fit(X, y)
+    assert clf.duality_gap_[0] <= 1e-6 * clf.objective_[0]
+    assert clf.n_iter_ < 300
+
+
 @pytest.mark.parametrize("size", [1e-25, 1e-18, 1e18, 1e25])
 @pytest.mark.parametrize("n_features", [10, 60])
 def test_the_unit_of_the_rows_does_not_matter(rng, size, n_features):
