@@ -43,6 +43,8 @@ enum { BUDGET = 128, BUDGET_AT_ROUNDING = 32, PASSES_OF_VISITS = 2 };
  * to take at most MOST_COSTLIER times as long; or MOST_COSTLIER_OF_CORNERS times where the loss has
  * a corner, as Newton's method then makes 50 to 150 iterations in place of ten. */
 enum { PATIENCE = 5, MOST_COSTLIER = 4, MOST_COSTLIER_OF_CORNERS = 2 };
+/* See `are_products_cheaper`. */
+static const double OUTWEIGHING = 100;
 /* BLAS is used above this number of features: below, plain loops are as fast. */
 enum { FEW_FEATURES = 50 };
 /* Rough speeds of one core, to compare solvers with: seconds for a number of dense and of sparse
@@ -95,11 +97,30 @@ static bool newton_is_cheaper(const fit *f, double factor)
            < factor * pegasos_estimated_seconds(f->rows, loss, PEGASOS_ASCENT);
 }
 
+/* Whether Newton's method by products, without a matrix, is likely to be cheaper: where rows are more
+ * than features, and the eigenvalues of sum_i c_i x_i x_i^T are in the mean more than OUTWEIGHING
+ * times lam m, so that rows and not the penalty hold most of w. A dual variable grows by at most
+ * lam m/|x_i|^2 times the violation of its margin in a visit, which is little then. */
+static bool are_products_cheaper(const fit *f)
+{
+    const int64_t n = f->rows->n_rows, d = f->rows->n_features;
+    double trace = 0, mass = 0;
+    if (d < PEGASOS_NEWTON_MAX_UNKNOWNS || n < 2 * d || !loss_is_smooth(loss_of(f->problem->loss)))
+        return false;
+    for (int64_t i = 0; i < n; i++) {
+        trace += weight_of(f, i) * f->norms[i];
+        mass += weight_of(f, i);
+    }
+    return trace > OUTWEIGHING * (double)d * f->problem->lam * mass;
+}
+
 int64_t pegasos_fit_first_solver(fit *f)
 {
     if (f->options->solver != PEGASOS_AUTO)
         return f->options->solver;
-    return newton_is_cheaper(f, 1) || pegasos_newton_is_far(f) ? PEGASOS_NEWTON : PEGASOS_ASCENT;
+    return newton_is_cheaper(f, 1) || are_products_cheaper(f) || pegasos_newton_is_far(f)
+               ? PEGASOS_NEWTON
+               : PEGASOS_ASCENT;
 }
 
 /* Whether the schedule may change the solver: a fit to a number of epochs keeps it. */
