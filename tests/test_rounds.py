@@ -13,7 +13,7 @@ from rows import convert
 from scipy import sparse
 
 from pegasos import PegasosClassifier, PegasosRegressor
-from pegasos.problems import _losses
+from pegasos.problems import _losses, _partitions
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _rounds
 
@@ -327,6 +327,27 @@ def test_layouts_and_types_see_the_same(rng, layout, dtype):
     wide, at = _rounds.evaluate_block(block, centres, 0, message), np.triu_indices(X.shape[1] + 1)
     diagonal = wide["second"][:, at[0] == at[1]]
     np.testing.assert_allclose(diagonal, sums[2]["second"], rtol=1e-10)
+
+
+def test_repeated_columns_of_a_partition_are_one(rng):
+    """Their squares were added up, in place of the square of their sum."""
+    X, y = rng.normal(size=(20, 4)), np.arange(20) % 2
+    repeated = sparse.csr_array(
+        (np.repeat(X.ravel() / 2, 2), np.repeat(np.tile(np.arange(4), 20), 2), np.arange(21) * 8),
+        shape=X.shape,
+    )
+    message = _rounds.Message(
+        which=np.array([0]), points=np.zeros((1, 5)), steps=np.zeros((1, 5)), along=ALONG,
+        widths=np.zeros(1), wide=[False], with_matrix=False, moves=[],
+    )  # fmt: skip
+    local, sums = local_of("squared_hinge", "penalised"), []
+    for rows in (X, repeated):
+        part = _partitions.checked(0, rows, y, None, local)
+        of_part = part.X, 2 * y[None] - 1, None, None, settings_of("squared_hinge", "penalised")
+        sums.append(_rounds.evaluate_block(make_blocks(*of_part, (20,))[0], None, 0, message))
+    for name in sums[0]:
+        np.testing.assert_allclose(*(of[name] for of in sums), rtol=1e-12, atol=1e-12)
+    assert repeated.nnz == 160  # the rows that were given are as they were
 
 
 @pytest.mark.parametrize("index", [np.int32, np.int64])

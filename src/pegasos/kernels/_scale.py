@@ -38,9 +38,7 @@ def _sum(numbers: Any, weights: Any) -> float:
 def scale(X: Any, weights: Any) -> float:
     """1 / (n_features * X.var()), rows weighted, with temporaries of bounded size."""
     (n, d), is_sparse, missing = X.shape, _validate.is_sparse(X), 0.0
-    if is_sparse and not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
+    X = _validate.summed_up(X)
     if weights is not None:
         weights = weights / weights.max()
     if is_sparse:

@@ -58,6 +58,7 @@ def _checked(X: Any, y: Any, weights: Any, local: Any, with_checksum: bool) -> A
         _validate.before_targets(y)
         X, y = noting._validate_rows(X, y=y, multi_output=True)
         values = y = _validate.targets(y, n_rows)
+    X = _validate.summed_up(X)
     weights = _validate.sample_weight(weights, n_rows, may_be_zero=True)
     each = np.ones(n_rows) if weights is None else weights
     rows = _validate.rows(X, checked=True)[0]

@@ -218,6 +218,17 @@ def is_sparse(X: Any) -> bool:
     )
 
 
+def summed_up(X: Any) -> Any:
+    """Checked rows in which a CSR row has each column once: X, or a copy if there are repeats.
+
+    A number is the sum of what is stored for it, but the square of a sum is not the sum of squares.
+    """
+    if is_sparse(X) and not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
 def sparse_structure(X: Any) -> Any:
     """Raise a ValueError if the index arrays of a sparse `X` do not describe a matrix.
 
