@@ -327,6 +327,29 @@ def test_layouts_and_types_see_the_same(rng, layout, dtype):
     wide, at = _rounds.evaluate_block(block, centres, 0, message), np.triu_indices(X.shape[1] + 1)
     diagonal = wide["second"][:, at[0] == at[1]]
     np.testing.assert_allclose(diagonal, sums[2]["second"], rtol=1e-10)
+    last = wide["second"][:, at[1] == X.shape[1]] / 2.0  # by the constant feature
+    np.testing.assert_allclose(last, sums[2]["first"], rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(last[:, -1], 2.0 * sums[2]["total"], rtol=1e-10)
+
+
+def test_first_matrix_of_pairs_is_that_of_features_without_correlations(rng):
+    gradient, diagonal, mean = rng.normal(size=(3, 6))
+    matrix = np.diag(diagonal**2) + np.outer(mean, mean)
+    step = _rounds._by_pairs(gradient, diagonal**2, mean, [])
+    np.testing.assert_allclose(matrix @ step, -gradient, rtol=1e-9)
+    pair = rng.normal(size=6)
+    pair = pair, matrix @ pair
+    step = _rounds._by_pairs(gradient, diagonal**2, mean, [pair])
+    np.testing.assert_allclose(matrix @ step, -gradient, rtol=1e-9)
+
+
+def test_pairs_of_features_far_from_0_take_few_rounds(rng, monkeypatch):
+    """The gap was 0.98 after 60, with a diagonal of mean squares as the first matrix."""
+    X = rng.normal(size=(95, 7))
+    y = np.sign(X @ rng.normal(size=7) + rng.normal(size=95))
+    blocks = make_blocks(1000 + X, y[None], None, None, settings_of("squared_hinge", "free"))
+    rounds, _ = run(blocks, None, 95, 7, 1e-3, 1, False, monkeypatch, max_rounds=60)
+    assert rounds.certify().relative_gap <= 1e-3
 
 
 def test_repeated_columns_of_a_partition_are_one(rng):

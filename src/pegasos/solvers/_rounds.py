@@ -12,7 +12,7 @@ For rows that are spread over the workers of a cluster, where rounds are dear:
 `Rounds.train` and `Iterate.update` are this loop. With u = z - y f(x), slopes p = l'(u) and dual
 variables a = c p, a pass (`evaluate_block`) returns, for every problem: slopes of the objective at
 ten points along s; at w + s the losses, sums of the dual variables, sum_i a_i y_i x_i, and the
-second derivatives or their diagonal. So one pass tells whether the step was a good one, the gap
+second derivatives or their `_moments`. So one pass tells whether the step was a good one, the gap
 where it ends, and the next step from there.
 
 A loss with corners, or a narrow bend, is smoothed over a width around centres p0, by the proximal
@@ -66,6 +66,8 @@ _FLAT = 0.9
 # A step was far too long, or too short, if the slope at its end is more than this part of that at
 # its start, with the other sign or the same.
 _LONG, _SHORT = 2.0, 0.3
+# Variances of features are at least this part of their mean squares, which leave rounding.
+_LEAST_VARIANCE = 1e-8
 # Rounds in which a problem may look for the length of one step.
 _SEARCHES = 20
 # Beside the trace: what makes Newton's matrix regular.
@@ -195,7 +197,7 @@ class Message(Arrays):
     wide : ndarray of bool of shape (len(which),)
         Whether second derivatives are those of a wider band.
     with_matrix : bool
-        Whether second derivatives are wanted as a matrix, or their diagonal.
+        Whether second derivatives are wanted as a matrix, or their `_moments`.
     moves : list of tuple
         (problem, point, width): the slopes there become its centres.
     """
@@ -230,8 +232,8 @@ def evaluate_block(
         At w + s: ``loss``, ``smooth`` (the smoothed one), ``moved`` (sum of c (p - centre)^2); of
         the dual variables with y a >= 0 and of the others, ``linear`` and ``square`` (see
         `Smoothed.dual`) and ``size`` (sum of abs(a)); ``vectors``, sum_i a_i y_i (x_i, feature), of
-        these two kinds apart if the intercept is free; ``second`` derivatives, as upper triangles
-        or diagonals. And ``along``: sum_i a_i y_i f_s(x_i) at the points ``message.along`` s.
+        these two kinds apart if the intercept is free; ``second`` derivatives, as upper triangles,
+        or `_moments`. And ``along``: sum_i a_i y_i f_s(x_i) at the points ``message.along`` s.
     """
     n, d = block.X.shape
     count, n_signs = len(message.which), 1 + block.settings.free_intercept
@@ -261,8 +263,9 @@ def evaluate_block(
         for sign, of_sign in enumerate(factors):
             vectors[:, sign, :-1] = rows.combine(of_sign)
             vectors[:, sign, -1] = feature * of_sign.sum(axis=1)
-        second = _matrices if message.with_matrix else _diagonals
-        return total | {"vectors": vectors, "second": second(block, rows, curvatures)}
+        given = block, rows, curvatures
+        second = {"second": _matrices(*given)} if message.with_matrix else _moments(*given)
+        return total | {"vectors": vectors} | second
 
 
 def _terms(
@@ -312,10 +315,14 @@ def _matrices(block: Block, rows: _core.Rows, curvatures: np.ndarray) -> np.ndar
     return matrices[:, *upper]
 
 
-def _diagonals(block: Block, rows: _core.Rows, curvatures: np.ndarray) -> np.ndarray:
-    """The diagonals of these matrices."""
-    last = feature_of(block.settings) ** 2 * curvatures.sum(axis=1)
-    return np.column_stack([rows.combine(curvatures, squared=True), last])
+def _moments(block: Block, rows: _core.Rows, curvatures: np.ndarray) -> dict[str, np.ndarray]:
+    """The diagonals of these matrices; sums of second derivatives, and of rows times them."""
+    total, feature = curvatures.sum(axis=1), feature_of(block.settings)
+    return {
+        "second": np.column_stack([rows.combine(curvatures, squared=True), feature**2 * total]),
+        "first": np.column_stack([rows.combine(curvatures), feature * total]),
+        "total": total,
+    }
 
 
 def begin(block: Block, centres: Any, number: int, message: Message) -> dict[str, np.ndarray]:
@@ -577,12 +584,14 @@ class Iterate:
             width, self.width = self.width, max(_NARROWER * self.width, _NARROWEST)
             self.line = Line(np.zeros_like(point))
             return point, width
-        # Along a free intercept, curvature alone makes the matrix definite, if there is any.
-        is_flat = sums["second"][-1] == 0
-        diagonal = np.where(penalty > 0, penalty, self.lam * is_flat)
         if n_pairs:
-            step = _by_pairs(gradient, diagonal + sums["second"] / m, self.pairs)
+            mean, squares = sums["first"] / np.sqrt(m * (sums["total"] or 1)), sums["second"] / m
+            variances = np.maximum(squares - mean**2, _LEAST_VARIANCE * squares)
+            step = _by_pairs(gradient, self.lam + variances, mean, self.pairs)
         else:
+            # Along a free intercept, curvature alone makes the matrix definite, if there is any.
+            is_flat = sums["second"][-1] == 0
+            diagonal = np.where(penalty > 0, penalty, self.lam * is_flat)
             step = _by_matrix(gradient, diagonal, sums["second"] / m)
         self.line = Line(step, has_stalled=not gradient @ step < 0)
         return None
@@ -645,17 +654,28 @@ def _by_matrix(gradient: np.ndarray, diagonal: np.ndarray, upper: np.ndarray) ->
     return -gradient / (diagonal + np.diag(matrix))
 
 
-def _by_pairs(gradient: np.ndarray, diagonal: np.ndarray, pairs: Sequence[Any]) -> np.ndarray:
-    """The step of L-BFGS; its first matrix is a multiple of the diagonal."""
-    q, factors = gradient.copy(), []
+def _by_pairs(
+    gradient: np.ndarray, diagonal: np.ndarray, mean: np.ndarray, pairs: Sequence[Any]
+) -> np.ndarray:
+    """The step of L-BFGS; its first matrix is a multiple of this diagonal and mean times mean^T.
+
+    That is the second derivatives of features without correlations. The intercept, and features
+    that are mostly above 0, are tied to all others by their means.
+    """
+    towards = mean / diagonal
+
+    def solved(q: np.ndarray) -> np.ndarray:
+        """By the formula of Sherman and Morrison."""
+        return q / diagonal - (towards @ q) / (1 + mean @ towards) * towards
+
+    q, factors, scale = gradient.copy(), [], 1.0
     for s, v in reversed(pairs):
         factors.append((s @ q) / (s @ v))
         q -= factors[-1] * v
-    inverse = np.divide(1, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)
     if pairs:
         s, v = pairs[-1]
-        inverse *= (s @ v) / (v * inverse @ v)
-    q *= inverse
+        scale = (s @ v) / (v @ solved(v))
+    q = scale * solved(q)
     for (s, v), factor in zip(pairs, reversed(factors), strict=True):
         q += (factor - (v @ q) / (s @ v)) * s
     return -q
