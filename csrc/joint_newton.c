@@ -106,7 +106,7 @@ static int64_t lay_out_arrays(newton *x, const pegasos_joint_problem *problem, v
     x->is_inside = take(&all, n * K);
     x->scaled = take(&all, 8 * ROWS * x->padded);
     x->pair = (symmetric){.size = x->depth, .stride = x->padded, .bytes = 8};
-    x->pair.numbers = take(&all, 8 * x->pair.size * x->pair.stride);
+    x->pair.numbers = take(&all, 8 * x->padded * x->padded);
     x->matrix = (symmetric){.size = x->size, .stride = round_up(x->size) + LANES, .bytes = 8};
     x->matrix.numbers = take(&all, 8 * x->matrix.size * x->matrix.stride);
     return all.bytes;

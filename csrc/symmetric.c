@@ -14,22 +14,38 @@
 #include <math.h>
 #include <string.h>
 
-enum { LANES = SYMMETRIC_LANES, MOST_BLOCKS = 8 };
+enum { LANES = SYMMETRIC_LANES, TILE_COLUMNS = 4, MOST_BLOCKS = 8 };
 /* Numbers that the matrices of all blocks have together, at most, unless there are two blocks. */
 static const double MATRICES = 1e6;
 
-/* Adds to the lower triangle of `matrix` the products of columns of TILE_ROWS rows `z`. */
+/* Adds to the lower triangle of `matrix` the products of columns of TILE_ROWS rows `z`: numbers of z
+ * meet TILE_COLUMNS others while they are at hand. */
 CLONES_WIDE static void add_tile(int64_t size, int64_t stride, const double *restrict z,
                                  double *restrict matrix)
 {
-    for (int64_t i = 0; i < size; i++)
+    for (int64_t i = 0; i < size; i += TILE_COLUMNS)
         for (int64_t j = 0; j <= i; j += LANES) {
-            double sum[LANES] = {0};
-            for (int t = 0; t < TILE_ROWS; t++)
+            double sum0[LANES] = {0}, sum1[LANES] = {0}, sum2[LANES] = {0}, sum3[LANES] = {0};
+            double *const out = matrix + i * stride + j;
+            for (int t = 0; t < TILE_ROWS; t++) {
+                const double *const u = z + t * stride + i, *const v = z + t * stride + j;
                 for (int l = 0; l < LANES; l++)
-                    sum[l] += z[t * stride + i] * z[t * stride + j + l];
+                    sum0[l] += u[0] * v[l];
+                for (int l = 0; l < LANES; l++)
+                    sum1[l] += u[1] * v[l];
+                for (int l = 0; l < LANES; l++)
+                    sum2[l] += u[2] * v[l];
+                for (int l = 0; l < LANES; l++)
+                    sum3[l] += u[3] * v[l];
+            }
             for (int l = 0; l < LANES; l++)
-                matrix[i * stride + j + l] += sum[l];
+                out[l] += sum0[l];
+            for (int l = 0; l < LANES; l++)
+                out[stride + l] += sum1[l];
+            for (int l = 0; l < LANES; l++)
+                out[2 * stride + l] += sum2[l];
+            for (int l = 0; l < LANES; l++)
+                out[3 * stride + l] += sum3[l];
         }
 }
 

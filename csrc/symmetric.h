@@ -32,8 +32,8 @@ void pegasos_scale_row(const pegasos_rows *rows, int64_t i, double root, int64_t
                        int64_t bytes, void *out);
 
 /* Adds z z^T for `count` rows z, whose numbers from `size` up to the stride are 0. There must be
- * room for rows up to a multiple of TILE_ROWS, which are overwritten. The matrix is 0 before where
- * `is_first`. */
+ * room for rows up to a multiple of TILE_ROWS, which are overwritten, and for `stride` rows of the
+ * matrix, which is 0 before where `is_first`. */
 void symmetric_add_outer(const symmetric *matrix, int64_t count, void *z, bool is_first);
 
 /*
