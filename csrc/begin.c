@@ -268,9 +268,9 @@ static double move_of_scores(const fit *f)
 }
 
 /* Smoothing the hinge over a width far above such a move would let dual variables creep. */
-static double narrowest_width(const fit *f)
+static double narrowest_width(const fit *f, double move)
 {
-    return fmax(NARROWEST * fmax(fmin(move_of_scores(f), 1), FLATTEST),
+    return fmax(NARROWEST * fmax(fmin(move, 1), FLATTEST),
                 OWN_PART * loss_of(f->problem->loss).width);
 }
 
@@ -285,9 +285,9 @@ static double first_width(loss_form loss)
 /* Up to which width the band may grow where Newton's steps are short (see `move` in newton.c).
  * Where lam is large, that is less than the first width, with which short steps are few. That of
  * the log loss is its own. */
-static double widest_width(const fit *f)
+static double widest_width(const fit *f, double move)
 {
-    return loss_is_quadratic(loss_of(f->problem->loss)) ? WIDEST * move_of_scores(f) : 0;
+    return loss_is_quadratic(loss_of(f->problem->loss)) ? WIDEST * move : 0;
 }
 
 /* A free intercept's may be any, but beside one that is much larger than the rows, rounding hides
@@ -303,10 +303,11 @@ static double newton_feature(const fit *f)
 /* The numbers that Newton's method begins with, given the best model so far. */
 static pegasos_newton first_newton(const fit *f)
 {
+    const double move = move_of_scores(f);
     return (pegasos_newton){
         .constant_feature = newton_feature(f),
-        .narrowest = narrowest_width(f),
-        .widest = widest_width(f),
+        .narrowest = narrowest_width(f, move),
+        .widest = widest_width(f, move),
         .width = first_width(loss_of(f->problem->loss)),
         .dual_objective =
             isfinite(f->s->primal) ? f->s->primal * (1 - f->s->relative_gap) : -INFINITY,

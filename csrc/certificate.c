@@ -16,6 +16,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
 /* An infinite score could pass for a row far on its right side: f - f, which is NaN then, and 0 for
  * numbers, shows it. */
@@ -87,21 +88,34 @@ static double best_of_hinges(int64_t count, const breakpoint *breakpoints, doubl
 }
 
 /* The slope in b of sum_i c_i l(u_i), and its derivative; `scores` may be NULL: all 0. Rows are
- * gathered first, so that the loops that add them up have no branches and become SIMD. */
+ * copied first, so that loops have no branches and fixed lengths, and become SIMD. */
 CLONES_WIDE static double slope_in_intercept(const pegasos_targets *t, const double *scores,
                                              double b, double *curvature)
 {
     enum { ROWS = 256, LANES = LOSS_LANES };
     const loss_form l = loss_of(t->loss);
+    int8_t labels[ROWS] = {0};
     double slopes[LANES] = {0}, curvatures[LANES] = {0}, slope = 0, y[ROWS], c[ROWS], u[ROWS];
+    double z[ROWS], f[ROWS] = {0};
+    for (int64_t i = 0; i < ROWS; i++)
+        z[i] = c[i] = 1;
     for (int64_t first = 0; first < t->n; first += ROWS) {
-        const int64_t count = t->n - first < ROWS ? t->n - first : ROWS;
+        const int64_t count = min_of(t->n - first, ROWS);
+        const size_t bytes = (size_t)count * sizeof(double);
+        memset(labels, 0, ROWS);
+        memcpy(labels, t->labels + first, (size_t)count);
+        if (t->values)
+            memcpy(z, t->values + first, bytes);
+        if (t->weights)
+            memcpy(c, t->weights + first, bytes);
+        if (scores)
+            memcpy(f, scores + first, bytes);
         for (int64_t i = 0; i < ROWS; i++)
-            y[i] = i < count ? t->labels[first + i] : 0;
+            y[i] = labels[i];
+        for (int64_t i = 0; i < ROWS; i++) /* rows outside may have any score and weight */
+            u[i] = y[i] != 0 ? z[i] - y[i] * f[i] : 0;
         for (int64_t i = 0; i < ROWS; i++)
-            c[i] = t->weights && y[i] != 0 ? t->weights[first + i] : 1;
-        for (int64_t i = 0; i < ROWS; i++) /* rows outside may have any score */
-            u[i] = y[i] != 0 ? value_at(t, first + i) - (scores ? y[i] * scores[first + i] : 0) : 0;
+            c[i] = y[i] != 0 ? c[i] : 1;
         for (int64_t i = 0; i < count; i += LANES) {
             double p[LANES], second[LANES];
             for (int k = 0; k < LANES; k++)
@@ -215,9 +229,7 @@ double pegasos_best_constant(const pegasos_targets *t, double mass, double penal
     double sum = 0, b;
     if (!loss_has_labels(t->loss.kind)) {
         b = penalty < INFINITY ? best_by_slopes(t, NULL, penalty * mass) : 0;
-        for (int64_t i = 0; i < t->n; i++)
-            sum += weight_at(t, i) > 0 ? weight_at(t, i) * loss_value(l, error_at(t, i, b)) : 0;
-        *least = sum / mass + (b != 0 ? penalty / 2 * b * b : 0);
+        *least = pegasos_loss_sum(t, 0, t->n, &b, 0, 0) / mass + (b != 0 ? penalty / 2 * b * b : 0);
         return b;
     }
     for (int64_t i = 0; i < t->n; i++)

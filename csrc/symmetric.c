@@ -18,8 +18,8 @@ enum { LANES = SYMMETRIC_LANES, TILE_COLUMNS = 4, MOST_BLOCKS = 8 };
 /* Numbers that the matrices of all blocks have together, at most, unless there are two blocks. */
 static const double MATRICES = 1e6;
 
-/* Adds to the lower triangle of `matrix` the products of columns of TILE_ROWS rows `z`: numbers of z
- * meet TILE_COLUMNS others while they are at hand. */
+/* Adds to the lower triangle of `matrix` the products of columns of TILE_ROWS rows `z`, numbers of
+ * which meet TILE_COLUMNS others while they are at hand. */
 CLONES_WIDE static void add_tile(int64_t size, int64_t stride, const double *restrict z,
                                  double *restrict matrix)
 {
