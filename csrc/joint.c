@@ -53,6 +53,9 @@
 #include <string.h>
 
 enum { LANES = JOINT_LANES };
+/* From this number of numbers on, v does not stay in the second cache of a core, and what the next
+ * row needs of it is asked for ahead of time. */
+enum { LARGE = 1 << 17 };
 /* Below this part of the scores, |x|^2 is nothing beside rounding. */
 static const double NOTHING = 1e-13;
 /* v is multiplied by q before that is so small. */
@@ -66,16 +69,19 @@ enum { MOST_BALANCES = 200 };
 
 /* ---- Rows and panels ------------------------------------------------------------------------- */
 
-/* out[k] = <v_k, x_i>, and v_k += u[k] x_i where any class of a panel has u != 0; for K rounded up
- * to whole panels, the last line of each of which is for the constant feature. */
+/* out[k] = <v_k, x_i>, while what row `next` needs of v is asked for (i: nothing is), and v_k +=
+ * u[k] x_i where any class of a panel has u != 0; for K rounded up to whole panels, the last line of
+ * each of which is for the constant feature. */
 #define DEFINE_PANELS(TYPE)                                                                        \
-    CLONES_WIDE static void dot_all_##TYPE(const pegasos_rows *rows, int64_t i, int64_t n_classes, \
-                                           double feature, const double *restrict v,               \
-                                           double *restrict out)                                   \
+    CLONES_WIDE static void dot_all_##TYPE(const pegasos_rows *rows, int64_t i, int64_t next,      \
+                                           int64_t n_classes, double feature,                      \
+                                           const double *restrict v, double *restrict out)         \
     {                                                                                              \
         const int64_t size = rows->n_features * LANES;                                             \
         for (; n_classes > 0; n_classes -= LANES, v += size + LANES, out += LANES) {               \
-            if (n_classes > LANES / 2)                                                             \
+            if (next != i)                                                                         \
+                dot_bundle_##TYPE(rows, i, v, LANES, LANES, next, out);                            \
+            else if (n_classes > LANES / 2)                                                        \
                 dot_bundle_##TYPE(rows, i, v, LANES, LANES, i, out);                               \
             else                                                                                   \
                 dot_bundle_##TYPE(rows, i, v, LANES, LANES / 2, i, out);                           \
@@ -174,9 +180,9 @@ double joint_weight(const joint *j, int64_t i)
 }
 
 /* scores[k] = <v_k, x_i> */
-static void score_classes(const joint *j, int64_t i, const double *v)
+static void score_classes(const joint *j, int64_t i, int64_t next, const double *v)
 {
-    DISPATCH_WIDE(dot_all, j->p->rows, i, j->n_classes, j->constant_feature, v, j->scores);
+    DISPATCH_WIDE(dot_all, j->p->rows, i, next, j->n_classes, j->constant_feature, v, j->scores);
 }
 
 void joint_add_row(const joint *j, int64_t i, const double *u, double *v)
@@ -189,12 +195,12 @@ static double squared_norm(const joint *j, int64_t i)
     return j->p->norms[i] + j->constant_feature * j->constant_feature;
 }
 
-int64_t joint_score(const joint *j, int64_t i, const joint_point *x)
+int64_t joint_score(const joint *j, int64_t i, int64_t next, const joint_point *x)
 {
     const int64_t y = j->p->codes[i];
     const double *cost = j->p->cost + y * j->n_classes;
     int64_t worst = y;
-    score_classes(j, i, x->v);
+    score_classes(j, i, next, x->v);
     for (int64_t k = 0; k < j->n_classes; k++)
         j->scores[k] = cost[k] + (x->scale * j->scores[k] + x->offset[k]);
     for (int64_t k = 0; k < j->n_classes; k++)
@@ -272,6 +278,17 @@ static int64_t next_row(const joint *j)
     return row;
 }
 
+/* The row that `next_row` will bring after row i, which is visited now; i itself if there is none,
+ * or if v is not LARGE. */
+static int64_t row_after(const joint *j, int64_t i)
+{
+    const int64_t position = j->s->position + 1, left = j->s->n_active - position;
+    uint64_t generator = j->s->generator; /* which stays as it is */
+    return left > 0 && j->size >= LARGE
+               ? j->active[position + pegasos_bounded_random(&generator, left)]
+               : i;
+}
+
 /* Adds what a row of scores G_k has of the loss and of the gap to the sums of a sweep. */
 static void add_to_sweep(const joint *j, int64_t y, int64_t worst, double c, const double *a)
 {
@@ -302,7 +319,7 @@ static void visit(const joint *j, int64_t i)
     if (s->n_epochs == 0)
         s->visited = s->n_steps + 1 == s->n_inside ? s->mass : s->visited + c;
     const joint_point now = joint_current_point(j);
-    const int64_t worst = joint_score(j, i, &now);
+    const int64_t worst = joint_score(j, i, row_after(j, i), &now);
     s->n_steps += s->n_epochs == 0;
     s->is_checked = 0;
     add_to_sweep(j, y, worst, c, a);
@@ -400,7 +417,7 @@ static int64_t draw(const joint *j, pegasos_order *order)
         if (j->p->codes[row] < 0)
             continue;
         j->drawn[count] = row;
-        j->worst[count++] = joint_score(j, row, &now);
+        j->worst[count++] = joint_score(j, row, row, &now);
     }
     return count;
 }
@@ -436,7 +453,7 @@ static void step(const joint *j, pegasos_order *order, double radius)
         if (worst == y)
             continue;
         if (j->o->project) {
-            score_classes(j, i, j->v); /* others of the step may have moved v */
+            score_classes(j, i, i, j->v); /* others of the step may have moved v */
             s->squared_norm += 2 * u * (j->scores[y] - j->scores[worst] + u * squared_norm(j, i));
         }
         j->change[y] = u;
@@ -621,7 +638,7 @@ static bool find_loss(const joint *j, const joint_point *x, double *loss)
         const int64_t y = j->p->codes[i];
         if (y < 0)
             continue;
-        const int64_t worst = joint_score(j, i, x);
+        const int64_t worst = joint_score(j, i, i, x);
         *loss += joint_weight(j, i) * (j->scores[worst] - j->scores[y]);
         if (joint_is_stopped(j, 1))
             return false;

@@ -248,7 +248,7 @@ static bool evaluate(newton *x, const joint_point *point)
             continue;
         }
         const double c = joint_weight(j, i), *cost = j->p->cost + y * K, *A = j->a + i * K;
-        const int64_t worst = joint_score(j, i, point);
+        const int64_t worst = joint_score(j, i, i, point);
         double proximal = 0;
         x->primal += c * (j->scores[worst] - j->scores[y]);
         joint_solve_row(j, y, worst, c, j->s->width / c, A);

@@ -47,8 +47,9 @@ static INLINE double *joint_at(const joint *j, double *v, int64_t k, int64_t t)
 
 double joint_weight(const joint *j, int64_t i);
 
-/* scores = Delta(k, y) + s_k; returns which is largest, y if several are. */
-int64_t joint_score(const joint *j, int64_t i, const joint_point *x);
+/* scores = Delta(k, y) + s_k; returns which is largest, y if several are. `next` is the row
+ * that will be scored next, or i. */
+int64_t joint_score(const joint *j, int64_t i, int64_t next, const joint_point *x);
 
 /* v_k += u[k] x_i. */
 void joint_add_row(const joint *j, int64_t i, const double *u, double *v);
