@@ -1371,10 +1371,17 @@ def test_boolean_labels_stay_booleans(tmp_path, rng, memory):
         (np.array([1, np.datetime64("NaT")], object), r"y must be finite .*y\[1\] is NaT.*missing"),
         (np.array(["a", datetime.date(2026, 1, 1)], object), r"y must hold labels.*y\[1\] is dat"),
         (np.array([1, 1j], object), r"y must hold labels \(numbers or strings\), but y\[1\] is 1j"),
+        (np.array([1, "a"], object), "y must hold labels of one kind, .*, got int, str$"),
+        (np.array([1, "2"], object), "y must hold labels of one kind, .*, got int, str$"),
+        (np.array([True, 2], object), "y must hold labels of one kind, .*, got bool, int$"),
+        (np.array([b"a", "b"], object), "y must hold labels of one kind, .*, got bytes, str$"),
     ],
 )
 def test_labels_that_are_missing_or_no_labels_are_refused(tmp_path, rng, labels, said):
-    """Dates became integers or text, complex numbers lost a part, and None was a class."""
+    """Dates became integers or text, complex numbers lost a part, and None was a class.
+
+    Of labels of several kinds, all became text: 1 and "1" were one class.
+    """
     with pytest.raises((TypeError, ValueError), match=said):
         Blocks((rng.normal(size=(90, 2)), np.tile(labels, 45)), cache=tmp_path)
 

@@ -31,6 +31,8 @@ _BUCKETS, _BUCKET_SHARE = 64, 4
 _PIECE_SHARE, _BLOCK_SHARE, _LARGEST_BLOCK = 16, 48, 2**24
 # More distinct values than this are no classes.
 _MOST_CLASSES = 2**16
+# Kinds of labels that are objects; the last one is numbers.
+_KINDS: Any = (bool, np.bool_), str, bytes, object
 # Less is a number whose unit was forgotten; blocks would have a row each.
 _LEAST_MEMORY = 1000
 #: Vectors of weights that dual ascent has of each problem at most, and bytes of a row in memory
@@ -819,7 +821,10 @@ class _Conversion:
         if y.dtype == object and y.size:
             _validate.no_missing(y.ravel())
             _validate.only_labels("y", y, decimal.Decimal)
-            if set(map(type, y.flat)) <= {bool, np.bool_}:
+            kinds = {next(k for k in _KINDS if issubclass(t, k)) for t in set(map(type, y.flat))}
+            if len(kinds) > 1:
+                raise _validate.of_several_kinds("y", y)
+            if kinds == {_KINDS[0]}:
                 y = y.astype(bool)
         if y.dtype.kind in "OUS" and y.size:
             found, places = np.unique(y.astype(str), return_inverse=True)

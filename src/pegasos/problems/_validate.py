@@ -762,11 +762,14 @@ def labels(y: Any, n_samples: int, name: str = "y") -> tuple[np.ndarray, np.ndar
         classes = ordered[is_new]
         codes = classes.searchsorted(y)
     except TypeError:
-        kinds = ", ".join(sorted({type(label).__name__ for label in y}))
-        raise TypeError(
-            f"{name} must hold labels of one kind, numbers or strings, got {kinds}"
-        ) from None
+        raise of_several_kinds(name, y) from None
     return classes, codes
+
+
+def of_several_kinds(name: str, y: np.ndarray) -> TypeError:
+    """What is said of objects that cannot be ordered."""
+    kinds = ", ".join(sorted({type(label).__name__ for label in y.flat}))
+    return TypeError(f"{name} must hold labels of one kind, numbers or strings, got {kinds}")
 
 
 def has_columns(y: Any) -> bool:
