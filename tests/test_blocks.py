@@ -372,6 +372,9 @@ def test_bad_sources_are_told_in_a_sentence(tmp_path, rng):
     fails(lambda: iterator, "fresh iterator at each call, but the second one")
     fails(lambda: iter([]), "source has no rows: a function must return a fresh iterator")
     fails((X[:0], y[:0]), "source has no rows$")
+    for empty in (X[:, :0], sparse.csr_array(X[:, :0])):
+        fails(lambda X=empty: iter([(X, y)]), r"X must have at least one column, .*\(3000, 0\)$")
+    fails((X[:, :0], y), r"\(piece 0\): X must have at least one column, got shape \(\d+, 0\)$")
     fails(lambda: iter([(X, y), (X[:, 1:], y)]), "piece 1.*11 features, but had 12")
     fails(lambda: iter([(X, y), (sparse.csr_array(X), y)]), "X is sparse, but was dense")
     fails(lambda: iter([(X, y), (X, y.astype(str)), (X, y[:5])]), "y must have an entry for each")

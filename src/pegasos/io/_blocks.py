@@ -788,6 +788,8 @@ class _Conversion:
         if is_sparse != self.is_sparse:
             kinds = ("dense", "sparse")
             raise ValueError(f"X is {kinds[is_sparse]}, but was {kinds[not is_sparse]} before")
+        if self.source.counts_features and d == 0:
+            raise ValueError(f"X must have at least one column, got shape {X.shape}")
         if self.source.counts_features and d != self.n_features:
             raise ValueError(f"X has {d} features, but had {self.n_features} before")
         self.n_features = max(self.n_features, d)
