@@ -1,6 +1,7 @@
 """scikit-learn's callbacks: one task per epoch, with objective and gap; a stop is honoured."""
 
 import signal
+import threading
 
 import numpy as np
 import paper
@@ -10,7 +11,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
-from pegasos import Blocks, KernelPegasosClassifier, PegasosClassifier
+from pegasos import Blocks, KernelPegasosClassifier, PegasosClassifier, _core
 
 callback = pytest.importorskip("sklearn.callback", reason="callbacks came with scikit-learn 1.9")
 JOINT = {"multi_class": "crammer_singer"}
@@ -83,6 +84,21 @@ def test_each_epoch_is_a_task_and_the_answer_stays(data, make):
         assert score == 1.0  # the fitted estimator of that epoch predicts
     first, last = recorder.epochs[0][0], recorder.epochs[-1][0]
     assert last["objective"].sum() < first["objective"].sum()
+
+
+def test_no_thread_is_at_work_while_callbacks_read_models(rng, monkeypatch):
+    """Pairs of classes that have matrices of their own went side by side."""
+    X = rng.normal(size=(300, 4))
+    threads, solve = set(), _core.solve
+
+    def noted(*args, **options):
+        threads.add(threading.get_ident())
+        return solve(*args, **options)
+
+    monkeypatch.setattr(_core, "solve", noted)
+    clf = KernelPegasosClassifier(multi_class="ovo", cache_size=0.1, n_jobs=2, random_state=0)
+    clf.set_callbacks(Recorder()).fit(X, rng.integers(0, 6, 300))
+    assert threads == {threading.get_ident()}
 
 
 class GapRecorder(Recorder):

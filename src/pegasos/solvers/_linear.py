@@ -360,7 +360,8 @@ class LinearSolver:
                 table = np.zeros(len(self.base), _core.SOLUTION)
                 jobs = [functools.partial(solve_group, group) for group in self.groups]
                 with _threads.blas.one_thread():  # here, as in `_core.solve`
-                    _core.run_jobs(jobs, n_jobs, on_progress)
+                    # Who hears of epochs reads all models, which no thread may be changing.
+                    _core.run_jobs(jobs, 1 if by_epochs else n_jobs, on_progress)
             else:
                 table = solve(
                     self._of(self.groups[0], n_threads), problem.targets, norms, self._whole,
