@@ -534,7 +534,8 @@ def test_one_class_ignores_what_labels_are(tmp_path, memory, capsys):
     assert cli.main([*train, "--task", "one-class"]) == 0
     assert cli.main([*train, "--task", "one-class"]) == 0
     assert cli.main(train) == (2 if memory else 0)
-    assert ("(task was 'one-class' and is None): delete" in capsys.readouterr().err) == bool(memory)
+    told = "(--task was one-class and is left out): delete" in capsys.readouterr().err
+    assert told == bool(memory)
 
 
 def test_one_feature_is_counted_as_one(tmp_path, capsys):
@@ -1204,10 +1205,23 @@ def test_python_and_the_command_line_share_a_cache_of_one_type(tmp_path, data, d
     single = ["--float32"]
     same, other = ([*train, *single], train) if dtype == "float32" else (train, [*train, *single])
     assert cli.main(other) == 2
-    own = "--float32" if dtype == "float32" else "no --float32"
-    words = f"(to use it, dtype='{dtype}'; on the command line, {own})"
-    assert words in capsys.readouterr().err
+    was, is_now = ("given", "left out") if dtype == "float32" else ("left out", "given")
+    assert f"parameters (--float32 was {was} and is {is_now}): " in capsys.readouterr().err
     assert cli.main(same) == 0
+
+
+def test_options_that_differ_from_those_of_a_cache_are_named(tmp_path, data, capsys):
+    """They had the names and the values that Python has for them."""
+    train = ["train", str(write(tmp_path / "a.csv", *data)), "-q", "--memory", "1G"]
+    train += ["-o", str(tmp_path / "m.npz")]
+    assert cli.main(train) == 0
+    assert cli.main([*train, "--drop", "0", "--label", "2", "--format", "csv", "--seed", "1"]) == 2
+    told = capsys.readouterr().err
+    for difference in (
+        "--format was left out and is csv", "--label was -1 and is 2",
+        "--drop was left out and is 0", "--seed was 0 and is 1",
+    ):  # fmt: skip
+        assert difference in told
 
 
 @pytest.mark.parametrize("memory", [[], ["--memory", "1G"]], ids=["", "memory"])

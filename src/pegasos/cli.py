@@ -95,18 +95,20 @@ _GO_WITH = {
 #: Parameters of rows in files that have options, as those of estimators have.
 _OF_ROWS = (
     "cache", "memory", "n_features", "format", "label_column", "drop", "header", "separator",
-    "zero_based",
+    "zero_based", "dtype", "task",
 )  # fmt: skip
 #: Parameters whose option has another name, and values that options have words for.
 _OTHER_NAMES = {
     "random_state": "seed", "n_jobs": "jobs", "gammas": "gamma", "epsilons": "epsilon",
     "fit_intercept": "intercept", "penalize_intercept": "intercept", "label_column": "label",
+    "dtype": "float32",
 }  # fmt: skip
 _WORDS: dict[str, dict[str, Any]] = {
     "average": {"none": False, "all": True}, "class_weight": {"none": None}, "tol": {"none": None},
     "fit_intercept": {"none": False, "penalized or free": True},
     "penalize_intercept": {"free": False, "penalized": True}, "project": {"given": True},
     "separator": {"tab": "\t"}, "zero_based": {"yes": True, "no": False},
+    "dtype": {"given": "float32", "": "float64"},
 }  # fmt: skip
 
 
@@ -128,9 +130,9 @@ class _Options(_validate.Wording):
 
     def value(self, name: str, value: Any) -> str | None:
         for word, stands_for in _WORDS.get(name, {}).items():
-            if value is stands_for:
+            if type(value) is type(stands_for) and value == stands_for:
                 return word
-        if value is None or value is False:
+        if value is None or value is False or value == []:
             return None
         return shlex.quote(",".join(map(str, value)) if isinstance(value, list) else str(value))
 

@@ -559,15 +559,12 @@ def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
     """What there is now in place of what a cache was made from."""
     old, new = before["options"], now["options"]
     what = [
-        f"{name} was {old.get(name)!r} and is {value!r}"
+        f"{_validate.parameter(name)} was {_validate.value_of(name, old.get(name))} and is "
+        f"{_validate.value_of(name, value)}"
         for name in old | new
         if (value := new.get(name)) != old.get(name)
     ]
-    hint = ""
-    if now == before | {"options": old | {"dtype": new["dtype"]}}:
-        own = "--float32" if old["dtype"] == "float32" else "no --float32"
-        hint = f" (to use it, dtype={old['dtype']!r}; on the command line, {own})"
-    return f"({'; '.join(what) or 'the source has changed since'}){hint}"
+    return f"({'; '.join(what) or 'the source has changed since'})"
 
 
 def _seal(body: str) -> str:
