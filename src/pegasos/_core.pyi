@@ -234,7 +234,6 @@ def solve(
 ) -> _Table: ...  # fmt: skip
 
 NEWTON_MAX_UNKNOWNS: Final[int]
-ROUNDING: Final[float]
 JOINT_STATE: Final[np.dtype[np.void]]
 
 @disjoint_base

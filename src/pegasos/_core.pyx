@@ -314,7 +314,6 @@ cdef extern from "core.h" nogil:
                                void *, pegasos_kernel_certificate *)
 
     int PEGASOS_NEWTON_MAX_UNKNOWNS
-    double PEGASOS_ROUNDING
 
 cdef extern from "symmetric.h" nogil:
     bint symmetric_are_thin(const pegasos_rows *, int64_t, const int64_t *, int64_t, int64_t)
@@ -328,6 +327,7 @@ cdef extern from "loss.h" nogil:
     bint loss_has_labels(int64_t)
     bint loss_has_epsilon(int64_t)
     bint loss_has_margin(loss_form)
+    double rounding_of(pegasos_loss)
     double loss_curvature(loss_form)
     pegasos_targets targets_among(const pegasos_targets *, const double *, int64_t)
 
@@ -432,10 +432,12 @@ cdef pegasos_loss loss_of(loss) except *:
 
 def about_loss(str name, double epsilon=0.0):
     """What ``csrc/loss.h`` says of a loss: attributes of a `Loss` of `problems/_losses.py`."""
-    cdef loss_form form = form_of(pegasos_loss(kind=LOSSES[name], epsilon=epsilon, nu=0))
+    cdef pegasos_loss loss = pegasos_loss(kind=LOSSES[name], epsilon=epsilon, nu=0)
+    cdef loss_form form = form_of(loss)
     return {
         "dual_lower": form.lower, "dual_upper": form.upper, "dead": form.dead, "width": form.width,
         "curvature": loss_curvature(form), "has_margin": bool(loss_has_margin(form)),
+        "rounding": rounding_of(loss),
     }
 
 
@@ -1868,7 +1870,6 @@ cdef class Matrix:
 
 #: Up to this number of features, Newton's equations are solved with a matrix at hand.
 NEWTON_MAX_UNKNOWNS = PEGASOS_NEWTON_MAX_UNKNOWNS
-ROUNDING = PEGASOS_ROUNDING
 
 cdef pegasos_blas _blas
 cdef bint _blas_is_there = False

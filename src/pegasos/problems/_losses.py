@@ -48,6 +48,7 @@ class Loss:
     dead: float = field(init=False)  # of the conjugate in csrc/loss.h, as is `width`
     width: float = field(init=False)
     curvature: float = field(init=False)  # the largest second derivative; 0: the derivative jumps
+    rounding: float = field(init=False)  # to what an objective is known: a smaller one is optimal
     has_margin: bool = field(init=False)  # beyond the margin, u < 0, no loss and no dual variable
 
     def __post_init__(self) -> None:
@@ -57,11 +58,6 @@ class Loss:
     def core(self) -> tuple[int, float, float]:
         """This loss, for the core."""
         return _core.LOSSES[self.name], self.epsilon, self.nu
-
-    @property
-    def rounding(self) -> float:
-        """To what an objective is known: a smaller one is optimal. As ``rounding_of`` in C."""
-        return _core.ROUNDING * min(self.dual_upper, 1.0)
 
     @property
     def degree(self) -> int:
