@@ -16,6 +16,8 @@ static const double NARROW = 0.003, OWN_PART = 0.01;
  * dual ascent, its square is this part of the mean of |x_i|^2. The log loss, whose steps are
  * smaller, would move the intercept too slowly by so small a part. */
 static const double LEAST_FEATURE = 1e-3, PART_OF_ROWS = 0.1, PART_OF_LOG_LOSS = 0.4;
+/* Pegasos's delay of smooth losses is |x|^2/lam times their curvature, up to this. */
+static const double MOST_DELAY = 1e15;
 /* Vectors of unchanged data are what they were up to rounding. */
 static const double SAME = 1e-9;
 /* Running sums round scores and objectives up to this number of times as much as one sum does. */
@@ -115,7 +117,7 @@ void pegasos_fit_begin(fit *f)
         .last_step = s->n_inside,
     };
     const double curvature = loss_curvature(loss_of(f->problem->loss)) * factor * s->largest_norm;
-    s->pegasos.delay = (int64_t)fmin(ceil(curvature / f->problem->lam), 1e15);
+    s->pegasos.delay = (int64_t)fmin(ceil(curvature / f->problem->lam), MOST_DELAY);
     pegasos_linear_start(&s->pegasos);
     forget(s);
     s->pending = PEGASOS_GO_ON;
@@ -168,7 +170,9 @@ bool pegasos_fit_first_epoch(fit *f)
         f->s->n_epochs = 1;
         return pegasos_fit_begin_newton(f);
     }
-    if (p->next_draw == 0 && pegasos_newton_is_far(f)) { /* it begins at w = 0 */
+    /* With a delay that is too short, steps would make w grow until it overflows. */
+    const bool grows = (double)p->delay == MOST_DELAY && isfinite(f->s->largest_norm);
+    if (p->next_draw == 0 && (grows || pegasos_newton_is_far(f))) { /* it begins at w = 0 */
         pegasos_constant_model(f->problem, &f->targets, f->s->mass, &f->s->intercept);
         return pegasos_fit_begin_newton(f);
     }
@@ -182,14 +186,6 @@ bool pegasos_fit_first_epoch(fit *f)
     pegasos_make_feasible(&f->targets, p->free_intercept, f->a, f->a);
     pegasos_linear_model(p, f->rows->n_features, f->rows->value_bytes, f->w, f->sums, f->coef,
                          &f->s->intercept);
-    /* Of a smooth loss and rows with |x|^2/lam above 1e15, which its delay does not reach, steps
-     * grow until numbers overflow. */
-    const bool is_model = are_finite(f->coef, 8, f->rows->n_features) && isfinite(f->s->intercept);
-    if (!is_model && isfinite(f->s->largest_norm)) {
-        memset(f->coef, 0, (size_t)f->rows->n_features * sizeof(double));
-        memset(f->a, 0, (size_t)f->rows->n_rows * sizeof(double));
-        f->s->intercept = 0;
-    }
     f->s->n_epochs = 1;
     return pegasos_fit_begin_newton(f);
 }
