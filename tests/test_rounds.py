@@ -15,7 +15,7 @@ from scipy import sparse
 from pegasos import PegasosClassifier, PegasosRegressor
 from pegasos.problems import _losses, _partitions
 from pegasos.problems._settings import Settings
-from pegasos.solvers import _rounds
+from pegasos.solvers import _rounds, _schedule
 
 LAM, ALONG = 0.01, np.array([[0.1, 1.5]])
 INTERCEPTS = {
@@ -447,6 +447,23 @@ def test_the_tree_has_one_shape(monkeypatch):
     tree = _rounds.BlockRunner(letters).sum_up(lambda block, *_: block, None)
     assert tree == "((abcdefgh)(ijklmnop)(q))"
     assert _rounds.BlockRunner("a").sum_up(lambda block, *_: block, None) == "a"
+
+
+@pytest.mark.parametrize(("more", "most"), [(0, 30), (1, 10)])
+def test_own_solutions_of_many_features_take_fewer_epochs(rng, monkeypatch, more, most):
+    """They took most of a fit there."""
+    X, y, z, _ = problem_of(rng, "hinge", d=_rounds.MOST_FEATURES + more)
+    (block,) = make_blocks(X, y, z, None, settings_of("hinge", "penalised"), (95,))
+    made, train = [], _schedule.Schedule.train
+
+    def noted(schedule, rows, **plan):
+        found = train(schedule, rows, **plan | {"tol": None})
+        made.append(schedule.n_iter)
+        return found
+
+    monkeypatch.setattr(_schedule.Schedule, "train", noted)
+    _rounds.begin(block, None, 0, _rounds.Message(which=np.array([0]), seed=5))
+    assert made == [most]
 
 
 @pytest.mark.parametrize("kind", ["classes", "targets"])
