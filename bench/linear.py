@@ -206,6 +206,7 @@ def run(args):
         rows, curves = measure(data.called(name), data, task, LEVELS, repetitions)
         results["linear"] += rows
         results["curves"] += curves
+        args.keep(results)
     return results
 
 
@@ -227,4 +228,5 @@ def run_targets(args):
             )
             results["targets"] += rows
             results["curves"] += curves
+        args.keep(results)
     return results

@@ -117,16 +117,21 @@ def main():
     }
     for name in TABLES if args.table == "all" else [args.table]:
         module, function = TABLES[name]
-        results = getattr(importlib.import_module(module), function)(args)
-        told = about | {"repetitions": results["repetitions"]}
         options = ["--quick"] * args.quick + ["--slow"] * args.slow
-        told["command"] = " ".join(["python bench/run.py", name, *options])
+        told = about | {"command": " ".join(["python bench/run.py", name, *options])}
+
+        def keep(results, name=name, told=told):
+            told["repetitions"] = results["repetitions"]
+            if args.json:
+                save(args.json, name, told, results)
+
+        args.keep = keep  # which tables of many sets call after each of them
+        results = getattr(importlib.import_module(module), function)(args)
+        keep(results)
         print(f"{name}: " + "; ".join(f"{key} {value}" for key, value in told.items()))
         for part, rows in results.items():
             if isinstance(rows, list) and part != "curves":
                 print(f"\n{measure.table(rows)}\n", flush=True)
-        if args.json:
-            save(args.json, name, told, results)
 
 
 if __name__ == "__main__":

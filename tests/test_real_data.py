@@ -1,5 +1,7 @@
 """Published results and shapes of real data; skipped where the data are not on this machine."""
 
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -77,3 +79,35 @@ def test_benchmarks_run_and_report_ratios(table, figure, tmp_path):
     assert figure in done.stdout
     assert "DIFFER" not in done.stdout
     assert out.stat().st_size > 500
+
+
+_FAILS_AT_THE_SECOND = """
+import linear, run
+
+def measure(name, *_):
+    if name != "first":
+        raise MemoryError
+    return [{"set": name}], [{"set": name}]
+
+class Data:
+    X = y = None
+    called = lambda self, name: name
+    first = lambda self, count: self
+
+linear.measure, linear.Task, linear.touch_memory = measure, lambda *_: None, lambda _: None
+linear.CASES = {"first": (Data, None, 1), "second": (Data, None, 1)}
+run.main()
+"""
+
+
+def test_figures_are_kept_set_by_set(tmp_path):
+    """Of a table that was stopped after an hour, nothing was left."""
+    done = subprocess.run(
+        [sys.executable, "-c", _FAILS_AT_THE_SECOND, "linear", "--quick", "--json", tmp_path],
+        env=os.environ | {"PYTHONPATH": str(ROOT / "bench")},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stderr.rstrip().endswith("MemoryError")
+    (kept,) = json.loads((tmp_path / "linear.json").read_text()).items()
+    assert kept[0] == "first"
+    assert kept[1]["about"]["command"] == "python bench/run.py linear --quick"
