@@ -31,7 +31,8 @@
  *   - Before A has moved, delta grows while a small band cuts steps short (`move`). Its first value
  *     and its bounds are in begin.c.
  *   - The step is that of Newton's equations, by a matrix or by products (`solve_equations`), and
- *     goes to where the smooth objective is least along it (`find_least`).
+ *     goes to where the smooth objective is least along it (`find_least`). Of the log loss, the
+ *     matrix may be that of some of the rows (`thin_out`).
  *   - The method ends where the gap is small, or where steps gain nothing but rounding (`move`,
  *     `end_run`).
  *
@@ -67,6 +68,11 @@ static const double FREE = 1e-4;
  * at each attempt after that, of RIDGES in all. */
 enum { RIDGES = 6 };
 static const double RIDGE = 1e-10;
+/* Of the log loss, Newton's matrix of FEWEST_UNKNOWNS or more is that of some of the rows: at least
+ * one of MOST_EVERY, and ROWS_PER_UNKNOWN for each unknown, which add MOST_OF_LAM of lam at most in
+ * the mean (see `thin_out`). */
+enum { FEWEST_UNKNOWNS = 20, MOST_EVERY = 6, ROWS_PER_UNKNOWN = 50 };
+static const double MOST_OF_LAM = 10;
 /* Conjugate gradients end after PRODUCTS products with the matrix, or where what is left of the
  * right side has ACCURACY of its norm, where the preconditioner is the measure. */
 enum { PRODUCTS = 250 };
@@ -854,9 +860,39 @@ static bool solve_by_products(const run *r, iteration *s)
     return true;
 }
 
+/*
+ * The log loss has all rows in its band. Leaves some of them for Newton's matrix, at random, each
+ * of which counts for `every` rows. With R rows for each unknown, a step leaves about 1/R of the
+ * gap that all rows would close: where it is to close the rest of the gap, R is twice what this
+ * asks for. It is the least where the gap is as large as P, which no step closes. A feature that
+ * few rows have may be missed, and steps along it are then as long as lam lets them be: so no row
+ * counts for much beside lam. (Byrd, Chin, Neveitt and Nocedal: On the use of stochastic Hessian
+ * information in optimization methods for machine learning, SIAM J. Optim. 21 (2011) 977-995.)
+ */
+static void thin_out(const run *r, iteration *s)
+{
+    const double gap = r->f->s->relative_gap, tol = r->f->options->tol;
+    const double per_unknown = fmax(ROWS_PER_UNKNOWN, gap < 1 ? 2 * gap / tol : 0);
+    const double least =
+        fmax(per_unknown * (double)r->size, s->sums[TRACE] / (MOST_OF_LAM * r->lam));
+    const int64_t every = (int64_t)fmin((double)s->n_band / least, MOST_EVERY);
+    uint64_t generator = (uint64_t)r->f->s->n_epochs;
+    const bool has_matrix = r->size <= PEGASOS_NEWTON_MAX_UNKNOWNS;
+    if (loss_is_quadratic(r->loss) || tol < 0 || every < 2 || !has_matrix
+        || r->size < FEWEST_UNKNOWNS)
+        return;
+    s->n_band /= every;
+    for (int64_t k = 0; k < s->n_band; k++) {
+        const int64_t i = r->band[k * every + pegasos_bounded_random(&generator, every)];
+        r->band[k] = i;
+        r->second_derivatives[i] *= (double)every;
+    }
+}
+
 /* Finds the step; false: stopped. */
 static bool solve_equations(const run *r, iteration *s)
 {
+    thin_out(r, s);
     for (int64_t j = 0; j < r->size; j++)
         r->right[j] = r->sums[j] / r->mass - penalised(r, j) * r->f->point[j];
     r->right[r->d] -= slope_of_constant(r);

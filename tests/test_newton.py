@@ -576,3 +576,17 @@ def test_short_steps_leave_a_band_of_many_rows():
     y = scores / scores.std() + 0.05 * rng.normal(size=500)
     reg = PegasosRegressor(C=50, loss="huber", random_state=0).fit(X, y)
     assert reg.n_iter_ < 20
+
+
+@pytest.mark.parametrize("lam", [1e-6, 1e-7])
+def test_a_matrix_of_some_rows_misses_no_rare_feature_by_much(rng, lam):
+    """Steps along a feature that the matrix does not see are as long as lam lets them be."""
+    n, d = 30_000, 30
+    frequencies = 0.7 ** np.arange(d)
+    X = np.zeros((n, d + 4))
+    X[np.arange(n), rng.choice(d, n, p=frequencies / frequencies.sum())] = 1
+    X[:, d:] = rng.normal(size=(n, 4))
+    y = X @ rng.normal(size=d + 4) + rng.normal(size=n) > 0
+    model = PegasosClassifier(loss="log_loss", lam=lam, solver="newton", tol=1e-3).fit(X, y)
+    assert model.duality_gap_ <= 1e-3 * model.objective_
+    assert model.n_iter_ <= 16
