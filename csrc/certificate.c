@@ -20,16 +20,42 @@
 
 /* An infinite score could pass for a row far on its right side: f - f, which is NaN then, and 0 for
  * numbers, shows it. */
+static INLINE double loss_term(double c, double loss, double f)
+{
+    return (c > 0 ? c * loss : 0) + (f - f);
+}
+
+/* Losses are found side by side, and are added up one by one. */
+CLONES_WIDE static double sum_log_losses(const pegasos_targets *t, int64_t first, int64_t count,
+                                         const double *scores, int64_t stride, double sum)
+{
+    for (int64_t k = 0; k < count; k += LOSS_LANES) {
+        const int n = (int)min_of(count - k, LOSS_LANES);
+        double f[LOSS_LANES] = {0}, c[LOSS_LANES] = {0}, values[LOSS_LANES] = {0};
+        for (int l = 0; l < n; l++) {
+            f[l] = scores[(k + l) * stride];
+            c[l] = weight_at(t, first + k + l);
+            values[l] = error_at(t, first + k + l, f[l]);
+        }
+        for (int l = 0; l < LOSS_LANES; l++)
+            values[l] = loss_value(LOG_LOSS_FORM, values[l]);
+        for (int l = 0; l < n; l++)
+            sum += loss_term(c[l], values[l], f[l]);
+    }
+    return sum;
+}
+
 double pegasos_loss_sum(const pegasos_targets *t, int64_t first, int64_t count,
                         const double *scores, int64_t stride, double sum)
 {
     const loss_form loss = loss_of(t->loss);
     assert(count >= 0 && first >= 0 && first + count <= t->n);
+    if (!loss_is_quadratic(loss))
+        return sum_log_losses(t, first, count, scores, stride, sum);
     WITH_LOSS(
         loss, for (int64_t k = 0; k < count; k++) {
-            const int64_t i = first + k;
-            const double c = weight_at(t, i), f = scores[k * stride];
-            sum += (c > 0 ? c * loss_value(LOSS, error_at(t, i, f)) : 0) + (f - f);
+            const double f = scores[k * stride], u = error_at(t, first + k, f);
+            sum += loss_term(weight_at(t, first + k), loss_value(LOSS, u), f);
         });
     return sum;
 }
