@@ -37,8 +37,8 @@ static void count_rows(fit *f)
     for (int64_t i = 0; i < f->rows->n_rows; i++) {
         s->n_inside += f->targets.labels[i] != 0;
         s->mass += weight_of(f, i);
-        s->largest_norm =
-            fmax(s->largest_norm, weight_of(f, i) * (f->norms[i] + feature * feature));
+        const double norm = weight_of(f, i) * (f->norms[i] + feature * feature);
+        s->largest_norm = norm > s->largest_norm ? norm : s->largest_norm; /* NaN is left out */
     }
     s->mass = s->mass > 0 ? s->mass : 1; /* without rows */
     s->lam = f->problem->lam;
