@@ -21,6 +21,7 @@ from rows import convert, make_rows
 
 import pegasos
 from pegasos import _core, kernels
+from pegasos._cached import cached_property
 from pegasos._threads import blas
 from pegasos.io import _model
 from pegasos.solvers import _linear
@@ -440,3 +441,27 @@ def test_joblib_learns_the_same(backend):
 def test_the_gil_stays_off():
     """The extension says that it needs none; importing it must not switch it on."""
     assert not sys._is_gil_enabled()
+
+
+def test_properties_of_two_objects_do_not_wait_for_each_other():
+    """Those of `functools` did with Python 3.11, and for ever in a process forked meanwhile."""
+    begun, may_end = threading.Event(), threading.Event()
+
+    class Slow:
+        @cached_property
+        def answer(self):
+            begun.set()
+            return may_end.wait(20)
+
+    one, another = Slow(), Slow()
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(lambda: one.answer)
+        assert begun.wait(20)
+        begun.clear()
+        second = pool.submit(lambda: another.answer)
+        both_compute = begun.wait(10)
+        may_end.set()
+        assert first.result()
+        assert second.result()
+        assert both_compute
+    assert one.answer is True

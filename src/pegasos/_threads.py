@@ -1,9 +1,9 @@
 """Threads of BLAS, NumPy's and SciPy's, which stand in the way of ours."""
 
-import functools
 from typing import Any
 
 from pegasos import _core
+from pegasos._cached import cached_property
 
 
 class _Blas:
@@ -11,7 +11,7 @@ class _Blas:
         # Libraries that had more threads than one before, and how many.
         self._before: dict[Any, int] = {}
 
-    @functools.cached_property
+    @cached_property
     def _libraries(self) -> Any:  # to find them takes 3 ms
         import scipy.linalg  # noqa: F401 - its BLAS has to be there to be found
         from threadpoolctl import ThreadpoolController  # here, so that "import pegasos" is light

@@ -1,6 +1,5 @@
 """A cache of columns of a kernel matrix."""
 
-import functools
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from pegasos import _core
+from pegasos._cached import cached_property
 from pegasos.kernels._factor import factor
 from pegasos.kernels._positive import asymmetry, ridge
 from pegasos.problems import _validate
@@ -132,7 +132,7 @@ class ColumnCache:
         """
         return bool(self.ridge >= 0)
 
-    @functools.cached_property
+    @cached_property
     def ridge(self) -> float:
         """What makes the matrix positive semi-definite for certain, when added to its diagonal.
 
@@ -142,14 +142,14 @@ class ColumnCache:
             return 0.0
         return np.nan if len(self.points) > _MOST_FACTORED else ridge(self._whole())
 
-    @functools.cached_property
+    @cached_property
     def skew(self) -> float:
         """The largest asymmetry of a matrix that is given or was factorised; else 0."""
         if not (self.points.kernel.is_precomputed or self.ridge > 0):
             return 0.0
         return asymmetry(self._whole())[1]
 
-    @functools.cached_property
+    @cached_property
     def diagonal(self) -> np.ndarray:
         """K(x, x) of every point, in float64."""
         return self.points.diagonal()

@@ -1,12 +1,12 @@
 """Rows among which a kernel is evaluated: how they lie in memory. The core computes values."""
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from pegasos import _core
+from pegasos._cached import cached_property
 from pegasos.problems import _validate
 
 # Rows whose kernel values with themselves are computed at a time.
@@ -45,7 +45,7 @@ class Points:
         if norms is not None:
             self.norms, self.is_far = norms, is_far
 
-    @functools.cached_property
+    @cached_property
     def norms(self) -> Any:
         """|x|^2, if the kernel needs them; else None."""
         if not self.kernel.needs_norms:
@@ -53,14 +53,14 @@ class Points:
         with np.errstate(over="ignore", under="ignore"):
             return self.squared_norms().astype(self.dtype)
 
-    @functools.cached_property
+    @cached_property
     def is_far(self) -> bool:
         """Whether values come from differences of rows; see `Kernel.is_far`."""
         if not self.kernel.needs_norms:
             return False
         return bool(self.kernel.is_far(self.squared_norms().max(initial=0), np.finfo(self.dtype)))
 
-    @functools.cached_property
+    @cached_property
     def _density(self) -> float:
         """The part that is stored of sparse rows of which products are asked for; else NaN."""
         if not _validate.is_sparse(self.X) or not self.kernel.is_of_products:
@@ -85,7 +85,7 @@ class Points:
         """Whether it is faster to compute kernel values again than to keep them in memory."""
         return self.by_panels and not self.is_far and self.X.nnz <= _CHEAP * len(self)
 
-    @functools.cached_property
+    @cached_property
     def core(self) -> _core.Points:
         """These points, for the core."""
         kernel, rows = self.kernel, self.rows
@@ -104,7 +104,7 @@ class Points:
     def __len__(self) -> int:
         return self.X.shape[0]
 
-    @functools.cached_property
+    @cached_property
     def rows(self) -> _core.Rows:
         """The rows, for the core."""
         if _validate.is_sparse(self.X):

@@ -15,13 +15,13 @@ and adds the condition sum_i a_i y_i = 0.
 Everything is computed afresh, in double precision, from the model and from a: no running sums.
 """
 
-import functools
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from pegasos import _core
+from pegasos._cached import cached_property
 from pegasos.problems import _rows, _validate
 from pegasos.problems._problem import Problem
 from pegasos.problems._settings import Settings
@@ -44,7 +44,7 @@ class Certificate:
         """Of one class: what P and D are above lam/2 |w|^2, of which gaps are parts."""
         return self.settings.loss.nu if self.settings else 0.0
 
-    @functools.cached_property
+    @cached_property
     def gap(self) -> np.ndarray:
         """How far the objective is above the optimum, at most."""
         return np.maximum(self.objective - self.dual_objective, 0)  # below 0 by rounding only
@@ -54,18 +54,18 @@ class Certificate:
         """What is known of models whose rows were not read."""
         return cls(np.full(n_problems, np.nan), np.full(n_problems, np.nan))
 
-    @functools.cached_property
+    @cached_property
     def relative_gap(self) -> np.ndarray:
         """The gap as a part of P; of one class, of nu - D, which is the |D| of users."""
         size = self.objective if self.nu == 0 else self.nu - self.dual_objective
         return part_of(self.gap, size)
 
-    @functools.cached_property
+    @cached_property
     def proved_gap(self) -> np.ndarray:
         """The relative gap, but 0 where all there is is rounding."""
         return self._zero_if_rounding(part_of(self.gap, self.objective))
 
-    @functools.cached_property
+    @cached_property
     def stopping_gap(self) -> np.ndarray:
         """What `tol` is compared with: the relative gap, or an estimate if nothing is proved."""
         if self.estimate is None:

@@ -1,12 +1,12 @@
 """What a fit minimises: binary problems over the same rows, but for the rows themselves."""
 
-import functools
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from pegasos import _core
+from pegasos._cached import cached_property
 from pegasos.problems import _rows
 from pegasos.problems._settings import Settings
 
@@ -42,7 +42,7 @@ class Problem:
     def n_rows(self) -> int:
         return self.labels.shape[1]
 
-    @functools.cached_property
+    @cached_property
     def weights(self) -> np.ndarray:
         """c_i of each problem, 0 for rows that are not in it; of shape (n_problems, n_rows)."""
         return (1.0 if self.row_weights is None else self.row_weights) * (self.labels != 0)
@@ -52,12 +52,12 @@ class Problem:
         """m of each problem; 1 where it has no rows."""
         return self.targets.masses
 
-    @functools.cached_property
+    @cached_property
     def n_inside(self) -> np.ndarray:
         """How many rows each problem has."""
         return np.array([np.count_nonzero(y) for y in self.labels], np.int64)
 
-    @functools.cached_property
+    @cached_property
     def targets(self) -> _core.Targets:
         """All but the rows, as the core has it."""
         settings = self.settings
@@ -67,12 +67,12 @@ class Problem:
             intercept_scaling=settings.constant_feature, free_intercept=settings.free_intercept,
         )  # fmt: skip
 
-    @functools.cached_property
+    @cached_property
     def lams(self) -> np.ndarray:
         """λ of each problem."""
         return self.settings.lams_of(len(self))
 
-    @functools.cached_property
+    @cached_property
     def constants(self) -> tuple[np.ndarray, np.ndarray]:
         """The intercepts of the best models with w = 0, and their objectives."""
         feature, is_free = self.settings.constant_feature, self.settings.free_intercept
@@ -81,13 +81,13 @@ class Problem:
         intercept, objective = self.targets.constants(penalties)
         return intercept, np.where(self.n_inside > 0, objective, 0)
 
-    @functools.cached_property
+    @cached_property
     def at_zero(self) -> np.ndarray:
         """The objectives of f = 0."""
         _, objective = self.targets.constants(np.full(len(self), np.inf))
         return np.where(self.n_inside > 0, objective, 0)
 
-    @functools.cached_property
+    @cached_property
     def fingerprints(self) -> list[int]:
         """Of the labels, weights and targets of each problem."""
         crc = 0 if self.row_weights is None else _rows.fingerprint(self.row_weights)
