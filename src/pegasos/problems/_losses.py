@@ -25,8 +25,6 @@ class Loss:
         lam |w|^2 of the optimum is at most this; 0: that depends on the targets. At the optimum of
         labels, P = D and a is c l'(u), so that lam |w|^2 is the mean of l'(u) (1 - u): at most 1
         for the hinge, 2 u (1 - u) <= 1/2, and s/(1 + e^s), s = 1 - u, for the log loss.
-    at_zero : float
-        The loss of a row with a label where f(x) = 0.
     probability : callable, optional
         The probability of the label +1 where f(x) has these values; that of -1 is of -f(x). The
         mean loss of rows with this share of labels +1 is least at this f. None: scores do not tell.
@@ -38,7 +36,6 @@ class Loss:
 
     name: str
     ball: float = 0.0
-    at_zero: float = 1.0
     probability: Callable[[np.ndarray], np.ndarray] | None = None
     epsilon: float = 0.0
     nu: float = 0.0
@@ -58,6 +55,11 @@ class Loss:
     def core(self) -> tuple[int, float, float]:
         """This loss, for the core."""
         return _core.LOSSES[self.name], self.epsilon, self.nu
+
+    @property
+    def at_zero(self) -> float:
+        """The loss of a row with a label where f(x) = 0."""
+        return float(np.log(2)) if self.name == "log_loss" else 1.0
 
     @property
     def degree(self) -> int:
@@ -106,7 +108,7 @@ LOSSES: dict[str, Loss] = {
         Loss("hinge", ball=1),
         Loss("squared_hinge", ball=0.5),
         Loss("modified_huber", ball=0.5, probability=_linear),
-        Loss("log_loss", ball=0.2784645427610738, at_zero=float(np.log(2)), probability=_logistic),
+        Loss("log_loss", ball=0.2784645427610738, probability=_logistic),
     )
 }
 # What epsilon may be in training. No error is larger, and the Huber loss needs one above 0.
