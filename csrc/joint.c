@@ -70,8 +70,8 @@ enum { MOST_BALANCES = 200 };
 /* ---- Rows and panels ------------------------------------------------------------------------- */
 
 /* out[k] = <v_k, x_i>, while what row `next` needs of v is asked for (i: nothing is), and v_k +=
- * u[k] x_i where any class of a panel has u != 0; for K rounded up to whole panels, the last line of
- * each of which is for the constant feature. */
+ * u[k] x_i where any class of a panel has u != 0; for K rounded up to whole panels, the last line
+ * of each of which is for the constant feature. */
 #define DEFINE_PANELS(TYPE)                                                                        \
     CLONES_WIDE static void dot_all_##TYPE(const pegasos_rows *rows, int64_t i, int64_t next,      \
                                            int64_t n_classes, double feature,                      \

@@ -219,7 +219,7 @@ def is_sparse(X: Any) -> bool:
 
 
 def summed_up(X: Any) -> Any:
-    """Checked rows in which a CSR row has each column once: X, or a copy if there are repeats.
+    """Checked rows in which a CSR row has each column once, in order: X, or a sorted copy.
 
     A number is the sum of what is stored for it, but the square of a sum is not the sum of squares.
     """
