@@ -135,7 +135,7 @@ typedef struct pegasos_progress {
 
 /* What brings a problem to its gap after Pegasos's epoch: the solver that is likely to be faster,
  * and the other one where that gets slow; dual coordinate ascent, for many features; Newton's
- * method, for few. */
+ * method, for few, and for smooth losses of many more rows. */
 enum { PEGASOS_AUTO = 0, PEGASOS_ASCENT = 1, PEGASOS_NEWTON = 2 };
 
 /* Routines of BLAS and LAPACK, as Fortran has them, in double and in single precision: triangles

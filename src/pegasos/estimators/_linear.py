@@ -254,9 +254,9 @@ class PegasosClassifier(Classifier, LinearMachine, ClassifierParameters, Penaliz
         "pegasos" is the algorithm of the paper and nothing else. It reaches a rough solution fast.
         The others begin with an epoch of Pegasos and reach a fine solution fast. "sdca" goes on
         with dual coordinate ascent with shrinking, for many features. "newton" goes on with
-        Newton's method, for few features; it smooths the hinge. "auto" takes the solver that is
-        likely to be cheaper, and changes to the other if it is slow. With `n_steps`, "auto" is
-        "pegasos".
+        Newton's method, for few features, or for smooth losses of many more rows than features; it
+        smooths the hinge. "auto" takes the solver that is likely to be cheaper, and changes to the
+        other if it is slow. With `n_steps`, "auto" is "pegasos".
     tol : float, "auto" or None, default="auto"
         Relative duality gap (P - D)/P at which a fit stops. A `ConvergenceWarning` is issued if
         `max_iter`, rounding or a callback ends the fit before. "auto" is 1e-3, which a test set of
