@@ -117,7 +117,7 @@ def main():
     }
     for name in TABLES if args.table == "all" else [args.table]:
         module, function = TABLES[name]
-        options = ["--quick"] * args.quick + ["--slow"] * args.slow
+        options = ["--quick"] * args.quick + ["--slow"] * args.slow + ["--huge"] * args.huge
         told = about | {"command": " ".join(["python bench/run.py", name, *options])}
 
         def keep(results, name=name, told=told):
