@@ -834,14 +834,13 @@ static bool find_scale(const run *r, const iteration *s)
 static bool solve_by_products(const run *r, iteration *s)
 {
     int n_products = 0;
-    double squared = 0, enough = 0;
     if (!find_scale(r, s))
         return false;
     memset(r->direction, 0, (size_t)r->size * sizeof(double));
     for (int64_t j = 0; j < r->size; j++)
         r->towards[j] = r->right[j] / r->scale[j];
-    squared = inner_product(r->right, r->towards, r->size);
-    enough = ACCURACY * ACCURACY * squared;
+    double squared = inner_product(r->right, r->towards, r->size);
+    const double enough = ACCURACY * ACCURACY * squared;
     for (; squared > enough && n_products < PRODUCTS; n_products++) {
         if (!multiply_by_hessian(r, s))
             return false;
@@ -861,8 +860,8 @@ static bool solve_by_products(const run *r, iteration *s)
 }
 
 /*
- * The log loss has all rows in its band. Leaves some of them for Newton's matrix, at random, each
- * of which counts for `every` rows. With R rows for each unknown, a step leaves about 1/R of the
+ * The log loss has all rows in its band. Leaves one of each `every` of them, drawn at random, for
+ * Newton's matrix, where it counts for all of these. With R rows for each unknown, a step leaves about 1/R of the
  * gap that all rows would close: where it is to close the rest of the gap, R is twice what this
  * asks for. It is the least where the gap is as large as P, which no step closes. A feature that
  * few rows have may be missed, and steps along it are then as long as lam lets them be: so rows

@@ -101,7 +101,7 @@ static bool newton_is_cheaper(const fit *f, double factor)
  * cheaper: where there are twice as many rows, and the eigenvalues of sum_i c_i x_i x_i^T are in
  * the mean more than OUTWEIGHING times lam m, so that rows and not the penalty hold most of w. A
  * dual variable grows by at most lam m/|x_i|^2 times the violation of its margin in a visit, which
- * is little then. */
+ * is little then. (Where a fit begins at a point, its m is not known yet.) */
 static bool are_products_cheaper(const fit *f)
 {
     const int64_t n = f->rows->n_rows, d = f->rows->n_features;
