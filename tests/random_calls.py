@@ -1718,6 +1718,7 @@ def command(case):
     options += case.pick([], ["--n-steps", 20], ["--max-iter", 3], ["--average", "suffix"])
     if "newton" in options or "sdca" in options:
         case.may_be_refused("--n-steps needs")
+    case.may_be_refused("--average goes with --solver pegasos or --n-steps")
     case.note(f"{format}, indices from {base}")
     for name, value in draw_regularisation(case).items():
         options += [f"--{name}", value]
@@ -1799,9 +1800,11 @@ def checkpoint(case):
     options = ["-q", *regularisation, "--loss", loss, "--max-iter", case.pick(20, 100),
                "--tol", case.pick("none", "1e-9"),
                "--solver", case.pick("auto", "pegasos", "sdca", "newton"),
-               "--average", case.pick("none", "all", "suffix"), "--batch-size", case.pick(1, 3),
                "--intercept", case.pick("none", "penalized", "free"), "--jobs", case.pick(1, 2),
                "--multi-class", case.pick("ovr", "ovo")]  # fmt: skip
+    if "pegasos" in options:
+        options += ["--average", case.pick("none", "all", "suffix")]
+        options += ["--batch-size", case.pick(1, 3)]
     if case.chance(0.4):
         options += ["--kernel", case.pick("rbf", "linear")]
     train = ["train", path, "-o", model_path_of(case), *options]

@@ -246,7 +246,7 @@ def checkpoint(tmp_path, written, ticks):
     ("options", "message"),
     [
         (["--lam", "0.5"], r"lam must be 0.001 to go on from .*c.npz, got 0.5"),
-        (["--solver", "auto"], r"--solver must be pegasos to go on from .*c.npz, got auto\n"),
+        (["--loss", "log_loss"], r"--loss must be hinge to go on from .*c.npz, got log_loss\n"),
         (["--tol", "0.1", "--project"], r"--project must be left out to go on from"),
         (["--average", "all"], r"--average must be none to go on from .*c.npz, got all\n"),
         (["--intercept", "none"], r"--intercept must be penalized or free to .*c.npz, got none\n"),

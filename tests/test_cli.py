@@ -465,12 +465,14 @@ def test_cross_validation_chooses_what_regression_needs(tmp_path, numbers, capsy
         (["--task", "one-class", "--nu", "2"], "--nu must be .* got 2"),
         (
             ["--task", "one-class", "--C", "1"],
-            "--C goes with --task classification or regression, got --task one-class",
+            "--C goes with --task classification or --task regression, got --task one-class",
         ),
         (["--task", "one-class", "--cv", "3"], "--cv goes with"),
         (["--task", "one-class", "--intercept", "none"], "--intercept goes with"),
         (["--kernel", "rbf", "--memory", "1G"], "--kernel does not go with --memory"),
         (["--cache", "a.blocks"], "--cache goes with --memory$"),
+        (["--average", "all"], "--average goes with --solver pegasos or --n-steps$"),
+        (["--task", "regression", "--solver", "newton", "--project"], "--project goes with"),
         (["--task", "regression", "--cv", "3", "--epsilon", "-1"], "epsilons? must be a finite"),
     ],
 )

@@ -84,12 +84,13 @@ _CLASSES, _TARGETS = "--task classification", "--task regression"
 #: of estimators, an estimator is given it if it was given, and has its default otherwise.
 _GO_WITH = {
     **dict.fromkeys(("class_weight", "multi_class"), _CLASSES),
-    **dict.fromkeys(
-        ("C", "lam", "intercept", "cv", "validation"), f"{_CLASSES} or regression"
-    ),
+    **dict.fromkeys(("C", "lam", "intercept", "cv", "validation"), f"{_CLASSES} or {_TARGETS}"),
     "epsilon": _TARGETS, "nu": "--task one-class",
     **dict.fromkeys(("gamma", "degree", "coef0", "cache_size"), "--kernel"),
     "cache": "--memory", "Cs": "--cv", "cv_effort": "--cv", "checkpoint_every": "--checkpoint",
+    **dict.fromkeys(
+        ("average", "batch_size", "project", "sampling"), "--solver pegasos or --n-steps"
+    ),
 }  # fmt: skip
 
 #: Parameters of rows in files that have options, as those of estimators have.
@@ -321,8 +322,7 @@ def _add_machine_options(add: Callable[..., Any]) -> None:
         help="of Pegasos: after each step, project on a ball that holds the optimum")  # fmt: skip
     add("--average", choices=("none", "all", "suffix"),
         help="of Pegasos: output the last iterate (default), the average of all, or of the last "
-             "half. Without --solver pegasos or --n-steps, fits ignore the options of Pegasos"
-        )  # fmt: skip
+             "half. Options of Pegasos go with --solver pegasos or --n-steps")  # fmt: skip
     add("--intercept", choices=("none", "penalized", "free"),
         help="none, penalised like a weight (default), or free")  # fmt: skip
     add("--multi-class", choices=("ovr", "ovo", "crammer_singer"),
@@ -428,8 +428,10 @@ def _machines(args: argparse.Namespace) -> tuple[Any, Any]:
     """The estimator that the options ask for, and the search over its kind, or None."""
     given: dict[str, Any] = {k: value for k, value in vars(args).items() if value is not None}
     of_loss = {"loss": _CLASSES if given.get("loss") in LOSSES else _TARGETS}
+    there = {f"--{name}".replace("_", "-") for name in given}
+    there |= {f"--{name} {given.get(name)}" for name in ("task", "solver")}
     for name, what in (_GO_WITH | of_loss).items():
-        if name in given and args.task not in what and what[2:] not in given:
+        if name in given and there.isdisjoint(what.split(" or ")):
             got = f", got --task {args.task}" if "--task" in what else ""
             value = f" {given[name]}" if name == "loss" else ""
             raise ValueError(f"--{name.replace('_', '-')}{value} goes with {what}{got}")
