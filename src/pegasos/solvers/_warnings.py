@@ -171,9 +171,11 @@ def _advice(schedule: Schedule, rows: Any, solver: str, max_iter: int) -> str:
         return f"{more}.{on_scale}" if on_scale else more
     if on_scale:
         return on_scale
+    auto = parameter("solver", "auto")
     if solver == "pegasos":
-        auto = parameter("solver", "auto")
         return f" Pegasos reaches a fine solution slowly: {auto} is faster"
+    if solver != "auto":
+        return f" {auto} changes a solver that is slow, and may be faster"
     if lam * n < _SMALL_LAM and not schedule.settings.loss.nu:
         return (
             f" {parameter('lam', schedule.settings.lam)} is small for {n} rows: a "
