@@ -141,13 +141,15 @@ def test_checkpoints_do_not_change_the_model(tmp_path, rng):
 
 
 @pytest.mark.parametrize("kernel", [[], ["--kernel", "rbf"]])
-def test_a_fit_leaves_a_checkpoint_at_its_end(tmp_path, rng, kernel):
+def test_a_fit_leaves_a_checkpoint_at_its_end(tmp_path, rng, kernel, capsys):
     """However soon it ends: the next one takes it up, with another tolerance too."""
     train = [*small(tmp_path, rng), *kernel, "--tol", "1e-2", "-o", str(tmp_path / "a.npz")]
     checkpoint = str(tmp_path / "c.npz")
     assert cli.main([*train, "--checkpoint", checkpoint]) == 0
     first = pegasos.load(tmp_path / "a.npz")
+    train.remove("-q")
     assert cli.main([*train, "--resume", checkpoint]) == 0
+    assert f"going on from {checkpoint}\n" in capsys.readouterr().err
     np.testing.assert_array_equal(pegasos.load(tmp_path / "a.npz").intercept, first.intercept)
     assert cli.main([*train, "--resume", checkpoint, "--tol", "1e-6"]) == 0
     assert (pegasos.load(tmp_path / "a.npz").duality_gap < 1e-5).all()

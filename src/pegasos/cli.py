@@ -640,6 +640,8 @@ def _train(args: argparse.Namespace) -> int:
     if args.checkpoint is not None:
         every = 60.0 if args.checkpoint_every is None else args.checkpoint_every
         checkpoints = args.checkpoints = _checkpoint.Checkpoints(args.checkpoint, every, X, y)
+    if resume is not None:
+        say(f"going on from {resume}")
     if search is not None:
         search._checkpoints = checkpoints
         if resume is not None and not _checkpoint.resume_search(search, resume, X, y):
