@@ -895,7 +895,9 @@ refused("load", "text", whole_file(b"hello"), ValueError, r"not an \.npz archive
 refused("load", "a pickle", whole_file(pickle.dumps(LINEAR)), ValueError, r"not an \.npz archive")
 refused("load", "no file", lambda f: pegasos.load(f / "m.npz"), FileNotFoundError, r"m\.npz")
 refused("load", "a folder", lambda f: pegasos.load(f), IsADirectoryError, "directory")
-refused("load", "a number", lambda _: pegasos.load(1.5), TypeError, "1.5|float")
+_no_path = "path must be a str or a path, got 1.5"
+refused("load", "a number", lambda _: pegasos.load(1.5), TypeError, _no_path)
+refused("LinearModel.save", "a number", lambda _: MODEL.save(1.5), TypeError, _no_path)
 
 
 def bomb(folder):

@@ -294,6 +294,8 @@ def test_a_cache_is_a_folder(tmp_path, rng):
     (tmp_path / "rows.npz").touch()
     with pytest.raises(ValueError, match=r"cache must be a folder, got the file .*rows\.npz"):
         Blocks(make(rng)[:2], cache=tmp_path / "rows.npz")
+    with pytest.raises(TypeError, match=r"cache must be a str or a path, got 5"):
+        Blocks(make(rng)[:2], cache=5)
 
 
 def test_a_cache_leaves_a_folder_of_other_files_alone(tmp_path, rng):

@@ -489,6 +489,9 @@ def test_bad_input_is_told_in_a_sentence(client, data, caplog):
     cases = [
         (ValueError, r"partition 1: .*X\[10, 2\] is nan", lambda: clf.fit(in_chunks(bad), dy)),
         (ValueError, "one class", lambda: clf.fit(dX, in_chunks(np.ones(120)))),
+        (TypeError, "y must be a Dask array or data frame, got None", lambda: reg.fit(dX)),
+        (TypeError, "checkpoint must be a str or a path, got 5",
+         lambda: DaskPegasosClassifier(checkpoint=5).fit(dX, dy)),
         (ValueError, "sample_weight must not be all zero", lambda: reg.fit(dX, dy, 0 * dy)),
         (ValueError, "with rows of weight > 0", lambda: clf.fit(dX, dy, 1 * (dy == 0))),
         (ValueError, r"partition \d: sample_weight must be >= 0", lambda: clf.fit(dX, dy, dy - 1)),

@@ -320,7 +320,7 @@ def _partitions(X: Any, y: Any, sample_weight: Any) -> list[tuple[Any, Any, Any]
     X = _matrix(X)
     columns = [X.to_delayed().ravel()]
     for name, data in (("y", y), ("sample_weight", sample_weight)):
-        if data is None:
+        if data is None and name == "sample_weight":
             columns.append([None] * X.numblocks[0])
             continue
         array = _as_array(name, data)
@@ -385,7 +385,7 @@ class _DaskMachine(CommonMixin, _OnCluster, BaseEstimator):
                 "there is no Dask client: make one, distributed.Client(...), or give it as client="
             ) from None
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Train on the rows of `X`.
 
         Parameters

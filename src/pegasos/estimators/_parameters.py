@@ -326,6 +326,7 @@ PARAMETERS: dict[str, Check] = {
     "random_state": _validate.random_state,
     "verbose": _validate.verbose,
     "worker_timeout": partial(real, above=0),
+    "checkpoint": _unless_none(_validate.path),
     "checkpoint_every": partial(real, above=0),
 }
 

@@ -19,6 +19,8 @@ from typing import IO, Any
 
 import numpy as np
 
+from pegasos.problems import _validate
+
 # An archive may unpack to _ALWAYS bytes, or to _MOST_RATIO times its size: zeros shrink further.
 _ALWAYS, _MOST_RATIO = 2**28, 200
 _LONG_HEADER = 2048  # bytes
@@ -57,7 +59,7 @@ def replacing(path: Path, mode: str = "wb") -> Generator[IO[Any]]:
     Links are followed, and a file keeps its owner and permissions. What is no regular file, a pipe
     or a device, is written to as it is.
     """
-    name = os.fspath(path)
+    name = _validate.path("path", path)
     encoding = None if "b" in mode else "utf-8"
     target, temporary, before = _places(name)
     try:

@@ -196,7 +196,7 @@ class Blocks:
         random_state: int = 0,
     ) -> None:
         self.memory = n_bytes("memory", memory)
-        self.cache = os.fspath(cache)
+        self.cache = _validate.path("cache", cache)
         if os.path.isfile(self.cache):
             raise ValueError(
                 f"{_validate.parameter('cache')} must be a folder, got the file {self.cache}"

@@ -720,6 +720,7 @@ def with_arrays(
     path: _archive.Path, folder: str | None = None
 ) -> tuple[LinearModel | KernelModel, dict[str, np.ndarray]]:
     """A model, and all arrays of its file; `folder` as for `pegasos.io._archive.load`."""
+    name = _validate.path("path", path)
     try:
         arrays = _archive.load_sealed(path, folder)
         if "about" not in arrays and "search.checkpoint" in arrays:
@@ -738,7 +739,6 @@ def with_arrays(
         model._check()
     except (KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
         what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        name = os.fspath(path)
         what = f"it{what.removeprefix(name)}" if what.startswith(f"{name} ") else what
         raise ValueError(f"{name} is not a pegasos model: {what}") from None
     return model, arrays

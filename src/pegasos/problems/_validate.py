@@ -9,6 +9,7 @@ import contextlib
 import contextvars
 import math
 import numbers
+import os
 import types
 from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any
@@ -167,6 +168,13 @@ def boolean(name: str, value: Any) -> bool:
     if not isinstance(value, _BOOLEAN):
         raise TypeError(f"{name} must be True or False, got {value!r}")
     return bool(value)
+
+
+def path(name: str, value: Any) -> str:
+    """Return the name of the file or folder that `value` is, or raise."""
+    if not isinstance(value, str | os.PathLike):
+        raise TypeError(f"{parameter(name)} must be a str or a path, got {value!r}")
+    return os.fspath(value)
 
 
 def choice(name: str, value: Any, allowed: Iterable[Any]) -> Any:
