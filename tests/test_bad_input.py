@@ -1090,6 +1090,7 @@ OPTIONS = [
     (["--format", "libsvm", "--drop", "0"], r"--drop is for tables.*'libsvm'"),
     (["--format", "npz", "--label", "0"], r"--label is for tables.*'npz'"),
     (["--format", "npy", "--header", "no"], r"--header is for CSV.*'npy'"),
+    (["--zero-based", "yes"], r"--zero-based is for LIBSVM text, and the format of DATA is 'csv'"),
     (["--format", "libsvm", "--separator", ";"], r"--separator is for CSV.*'libsvm'"),
     (["-o", "/nowhere/model.npz"], r"No such file or directory"),
     (["--kernel", "rbf", "--gamma", "0"], r"gamma.*0"),

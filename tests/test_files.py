@@ -342,11 +342,23 @@ def test_csv_may_have_empty_lines(tmp_path, header, before, after):
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 def test_csv_may_be_wide_and_have_delimiters_in_quotes(tmp_path, delimiter):
-    rows = [['"a,b;c\t"'] * 9 + ["label"], ["1"] * 9 + ["x"], ["2"] * 9 + ["y"]]
+    names = [f'"a,b;c\t{k}"' for k in range(9)]
+    rows = [[*names, "label"], ["1"] * 9 + ["x"], ["2"] * 9 + ["y"]]
     wide = [["1"] * 70_000 + ["0"], ["2"] * 70_000 + ["1"]]
     for table, n_columns in ((rows, 9), (wide, 70_000)):
         (tmp_path / "a.csv").write_text("".join(delimiter.join(row) + "\n" for row in table))
         assert _readers.read(tmp_path / "a.csv")[0].shape == (2, n_columns)
+
+
+@pytest.mark.filterwarnings("default")
+def test_columns_of_one_name_are_told(tmp_path, capsys):
+    """A model was trained without names, which predictions go by, and nothing said so."""
+    (tmp_path / "a.csv").write_text("a,a,label\n1,2,x\n2,1,y\n")
+    assert main("train", tmp_path / "a.csv", "-q", "-o", tmp_path / "m.npz") == 0
+    assert "a.csv has two columns named 'a': the model takes columns by" in capsys.readouterr().err
+    assert pegasos.load(tmp_path / "m.npz").feature_names is None
+    assert main("train", tmp_path / "a.csv", "--drop", 1, "-q", "-o", tmp_path / "m.npz") == 0
+    assert not capsys.readouterr().err
 
 
 def test_labels_that_are_not_those_of_the_model_are_told(tmp_path, rows, capsys):

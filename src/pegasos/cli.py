@@ -429,10 +429,11 @@ def _machines(args: argparse.Namespace) -> tuple[Any, Any]:
     given: dict[str, Any] = {k: value for k, value in vars(args).items() if value is not None}
     of_loss = {"loss": _CLASSES if given.get("loss") in LOSSES else _TARGETS}
     there = {f"--{name}".replace("_", "-") for name in given}
-    there |= {f"--{name} {given.get(name)}" for name in ("task", "solver")}
+    there |= {f"--{name} {given.get(name)}" for name in ("solver", "task")}
     for name, what in (_GO_WITH | of_loss).items():
         if name in given and there.isdisjoint(what.split(" or ")):
-            got = f", got --task {args.task}" if "--task" in what else ""
+            other = what.split()[0][2:]
+            got = f", got --{other} {given[other]}" if other in given else ""
             value = f" {given[name]}" if name == "loss" else ""
             raise ValueError(f"--{name.replace('_', '-')}{value} goes with {what}{got}")
     if {"kernel", "memory"} <= given.keys():
@@ -522,10 +523,16 @@ def _is_rising(search: Any, name: str) -> bool:
 
 def _layout(args: argparse.Namespace) -> dict[str, Any]:
     """How files are read, for `pegasos.io._readers.Layout`."""
+    from pegasos.io import _readers
+
     if None in args.drop:
         raise ValueError("--drop needs a column, got none")
     names = ("format", "label_column", "drop", "header", "separator")
-    return {name: getattr(args, name) for name in names}
+    layout = {name: getattr(args, name) for name in names}
+    format = _readers.Layout(**layout).format_of(args.data)
+    if args.zero_based != "auto" and format != "libsvm":
+        raise ValueError(f"--zero-based is for LIBSVM text, and the format of DATA is {format!r}")
+    return layout
 
 
 def _n_problems(args: argparse.Namespace, search: Any, n_classes: int) -> int:

@@ -554,6 +554,13 @@ class _Columns:
         #: Whether a column has the labels because it is the last one, and nobody has named it.
         self.is_last_label = label == -1 and self.label is not None
         self.features = [j for j in kept if j != self.label]
+        twice = [names[j] for j in self.features if self._places[names[j]] < 0] if names else []
+        if twice:
+            warnings.warn(
+                f"{file} has two columns named {twice[0]!r}: the model takes columns by their "
+                "places, not by their names",
+                stacklevel=2,
+            )
         if not self.features:
             raise ValueError(f"{file}, line 1: a label and at least one feature are needed")
 
