@@ -22,6 +22,7 @@ import sys
 import tempfile
 import warnings
 import zlib
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, Any, NamedTuple, NoReturn
@@ -554,10 +555,10 @@ class _Columns:
         #: Whether a column has the labels because it is the last one, and nobody has named it.
         self.is_last_label = label == -1 and self.label is not None
         self.features = [j for j in kept if j != self.label]
-        twice = [names[j] for j in self.features if self._places[names[j]] < 0] if names else []
-        if twice:
+        if names and self.feature_names is None:
+            twice = Counter(names[j] for j in self.features).most_common(1)[0][0]
             warnings.warn(
-                f"{file} has two columns named {twice[0]!r}: the model takes columns by their "
+                f"{file} has two columns named {twice!r}: the model takes columns by their "
                 "places, not by their names",
                 stacklevel=2,
             )
