@@ -453,6 +453,14 @@ def test_estimators_refuse_in_the_words_of_fit(who, name, value, error):
     assert str(of_estimator.value).replace(", 'crammer_singer'", "") == str(of_fit.value)
 
 
+def test_wrong_types_of_n_jobs_are_type_errors():
+    for make in MAKERS.values():
+        for error, value in ((TypeError, 1.5), (TypeError, "a"), (ValueError, 0)):
+            wanted = f"n_jobs must be an integer other than 0, got {value!r}"
+            with pytest.raises(error, match=wanted):
+                make(n_jobs=value).fit(GOOD, LABELS)
+
+
 def test_parameters_are_refused_before_the_rows_are_read():
     for make in MAKERS.values():
         with pytest.raises(ValueError, match="class_weight must be a dict, 'balanced' or None"):

@@ -9,6 +9,7 @@ import sys
 import sysconfig
 import threading
 import time
+import warnings
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import joblib
@@ -396,6 +397,22 @@ def test_processes_forked_and_spawned_learn_the_same(method):
         for arrays, future in zip(expected, found, strict=True):
             for one, other in zip(arrays, future.result(timeout=600), strict=True):
                 np.testing.assert_array_equal(one, other)
+
+
+def warnings_of_two_threads(machine):
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        machine.fit(*shared("dense", n=100)[:2])
+    return [str(warning.message) for warning in told]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_workers_of_a_pool_have_threads_without_a_warning():
+    """Joblib warned that processes cannot begin there, and fits had one thread."""
+    kinds = pegasos.PegasosClassifier, pegasos.KernelPegasosClassifier, pegasos.PegasosClassifierCV
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        for told in pool.map(warnings_of_two_threads, [make(n_jobs=2) for make in kinds]):
+            assert not [words for words in told if "n_jobs" in words]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")

@@ -1,9 +1,18 @@
-"""Threads of BLAS, NumPy's and SciPy's, which stand in the way of ours."""
+"""How many threads are ours; and those of BLAS, NumPy's and SciPy's, which stand in their way."""
 
 from typing import Any
 
 from pegasos import _core
 from pegasos._cached import cached_property
+
+
+def count(n_jobs: int | None) -> int:
+    """How many threads `n_jobs` stands for, as scikit-learn has it."""
+    import joblib  # here, so that "import pegasos" is light
+
+    # Of processes, which it would speak of else, joblib warns in a worker of a pool.
+    with joblib.parallel_config(backend="threading"):
+        return int(joblib.effective_n_jobs(n_jobs))
 
 
 class _Blas:

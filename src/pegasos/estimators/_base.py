@@ -11,14 +11,13 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, Self
 
-import joblib
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from pegasos import _core, _user_warnings, kernels
+from pegasos import _core, _threads, _user_warnings, kernels
 from pegasos.estimators import _parameters
 from pegasos.estimators._callbacks import CallbackSupportMixin, FitCallbacks, StopRequestedError
 from pegasos.io._blocks import Blocks
@@ -480,7 +479,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         return new.restore(self._state)
 
     def _n_threads(self) -> int:
-        return joblib.effective_n_jobs(self.n_jobs)
+        return _threads.count(self.n_jobs)
 
     def _so_far(self, schedule: Schedule, data: Data) -> dict[str, Any]:
         """Attributes of what was learned so far, and what it takes to go on."""

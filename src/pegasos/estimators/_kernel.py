@@ -3,7 +3,6 @@
 import functools
 from typing import Any
 
-import joblib
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
@@ -131,7 +130,7 @@ class KernelMachine(PegasosEstimator):
 
     def _n_threads(self) -> int:
         if self.n_jobs is not None:
-            return joblib.effective_n_jobs(self.n_jobs)
+            return _threads.count(self.n_jobs)
         return _threads.blas.n_threads()
 
     def _validate_rows(self, X: Any, **options: Any) -> Any:

@@ -175,6 +175,13 @@ def _that(wanted: str, is_good: Callable[[Any], bool]) -> Check:
     return check_value
 
 
+def _number_of_jobs(name: str, value: Any) -> None:
+    is_integer = isinstance(value, Integral)
+    if not is_integer or value == 0:
+        kind = ValueError if is_integer else TypeError
+        raise kind(f"{parameter(name)} must be an integer other than 0, got {value!r}")
+
+
 def _named(value: Any, names: tuple[str, ...]) -> bool:
     return isinstance(value, str) and value in names
 
@@ -320,9 +327,7 @@ PARAMETERS: dict[str, Check] = {
         lambda value: value is None or isinstance(value, dict) or _named(value, ("balanced",)),
     ),
     "warm_start": boolean,
-    "n_jobs": _unless_none(
-        _that("an integer other than 0", lambda n: isinstance(n, Integral) and n != 0)
-    ),
+    "n_jobs": _unless_none(_number_of_jobs),
     "random_state": _validate.random_state,
     "verbose": _validate.verbose,
     "worker_timeout": partial(real, above=0),

@@ -22,7 +22,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Integral
 from typing import Any, Self
 
-import joblib
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
@@ -32,7 +31,7 @@ from sklearn.metrics import get_scorer, r2_score
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.validation import check_is_fitted
 
-from pegasos import _core, _user_warnings, kernels
+from pegasos import _core, _threads, _user_warnings, kernels
 from pegasos.estimators import _folds, _grid, _parameters
 from pegasos.estimators._base import CommonMixin, Data, PegasosEstimator, lam_of
 from pegasos.estimators._block_search import BlockFolds
@@ -283,7 +282,7 @@ class _Search(BaseEstimator):
 
     def _train(self, task: _Task, grid: _grid.Grid, early: _grid.Grid) -> None:
         """Train machines at all points over rows in memory."""
-        n_threads = joblib.effective_n_jobs(self.n_jobs)
+        n_threads = _threads.count(self.n_jobs)
         first, *rest = self._rounds(len(task.folds), *task.data.problem_labels.shape)
         for numbers in (first, *rest):
             if numbers is not first:
