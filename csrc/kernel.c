@@ -402,11 +402,9 @@ static bool is_in_float(const run *r)
 
 /* ---- Visits of single rows ------------------------------------------------------------------- */
 
-/* Draws `some` of the numbers 0 .. count - 1, without replacement: list[0 .. some - 1]. */
+/* Draws `some` of the first `count` in `list`, without replacement: they come first. */
 static void draw(uint64_t *generator, int64_t count, int64_t some, int64_t *list)
 {
-    for (int64_t k = 0; k < count; k++)
-        list[k] = k;
     for (int64_t k = 0; k < some; k++) {
         const int64_t other = k + pegasos_bounded_random(generator, count - k);
         const int64_t chosen = list[other];
@@ -435,6 +433,8 @@ static double step_on_rows(run *r, bool is_pegasos)
     pegasos_kernel *s = r->s;
     double *const slopes = r->arrays->slopes, *const a = r->arrays->a, seen = 0, gap = 0;
     int64_t *const order = r->scratch.list;
+    for (int64_t k = 0; k < r->m; k++)
+        order[k] = k;
     draw(&s->generator, r->m, r->m, order);
     for (int64_t j = 0; j < r->m; j++) {
         const int64_t k = order[j], i = r->rows[k];
@@ -496,15 +496,12 @@ static bool begin_with_sample(run *r)
 {
     pegasos_kernel *s = r->s, before = *s;
     const int64_t n = r->columns->n_rows, count = rows_of_sample(s->n_inside);
-    int64_t *const inside = (int64_t *)r->scratch.room, *const drawn = r->scratch.list;
-    int64_t n_inside = 0;
+    int64_t *const list = r->scratch.list, n_inside = 0;
     for (int64_t i = 0; i < n; i++)
         if (r->targets->labels[i] != 0)
-            inside[n_inside++] = i;
-    draw(&s->generator, n_inside, count, drawn);
-    for (int64_t j = 0; j < count; j++)
-        drawn[j] = inside[drawn[j]];
-    sort_into_active(r, drawn, count);
+            list[n_inside++] = i;
+    draw(&s->generator, n_inside, count, list);
+    sort_into_active(r, list, count);
     s->sample_mass = 0;
     for (int64_t k = 0; k < s->n_active; k++)
         s->sample_mass += weight_at(r->targets, r->arrays->active[k]);
@@ -531,8 +528,10 @@ static bool begin_with_sample(run *r)
  * Chooses the rows of the next round, and how far the round goes. A step moves slopes by as much as
  * it moves scores. A row that a bound stops is left out if its slope is further from releasing it
  * than scores have moved in the last round, or than the largest violation, if that is less. If more
- * rows are left than the round has room for, it takes those with the largest violations. But if
- * there is room for all columns, it takes all rows of the fit: columns then need not be copied.
+ * rows are left than the round has room for, it takes half of them for their violations, and half at
+ * random: the largest violations are those of rows with wrong labels, which would turn the model
+ * over if the rows around them could not answer. But if there is room for all columns, it takes all
+ * rows of the fit: columns then need not be copied.
  */
 static void choose_rows(const run *r)
 {
@@ -553,7 +552,9 @@ static void choose_rows(const run *r)
         for (count = 0; count < n; count++)
             list[count] = count;
     } else if (count > most) {
-        select_largest(key, list, count, most);
+        const int64_t part = most / 2;
+        select_largest(key, list, count, part);
+        draw(&s->generator, count - part, most - part, list + part);
         count = most;
     }
     sort_into_active(r, list, count);

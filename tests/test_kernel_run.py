@@ -249,6 +249,24 @@ def test_a_round_that_no_row_can_join_ends(rng, dtype, room, is_positive):
     assert case.found["n_epochs"] <= 30
 
 
+@pytest.mark.parametrize("loss", ["hinge", "log_loss"])
+def test_a_small_cache_and_wrong_labels_take_few_epochs(loss):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6000, 5))
+    y = (np.sin(2 * X[:, 0]) + X[:, 1] > 0) ^ (rng.random(6000) < 0.2)
+    clf = KernelPegasosClassifier(
+        C=10,
+        gamma=0.5,
+        loss=loss,
+        penalize_intercept=False,
+        cache_size=1,
+        max_iter=100,
+        random_state=0,
+    )
+    clf.fit(X, y)
+    assert clf.duality_gap_ <= 1e-3 * clf.objective_
+
+
 @pytest.mark.parametrize("cache_size", [0.5, 1000])
 def test_a_fit_that_is_cut_in_a_round_of_all_rows_goes_on_with_it(cache_size):
     """With as many visits as one that is not cut; where there is less room now, to its gap."""
