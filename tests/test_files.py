@@ -244,7 +244,7 @@ def test_libsvm_text_without_labels_can_be_predicted(tmp_path, rows, capsys):
         ("a.csv", "1,2,0\n\n  \n3,4,1\n", r"a\.csv, line 3: 0 columns where the first line has 3"),
         ("a.csv", "1,2,0\n1_0,4,1\n", r"a\.csv, line 2: column 1 is not a number in '1_0,4,1'"),
         ("a.csv", "\uff11,2,0\n3,4,1\n", r"a\.csv, line 1: column 1 is not a number"),
-        ("a.csv", "1,2,\udce9\n3,4,1\n", r"a\.csv is not text in UTF-8"),
+        ("a.csv", "1,2,\udce9\n3,4,1\n", r"a\.csv is not text in UTF-8, to which it"),
         ("a.svm", "\x93NUMPY\x01\0v\0", r"a\.svm is binary, not text: .* it by --format$"),
         ("a.svm", "# 1,2\n1 1:2\n1 2\n", r"a\.svm, line 3: '2' is not index:value in '1 2'"),
         ("a.svm", "1 1:2\nspam 1:2\n",
@@ -658,6 +658,26 @@ def test_ctrl_c_writes_no_model_that_has_learned_nothing(
     what = f"the model so far is saved to {path}"
     what = what if learned else "nothing was learned yet: no model is written"
     assert capsys.readouterr().err == f"pegasos: interrupted; {what}\n"
+
+
+@pytest.mark.filterwarnings("default")
+def test_ctrl_c_writes_no_model_of_some_classes(tmp_path, rng, monkeypatch, capsys):
+    """A model took the place of an old one, though two of three classes had w = 0."""
+    X = rng.normal(size=(200, 3))
+    np.savez(tmp_path / "a.npz", X=X, y=X.argmax(axis=1))
+
+    def interrupted(machine, X, y, *_):
+        machine.fit(X, y)
+        machine.coef_ = machine.coef_ * [[1], [0], [0]]
+        return False
+
+    monkeypatch.setattr(cli, "_fitted", interrupted)
+    path = tmp_path / "new.npz"
+    path.write_text("an old file")
+    assert main("train", tmp_path / "a.npz", "-q", "--C", 100, "-o", path) == 130
+    assert path.read_bytes() == b"an old file"
+    said = capsys.readouterr().err
+    assert "nothing was learned yet of some classes or outputs: no model is written" in said
 
 
 @pytest.mark.parametrize("resume", [False, True])

@@ -660,8 +660,10 @@ def _train(args: argparse.Namespace) -> int:
     is_whole = _fitted(machine, X, y, checkpoints, resume)
     model = machine.to_model()
     weights = model.coef if isinstance(model, pegasos.LinearModel) else model.dual_coef
-    if not is_whole and not np.any(weights):
-        raise KeyboardInterrupt("nothing was learned yet: no model is written")
+    is_begun = weights.any(axis=1)
+    if not is_whole and not is_begun.all():
+        of = " of some classes or outputs" if is_begun.any() else ""
+        raise KeyboardInterrupt(f"nothing was learned yet{of}: no model is written")
     model.save(args.output)
     if not is_whole:
         raise KeyboardInterrupt(f"the model so far is saved to {args.output}")

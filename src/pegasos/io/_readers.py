@@ -241,7 +241,9 @@ def naming(name: str, file: _archive.Path) -> Generator[None]:
     except OverflowError as error:
         raise ValueError(f"{name} holds a number out of range: {error}") from None
     except UnicodeDecodeError as error:
-        raise ValueError(f"{name} is not text in UTF-8: {error}") from None
+        raise ValueError(
+            f"{name} is not text in UTF-8, to which it must be converted: {error}"
+        ) from None
     except ValueError as error:
         what = str(error).replace(os.fspath(file), name)
         raise ValueError(what if name in what else f"{name}: {what}") from None

@@ -496,9 +496,10 @@ def no_missing(y: Any, name: str = "y") -> None:
         is_missing = type(value).__name__ in ("NAType", "NaTType", "NoneType")
         if is_missing or (has_nan and not np.isfinite(value)):
             at = ", ".join(map(str, where))
+            which = "infinite" if str(value) in ("inf", "-inf") else "missing"
             raise ValueError(
                 f"{name} must be finite (no NaN or infinity), but {name}[{at}] is {value}: leave "
-                f"{'it out' if name == 'classes' else f'out rows whose {name} is missing'}"
+                f"{'it out' if name == 'classes' else f'out rows whose {name} is {which}'}"
             )
 
 
