@@ -174,14 +174,15 @@ def _advice(schedule: Schedule, rows: Any, solver: str, max_iter: int) -> str:
     auto = parameter("solver", "auto")
     if solver == "pegasos":
         return f" Pegasos reaches a fine solution slowly: {auto} is faster"
+    advice = []
     if solver != "auto":
-        return f" {auto} changes a solver that is slow, and may be faster"
+        advice.append(f" {auto} changes a solver that is slow, and may be faster")
     if lam * n < _SMALL_LAM and not schedule.settings.loss.nu:
-        return (
+        advice.append(
             f" {parameter('lam', schedule.settings.lam)} is small for {n} rows: a "
             f"larger one (a smaller {parameter('C')}) is learned faster, and may predict better"
         )
-    return more
+    return ".".join(advice) or more
 
 
 def _advice_on_rounding(schedule: Schedule, rows: Any) -> str:
