@@ -870,7 +870,7 @@ def with_one(value):
         (lambda y: np.array([*y.astype("M8[D]")], object), TypeError, "y must be num.*datetime"),
         (with_one(1e151), ValueError, "between -1e.150 and 1e.150, got 1e.151"),
         (lambda y: y[:-1], ValueError, "y must have one entry per row of X"),
-        (lambda y: y[:, None, None], ValueError, "dim 3"),
+        (lambda y: y[:, None, None], ValueError, r"got shape \(\d+, 1, 1\)"),
         (lambda y: np.zeros((len(y), 0)), ValueError, "at least one column"),
         (lambda y: y.astype(str), TypeError, "y must be numeric"),
         (lambda y: np.array(["a"] * len(y), object), ValueError, "y must hold numbers"),

@@ -374,12 +374,13 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
                 "score of linear estimators do, and fit and predict of searches over them. For a "
                 "kernel, make Blocks of the features of sklearn.kernel_approximation.Nystroem"
             )
-        if options.get("reset", True) and _validate.is_ready(X, options.get("y")):
+        y, multi_output = options.get("y"), options.get("multi_output", False)
+        if options.get("reset", True) and _validate.is_ready(X, y, multi_output=multi_output):
             # scikit-learn, whose checks take a fifth of a small fit, would change nothing.
             self.n_features_in_ = X.shape[1]
             self.__dict__.pop("feature_names_in_", None)
             _validate.finite_rows(X)
-            return X, options["y"]
+            return X, y
         if hasattr(X, "__dask_graph__") and X.__dask_graph__() is not None:  # xarray may have none
             X = self._of_dask(X)  # of sparse chunks, NumPy would make objects
         try:

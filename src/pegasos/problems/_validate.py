@@ -546,10 +546,10 @@ def text_in(name: Any, kind: str = "str") -> ValueError:
     )
 
 
-def is_ready(X: Any, y: Any) -> bool:
+def is_ready(X: Any, y: Any, *, multi_output: bool = False) -> bool:
     """Whether rows and labels are arrays as training takes them: the labels integers or booleans.
 
-    Values of `X` may still not be finite.
+    With `multi_output`, y may also have columns, and floats. Values may still not be finite.
     """
     return (
         type(X) is type(y) is np.ndarray
@@ -557,10 +557,10 @@ def is_ready(X: Any, y: Any) -> bool:
         and X.dtype.isnative
         and X.flags.c_contiguous
         and X.flags.aligned
-        and y.dtype.kind in "biu"
+        and y.dtype.kind in ("biuf" if multi_output else "biu")
         and X.ndim == 2
         and X.size > 0
-        and y.shape == X.shape[:1]
+        and y.shape[: 1 if multi_output else y.ndim] == X.shape[:1]
     )
 
 
