@@ -43,7 +43,10 @@ enum { BUDGET = 128, BUDGET_AT_ROUNDING = 32, PASSES_OF_VISITS = 2 };
  * to take at most MOST_COSTLIER times as long; or MOST_COSTLIER_OF_CORNERS times where the loss has
  * a corner, as Newton's method then makes 50 to 150 iterations in place of ten. */
 enum { PATIENCE = 5, MOST_COSTLIER = 4, MOST_COSTLIER_OF_CORNERS = 2 };
-/* See `are_products_cheaper`. */
+/* With the squared error, Newton's method makes one iteration in place of ten (squares.c), and most
+ * of it is a factorisation, by BLAS. */
+static const double EXACT = 32;
+/* See `rows_outweigh`. */
 static const double OUTWEIGHING = 100;
 /* BLAS is used above this number of features: below, plain loops are as fast. */
 enum { FEW_FEATURES = 50 };
@@ -97,29 +100,37 @@ static bool newton_is_cheaper(const fit *f, double factor)
            < factor * pegasos_estimated_seconds(f->rows, loss, PEGASOS_ASCENT);
 }
 
-/* Whether Newton's method by products, where features are too many for a matrix, is likely to be
- * cheaper: where there are twice as many rows, and the eigenvalues of sum_i c_i x_i x_i^T are in
- * the mean more than OUTWEIGHING times lam m, so that rows and not the penalty hold most of w. A
- * dual variable grows by at most lam m/|x_i|^2 times the violation of its margin in a visit, which
- * is little then. (Where a fit begins at a point, its m is not known yet.) */
-static bool are_products_cheaper(const fit *f)
+/* Whether the eigenvalues of sum_i c_i x_i x_i^T are in the mean more than OUTWEIGHING times lam m,
+ * so that rows and not the penalty hold most of w. A dual variable grows by at most lam m/|x_i|^2
+ * times the violation of its margin in a visit, which is little then. (Where a fit begins at a
+ * point, its m is not known yet.) */
+static bool rows_outweigh(const fit *f)
 {
-    const int64_t n = f->rows->n_rows, d = f->rows->n_features;
     double trace = 0, mass = 0;
-    if (d < PEGASOS_NEWTON_MAX_UNKNOWNS || n < 2 * d || !loss_is_smooth(loss_of(f->problem->loss)))
-        return false;
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < f->rows->n_rows; i++) {
         trace += weight_of(f, i) * f->norms[i];
         mass += weight_of(f, i);
     }
-    return trace > OUTWEIGHING * (double)d * f->problem->lam * mass;
+    return trace > OUTWEIGHING * (double)f->rows->n_features * f->problem->lam * mass;
+}
+
+/* Whether Newton's method may take less than is reckoned above: with the squared error, as EXACT
+ * says; and by products, where features are too many for a matrix, and rows twice as many. */
+static bool may_be_cheaper(const fit *f)
+{
+    const int64_t n = f->rows->n_rows, d = f->rows->n_features;
+    if (d < PEGASOS_NEWTON_MAX_UNKNOWNS)
+        return f->problem->loss.kind == PEGASOS_SQUARED_ERROR && n > d
+               && newton_is_cheaper(f, EXACT);
+    return n >= 2 * d && loss_is_smooth(loss_of(f->problem->loss));
 }
 
 int64_t pegasos_fit_first_solver(fit *f)
 {
     if (f->options->solver != PEGASOS_AUTO)
         return f->options->solver;
-    return newton_is_cheaper(f, 1) || are_products_cheaper(f) || pegasos_newton_is_far(f)
+    return newton_is_cheaper(f, 1) || (may_be_cheaper(f) && rows_outweigh(f))
+                   || pegasos_newton_is_far(f)
                ? PEGASOS_NEWTON
                : PEGASOS_ASCENT;
 }

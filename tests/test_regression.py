@@ -849,6 +849,17 @@ def test_coefficients_may_be_set(data):
         reg.predict(X)
 
 
+@pytest.mark.parametrize(("C", "first"), [(1e-3, "pegasos"), (10.0, "newton")])
+def test_squares_are_solved_at_once_where_rows_outweigh_the_penalty(C, first):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 400)) * (rng.random((1500, 400)) < 0.02)
+    y = X @ rng.normal(size=400) + rng.normal(size=1500)
+    reg = PegasosRegressor(C=C, loss="squared_error", tol=1e-3, random_state=0)
+    reg.fit(sparse.csr_array(X), y)
+    assert next(iter(reg.solver_epochs_)) == first
+    assert reg.duality_gap_[0] <= 1e-3 * reg.objective_[0]
+
+
 # ---- What is refused -----------------------------------------------------------------------------
 
 
