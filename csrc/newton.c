@@ -74,9 +74,12 @@ static const double RIDGE = 1e-10;
 enum { FEWEST_UNKNOWNS = 20, MOST_EVERY = 6, ROWS_PER_UNKNOWN = 50 };
 static const double MOST_OF_LAM = 10;
 /* Conjugate gradients end after PRODUCTS products with the matrix, or where what is left of the
- * right side has ACCURACY of its norm, where the preconditioner is the measure. */
+ * right side has ACCURACY of its norm, where the preconditioner is the measure; of a loss with a
+ * corner, whose band changes along the step, COARSELY. */
 enum { PRODUCTS = 250 };
-static const double ACCURACY = 0.01;
+static const double ACCURACY = 0.01, COARSELY = 0.3;
+/* How many times as wide a band conjugate gradients have (see `widen_band`). */
+static const double WIDER_BAND = 2;
 /* A line search ends after SEARCHES points beyond its start, or where the slope is FLAT of that at
  * its start. */
 enum { SEARCHES = 30 };
@@ -378,6 +381,20 @@ CLONES_WIDE static void evaluate_losses_of_piece(const run *r, piece *x, const d
                                                 second_derivatives, sums, LOSS));
 }
 
+/* Of a loss with one corner, rows enter and leave the band along a step, which is cut short by
+ * those that enter. By conjugate gradients, which need not be exact, second derivatives are those
+ * of a wider band about the same middle. */
+static void widen_band(const run *r, int64_t first, int64_t count)
+{
+    const double width = r->s->width, middle = (r->loss.lower + r->loss.upper) / 2;
+    const double half = WIDER_BAND * (r->loss.upper - r->loss.lower) / 2;
+    for (int64_t i = first; i < first + count; i++) {
+        const double slope = r->ratios[i] + r->u[i] / width; /* of a weight of 1, without bounds */
+        r->second_derivatives[i] =
+            fabs(slope - middle) < half ? r->weights[i] / (WIDER_BAND * width) : 0;
+    }
+}
+
 /* Sees a piece of rows, and lists those that are in the band. */
 static void evaluate_losses_of_rows(const block_pass *pass, int64_t block, int64_t first,
                                     int64_t count)
@@ -392,6 +409,8 @@ static void evaluate_losses_of_rows(const block_pass *pass, int64_t block, int64
     memcpy(scores, r->f->scores + first, (size_t)count * sizeof(double));
     evaluate_losses_of_piece(r, &x, scores, r->u + first, r->a + first, r->weights + first,
                              r->ratios + first, r->second_derivatives + first, sums);
+    if (r->size > PEGASOS_NEWTON_MAX_UNKNOWNS && !loss_is_smooth(r->loss) && r->loss.dead == 0)
+        widen_band(r, first, count);
     int64_t n = *n_band;
     for (int64_t i = first; i < first + count; i++) { /* no branch: none could be foreseen */
         band[n] = i;
@@ -840,7 +859,8 @@ static bool solve_by_products(const run *r, iteration *s)
     for (int64_t j = 0; j < r->size; j++)
         r->towards[j] = r->right[j] / r->scale[j];
     double squared = inner_product(r->right, r->towards, r->size);
-    const double enough = ACCURACY * ACCURACY * squared;
+    const double accuracy = loss_is_smooth(r->loss) ? ACCURACY : COARSELY;
+    const double enough = accuracy * accuracy * squared;
     for (; squared > enough && n_products < PRODUCTS; n_products++) {
         if (!multiply_by_hessian(r, s))
             return false;

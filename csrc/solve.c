@@ -41,11 +41,14 @@
 enum { BUDGET = 128, BUDGET_AT_ROUNDING = 32, PASSES_OF_VISITS = 2 };
 /* Dual ascent may give up after PATIENCE epochs, if it gets nowhere and Newton's method is likely
  * to take at most MOST_COSTLIER times as long; or MOST_COSTLIER_OF_CORNERS times where the loss has
- * a corner, as Newton's method then makes 50 to 150 iterations in place of ten. */
+ * a corner, as Newton's method then makes 50 to 150 iterations in place of ten. Where it may be
+ * costlier by these rough speeds alone (`are_many_sparse`), it may after twice as many epochs. */
 enum { PATIENCE = 5, MOST_COSTLIER = 4, MOST_COSTLIER_OF_CORNERS = 2 };
 /* With the squared error, Newton's method makes one iteration in place of ten (squares.c), and most
  * of it is a factorisation, by BLAS. */
 static const double EXACT = 32;
+/* How many passes the products of an iteration without a matrix cost, about. */
+enum { PASSES_BY_PRODUCTS = 20 };
 /* See `rows_outweigh`. */
 static const double OUTWEIGHING = 100;
 /* BLAS is used above this number of features: below, plain loops are as fast. */
@@ -70,7 +73,8 @@ static double seconds_a_pass(const pegasos_rows *rows)
  * tenth of all, and cost 2 d^2 products and additions each. Where rows are thin (symmetric.h), they
  * cost the square of what they store; half of the rows count then, as the log loss is curved at all
  * rows. On losses with corners, Newton's method makes more iterations: to reckon with d^2 for thin
- * rows, too, keeps it to where features are few. */
+ * rows, too, keeps it to where features are few. Without a matrix, its products count as passes,
+ * and dual ascent is taken where rows are few. */
 double pegasos_estimated_seconds(const pegasos_rows *rows, pegasos_loss loss, int64_t solver)
 {
     const double n = (double)rows->n_rows, d = (double)rows->n_features;
@@ -78,7 +82,7 @@ double pegasos_estimated_seconds(const pegasos_rows *rows, pegasos_loss loss, in
     if (solver == PEGASOS_ASCENT)
         return 2 * (n < 2 * d ? 15 : 60) * pass;
     if (d >= PEGASOS_NEWTON_MAX_UNKNOWNS)
-        return INFINITY;
+        return n < 2 * d ? INFINITY : 10 * (4 + PASSES_BY_PRODUCTS) * pass;
     const int64_t size = rows->n_features + 1;
     const bool are_thin =
         loss_is_smooth(loss_of(loss)) && symmetric_are_thin(rows, 0, NULL, rows->n_rows, size);
@@ -158,6 +162,15 @@ static int64_t passes_made(const state *s)
     return s->n_epochs;
 }
 
+/* Whether rows are many beside features, and the equations of Newton's method are solved without a
+ * matrix, or with one that is made of few stored numbers. */
+static bool are_many_sparse(const fit *f)
+{
+    const int64_t n = f->rows->n_rows, d = f->rows->n_features;
+    return n >= 2 * d
+           && (d >= PEGASOS_NEWTON_MAX_UNKNOWNS || symmetric_are_thin(f->rows, 0, NULL, n, d + 1));
+}
+
 /* PEGASOS_AUTO: gives the solver at work a first budget. Dual ascent may give up early, after
  * PATIENCE epochs, if Newton's method is not much costlier. */
 static void begin_budget(fit *f)
@@ -169,8 +182,12 @@ static void begin_budget(fit *f)
     s->epochs_before_budgets = s->n_epochs;
     const double factor =
         loss_is_smooth(loss_of(s->loss)) ? MOST_COSTLIER : MOST_COSTLIER_OF_CORNERS;
-    if (may_change_solver(f) && s->solver == PEGASOS_ASCENT && newton_is_cheaper(f, factor))
+    if (!may_change_solver(f) || s->solver != PEGASOS_ASCENT)
+        return;
+    if (newton_is_cheaper(f, factor))
         s->ascent.patience = PATIENCE * s->n_inside;
+    else if (are_many_sparse(f))
+        s->ascent.patience = 2 * PATIENCE * s->n_inside;
 }
 
 /* Lets a solver go on where the solver at work stands; false: stopped. */

@@ -592,3 +592,16 @@ def test_a_matrix_of_some_rows_misses_no_rare_feature_by_much(rng, lam):
     ).fit(X, y)
     assert model.duality_gap_ <= 1e-3 * model.objective_
     assert model.n_iter_ <= 16
+
+
+def test_ascent_gives_up_on_the_hinge_where_rows_are_many_and_features_more_than_a_matrix_has(rng):
+    """It made all of its epochs over nearly all rows, and ended far above the gap."""
+    n, n_columns, n_values = 6000, 10, 210
+    values = np.minimum(2 * rng.pareto(0.7, (n, n_columns)), n_values - 1).astype(np.int32)
+    columns = (values + n_values * np.arange(n_columns)).ravel()
+    X = sparse.csr_matrix((np.ones(columns.size), columns, np.arange(0, columns.size + 1, 10)))
+    scores = X @ rng.normal(size=X.shape[1])
+    y = scores + scores.std() * rng.normal(size=n) > np.median(scores)
+    clf = PegasosClassifier(C=30, tol=1e-2, max_iter=600, random_state=0).fit(X, y)
+    assert clf.duality_gap_[0] <= 1e-2 * clf.objective_[0]
+    assert {"sdca", "newton"} <= clf.solver_epochs_.keys()
