@@ -379,7 +379,8 @@ def test_bad_sources_are_told_in_a_sentence(tmp_path, rng):
     fails((X[:, :0], y), r"\(piece 0\): X must have at least one column, got shape \(\d+, 0\)$")
     fails(lambda: iter([(X, y), (X[:, 1:], y)]), "piece 1.*11 features, but had 12")
     fails(lambda: iter([(X, y), (sparse.csr_array(X), y)]), "X is sparse, but was dense")
-    fails(lambda: iter([(X, y), (X, y.astype(str)), (X, y[:5])]), "y must have an entry for each")
+    fails(lambda: iter([(X, y), (X, y[:5])]), "y must have an entry for each")
+    fails(lambda: iter([(X, y), (X, y.astype(str))]), "label '0', but had only numbers before")
     fails(lambda: iter([(X, y), (X, np.full(N, "a"))]), "label 'a', but had only numbers")
     fails(lambda: iter([(X, y), (X, y, y)]), "sample weights, or none")
     fails(lambda: iter([X]), "piece 0 is ndarray", TypeError)
@@ -1308,6 +1309,21 @@ def test_one_class_or_strings_are_refused(tmp_path, rng):
     assert PegasosClassifier(random_state=0).fit(words).predict(X).dtype.kind == "U"
 
 
+@pytest.mark.parametrize("dtype", [str, object])
+def test_labels_that_are_text_stay_text_unless_a_file_has_them(tmp_path, rng, dtype):
+    """Arrays of "9" and "10" became those of numbers, whose predictions no label of y equals."""
+    X, y, _ = make(rng)
+    y = np.where(y == 1, "10", "9").astype(dtype)
+    of_arrays = Blocks((X, y), cache=tmp_path / "arrays", memory=MEMORY)
+    of_pieces = Blocks(lambda: iter([(X, y)]), cache=tmp_path / "pieces", memory=MEMORY)
+    for blocks in (of_arrays, of_pieces):
+        clf = PegasosClassifier(random_state=0).fit(blocks)
+        assert clf.classes_.tolist() == ["10", "9"]
+        assert clf.score(blocks) == clf.score(X, y)
+    np.savetxt(tmp_path / "rows.csv", np.column_stack([X, y]), fmt="%s", delimiter=",")
+    assert Blocks(tmp_path / "rows.csv", cache=tmp_path / "file").classes.tolist() == [9, 10]
+
+
 def test_pieces_that_are_frames_have_their_columns_named(tmp_path, rng):
     """Messages told of no column, and a piece without rows ended the conversion."""
     X, y, _ = make(rng)
@@ -1422,11 +1438,11 @@ def test_fractions_are_no_labels(tmp_path, rng, memory):
 
 def test_integers_that_float64_cannot_hold_are_no_labels(tmp_path, rng):
     """Two labels became one, without a word."""
-    X = rng.normal(size=(90, 2))
-    for number, kind in enumerate((np.int64, np.uint64, str)):
-        y = (np.arange(90) % 3 + 2**53).astype(kind)
+    X, y = rng.normal(size=(90, 2)), np.arange(90) % 3 + 2**53
+    np.savetxt(tmp_path / "rows.csv", np.column_stack([X.astype(str), y]), "%s", ",")
+    for number, source in enumerate(((X, y), (X, y.astype(np.uint64)), tmp_path / "rows.csv")):
         with pytest.raises(ValueError, match="y has the integer 9007199254740993, which float64"):
-            Blocks((X, y), cache=tmp_path / str(number))
+            Blocks(source, cache=tmp_path / str(number))
     y = np.char.add("123456789012345678", (np.arange(90) % 3 + 10).astype(str))  # of 20 digits
     blocks = Blocks((X, y), cache=tmp_path / "text")
     assert blocks.classes.tolist() == sorted(set(y))

@@ -816,7 +816,8 @@ class _Conversion:
         return X, y, weights
 
     def _numbers(self, y: np.ndarray) -> np.ndarray:
-        """Labels or targets as numbers: of strings that are none, in order of appearance."""
+        """Labels or targets as numbers: of strings, in order of appearance."""
+        kinds = {str}
         if y.dtype == object and y.size:
             _validate.no_missing(y.ravel())
             _validate.only_labels("y", y, decimal.Decimal)
@@ -827,13 +828,14 @@ class _Conversion:
                 y = y.astype(bool)
         if y.dtype.kind in "OUS" and y.size:
             found, places = np.unique(y.astype(str), return_inverse=True)
-            plain = _readers._plain_labels(found)
+            # Numbers are text in files; what is text in arrays stays text.
+            is_array = self.source.kind in ("arrays", "callable")
+            plain = found if is_array and kinds != {object} else _readers._plain_labels(found)
             is_number = plain.dtype.kind in "if"
             if self.n_rows == 0 and not is_number:
                 self.names = {}
             if self.names is None and not is_number:
-                other = _readers.first_word(found.tolist())
-                assert other is not None
+                other = _readers.first_word(found.tolist()) or found.item(0)
                 where = self.source.place_of_label(other)
                 raise ValueError(f"{where}y has the label {other!r}, but had only numbers before")
             if self.names is not None:
