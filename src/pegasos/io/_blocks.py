@@ -98,7 +98,7 @@ class Blocks:
         first piece. One process at a time may write to a folder.
     memory : int or str, default="2GB"
         Most bytes that conversion and fits hold: a number, or text like "500MB". Python and the
-        libraries take 100 to 150 MB more. It may differ from one use of a cache to the next. The
+        libraries take 100 to 200 MB more. It may differ from one use of a cache to the next. The
         order in which a fit loads blocks, and so its last bits, depend on it.
     dtype : {"float64", "float32"}, default="float64"
         Type of the values on disk and in training. Weights, scores and certificates are float64.
