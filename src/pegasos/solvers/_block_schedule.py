@@ -46,9 +46,9 @@ _MATRICES = 8
 # times λ m: of losses with corners, and of other losses over sparse rows. Over dense rows, rounds
 # of other losses always do.
 _FAR_WITH_CORNERS, _FAR_IF_SPARSE = 5, 1
-# Rounds of L-BFGS need this many rows for each feature, and that a row could move its own score by
-# this much.
-_MANY_ROWS, _FAR = 10, 30
+# Rounds of L-BFGS need this many rows for each feature, and that the mean of |x|^2 is more than so
+# many times λ m, divided by the largest second derivative of the loss, if it has no corners.
+_MANY_ROWS, _FAR = 3, 20
 # A gap check is a pass of its own. It is made if some rows say that the gap is at most _HOPEFUL
 # times `tol`; and in any case after _PASSES_BEFORE_CHECK passes, twice as many, and so on.
 _HOPEFUL, _PASSES_BEFORE_CHECK = 1.1, 32
@@ -757,8 +757,8 @@ def schedule(
     else:
         is_fast = not blocks.is_sparse or squared_norm > _FAR_IF_SPARSE * least
     if n_pairs:
-        is_far = squared_norm > _FAR * least and n_rows >= _MANY_ROWS * d
-        is_fast = is_far and not (has_corners and blocks.is_sparse)
+        is_far = squared_norm * (settings.loss.curvature or 1) > _FAR * least
+        is_fast = is_far and n_rows >= _MANY_ROWS * d and not (has_corners and blocks.is_sparse)
     if settings.loss.nu or solver == "sdca" or not (n_at_once and (is_fast or solver == "newton")):
         if solver == "newton":
             sdca = _validate.value_of("solver", "sdca")
