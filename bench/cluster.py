@@ -22,6 +22,7 @@ import statistics
 import tempfile
 import time
 import warnings
+from collections import defaultdict
 from unittest import mock
 
 import dask
@@ -110,23 +111,30 @@ def rounds(names, quick):
 
 
 def made_rows(number, n, nonzeros, d):
-    """The rows of a partition, like those of text."""
+    """The rows of a partition, like those of text: a column of each of ranges that widen."""
     rng = np.random.default_rng(number)
-    columns = np.minimum(rng.pareto(0.6, size=n * nonzeros) * 10, d - 1).astype(np.int32)
+    starts = (np.geomspace(1, d - nonzeros + 1, nonzeros + 1) - 1).astype(int)
+    starts += np.arange(nonzeros + 1)
+    columns = rng.integers(starts[:-1], starts[1:], (n, nonzeros), np.int32)
     values = rng.random(n * nonzeros, dtype=np.float32)
     ends = np.arange(0, n * nonzeros + 1, nonzeros, dtype=np.int32)
-    X = sparse.csr_array((values, columns, ends), shape=(n, d))
+    X = sparse.csr_array((values, columns.ravel(), ends), shape=(n, d))
     scores = X @ np.random.default_rng(0).normal(size=d).astype(np.float32)
     y = scores + rng.normal(scale=scores.std(), size=n) > np.median(scores)
     return X, y.astype(np.int64)
 
 
+@contextlib.contextmanager
 def cluster_of(n_workers):
-    cluster = distributed.LocalCluster(
-        n_workers=n_workers, threads_per_worker=1, dashboard_address=":0", memory_limit=0,
-        silence_logs=logging.CRITICAL,
-    )  # fmt: skip
-    return cluster, distributed.Client(cluster, set_as_default=False)
+    """The client of a cluster, which is gone at the end."""
+    with (
+        distributed.LocalCluster(
+            n_workers=n_workers, threads_per_worker=1, dashboard_address=":0", memory_limit=0,
+            silence_logs=logging.CRITICAL,
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):  # fmt: skip
+        yield client
 
 
 def cpu_seconds(client):
@@ -164,45 +172,44 @@ def overhead(client):
         }  # fmt: skip
 
 
-def workers(clients, stored, repetitions):
-    """The first rounds of a fit, by the workers of each client."""
+def workers(stored, repetitions):
+    """The first rounds of a fit, by the workers of one cluster after the other."""
     nonzeros, d = 100, 100_000
     n = stored // nonzeros // N_BLOCKS
     made = [dask.delayed(made_rows, pure=True)(k + 1, n, nonzeros, d) for k in range(N_BLOCKS)]
     X = da.concatenate([da.from_delayed(one[0], (n, d), np.float32) for one in made])
     y = da.concatenate([da.from_delayed(one[1], (n,), np.int64) for one in made])
-    kept, fitted = {}, {}
-    for count, client in clients.items():
-        kept[count] = client.persist([X, y])
-        with client.as_current():
-            distributed.wait(kept[count])
-    for loss in ("log_loss", "hinge"):
-        rows = {count: {"wall": [], "cpu": [], "busy": []} for count in clients}
-        for _ in range(repetitions):
-            for count, client in clients.items():
-                say("workers", loss, count)
-                clf = DaskPegasosClassifier(
-                    lam=1e-5, loss=loss, tol=1e-2, max_iter=ROUNDS, random_state=0, client=client
-                )
-                before, cpu, busy = time.perf_counter(), cpu_seconds(client), _busy()
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    fitted[count] = clf.fit(*kept[count])
-                cpu, wall = cpu_seconds(client) - cpu, time.perf_counter() - before
-                row = rows[count]
-                row["wall"].append(wall)
-                row["cpu"].append(cpu)
-                row["busy"].append((_busy() - busy - cpu) / wall / psutil.cpu_count())
-        for count, row in rows.items():
-            other = [x / y for x, y in zip(rows[1]["wall"], row["wall"], strict=True)]
-            yield {
-                "set": loss, "stored": stored, "workers": count,
-                "rounds": fitted[count].n_iter_, "s": statistics.median(row["wall"]),
-                "CPU s": statistics.median(row["cpu"]), "speed-up": statistics.median(other),
-                "busy": statistics.median(row["busy"]),
-                "bits": "equal" if np.array_equal(fitted[count].coef_, fitted[1].coef_)
-                else "differ",
-            }  # fmt: skip
+    found, fitted = defaultdict(lambda: defaultdict(list)), {}
+    for _ in range(repetitions):
+        for count in (1, 2):
+            with cluster_of(count) as client:
+                kept = client.persist([X, y])
+                with client.as_current():
+                    distributed.wait(kept)
+                for loss in ("log_loss", "hinge"):
+                    say("workers", loss, count)
+                    clf = DaskPegasosClassifier(
+                        lam=1e-5, loss=loss, tol=1e-2, max_iter=ROUNDS, random_state=0,
+                        client=client,
+                    )  # fmt: skip
+                    before, cpu, busy = time.perf_counter(), cpu_seconds(client), _busy()
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore")
+                        fitted[loss, count] = clf.fit(*kept)
+                    cpu, wall = cpu_seconds(client) - cpu, time.perf_counter() - before
+                    row = found[loss, count]
+                    row["wall"].append(wall)
+                    row["cpu"].append(cpu)
+                    row["busy"].append((_busy() - busy - cpu) / wall / psutil.cpu_count())
+    for (loss, count), row in found.items():
+        other = [x / y for x, y in zip(found[loss, 1]["wall"], row["wall"], strict=True)]
+        is_equal = np.array_equal(fitted[loss, count].coef_, fitted[loss, 1].coef_)
+        yield {
+            "set": loss, "stored": stored, "workers": count, "rounds": fitted[loss, count].n_iter_,
+            "s": statistics.median(row["wall"]), "CPU s": statistics.median(row["cpu"]),
+            "speed-up": statistics.median(other), "busy": statistics.median(row["busy"]),
+            "bits": "equal" if is_equal else "differ",
+        }  # fmt: skip
 
 
 def peers(client, quick):
@@ -279,14 +286,7 @@ def run(args):
     names = [name for name in SETS if not args.sets or name in args.sets]
     stored = 100_000_000 if args.huge else 400_000 if args.quick else 8_000_000
     found = {"repetitions": repetitions, "rounds": list(rounds(names, args.quick))}
-    with contextlib.ExitStack() as opened:
-        clients = {}
-        for count in (1, 2):
-            cluster, clients[count] = cluster_of(count)
-            opened.enter_context(cluster)
-            opened.enter_context(clients[count])
-        return found | {
-            "overhead": list(overhead(clients[2])),
-            "workers": list(workers(clients, stored, repetitions)),
-            "peers": list(peers(clients[2], args.quick)),
-        }
+    with cluster_of(2) as client:
+        found["overhead"] = list(overhead(client))
+        found["peers"] = list(peers(client, args.quick))
+    return found | {"workers": list(workers(stored, repetitions))}
