@@ -235,11 +235,12 @@ class LinearSolver:
     def exact(rows: _core.Rows, settings: Settings, name: str, n_problems: int) -> str | None:
         """The `method` that leaves nothing but rounding, if solver `name` was asked for.
 
-        Newton's method, once the rows within the smoothed corner are those at the corner. None if
-        that would not be cheap.
+        Newton's method by a matrix, once the rows within the smoothed corner are those at the
+        corner. None if that would not be cheap.
         """
+        has_matrix = rows.shape[1] < _core.NEWTON_MAX_UNKNOWNS
         is_cheap = n_problems * rows.seconds(settings.loss.core, _core.NEWTON) <= _CHEAP
-        return "newton" if is_cheap and name in ("auto", "newton") else None
+        return "newton" if has_matrix and is_cheap and name in ("auto", "newton") else None
 
     def begin(self, rows: Any, problem: Problem, start: Any = None) -> None:
         """Say what is minimised, and where to start.
