@@ -334,6 +334,19 @@ static double product(const double *x, const double *y, int64_t n)
     return sum;
 }
 
+/* The second derivative by which equations are made: conjugate gradients have a wider band of the
+ * hinge. */
+static double curvature_of(const problem *p, int64_t i, double u)
+{
+    double second_derivative;
+    slope_of(p, i, u, &second_derivative);
+    if (p->fit.targets.loss.kind != PEGASOS_HINGE || p->d < PEGASOS_NEWTON_MAX_UNKNOWNS)
+        return second_derivative;
+    const double c = p->c[i], width = p->state.newton.width,
+                 slope = p->fit.centre[i] + c * u / width;
+    return fabs(slope - c / 2) < c ? c / (2 * width) : 0;
+}
+
 /* Makes one iteration, and compares its step with Newton's equations written down. Returns how many
  * rows were in the band. */
 static int64_t check_step(problem *p, double tolerance)
@@ -347,22 +360,25 @@ static int64_t check_step(problem *p, double tolerance)
     p->options.max_epochs = s->n_epochs + 1;
     CHECK(run(p) == PEGASOS_DONE);
     /* With the A and delta of the step, which it leaves. */
-    int64_t n_band = 0;
+    int64_t n_band = 0, n_curved = 0;
     double curvature_sum = 0;
     gradient_at(p, step, scores, before);
     for (int64_t j = 0; j < size; j++)
         step[j] = p->fit.point[j] - step[j];
     for (int64_t i = 0; i < p->n; i++) {
         double second_derivative;
-        slope_of(p, i, error_of(p, i, scores[i]), &second_derivative);
+        const double u = error_of(p, i, scores[i]), curvature = curvature_of(p, i, u);
+        slope_of(p, i, u, &second_derivative);
         n_band += second_derivative > 0;
-        curvature_sum += second_derivative / s->mass;
-        add_row(p, i, second_derivative / s->mass * score_of(p, i, step), left);
+        n_curved += curvature > 0;
+        curvature_sum += curvature / s->mass;
+        add_row(p, i, curvature / s->mass * score_of(p, i, step), left);
     }
     for (int64_t j = 0; j < size; j++) {
-        const double least = n_band > 0 ? 1e-4 * curvature_sum : 1 / (s->newton.width * s->mass);
+        const double least = n_curved > 0 ? 1e-4 * curvature_sum : 1 / (s->newton.width * s->mass);
         const bool is_free = j == p->d && p->own.free_intercept;
-        left[j] += (is_free ? fmin(least, n_band > 0 ? 1e-4 * s->lam : s->lam) : s->lam) * step[j];
+        left[j] +=
+            (is_free ? fmin(least, n_curved > 0 ? 1e-4 * s->lam : s->lam) : s->lam) * step[j];
     }
     const double left_norm = sqrt(product(left, left, size));
     const double right_norm = sqrt(product(before, before, size));
@@ -508,7 +524,7 @@ static void conjugate_gradients_solve_the_equations_of_many_features(void)
                                  losses[kind % LOSSES], kind / LOSSES, 0.1);
                 p.fit.blas = &blas;
                 const int64_t expected = set_band(&p, n_band);
-                CHECK(check_step(&p, 0.02) == expected);
+                CHECK(check_step(&p, has_corners(losses[kind % LOSSES]) ? 0.4 : 0.02) == expected);
                 give_back();
             }
 }
