@@ -524,7 +524,7 @@ static void conjugate_gradients_solve_the_equations_of_many_features(void)
                                  losses[kind % LOSSES], kind / LOSSES, 0.1);
                 p.fit.blas = &blas;
                 const int64_t expected = set_band(&p, n_band);
-                CHECK(check_step(&p, has_corners(losses[kind % LOSSES]) ? 0.4 : 0.02) == expected);
+                CHECK(check_step(&p, has_corners(losses[kind % LOSSES]) ? 0.05 : 0.02) == expected);
                 give_back();
             }
 }
