@@ -528,10 +528,10 @@ static bool begin_with_sample(run *r)
  * Chooses the rows of the next round, and how far the round goes. A step moves slopes by as much as
  * it moves scores. A row that a bound stops is left out if its slope is further from releasing it
  * than scores have moved in the last round, or than the largest violation, if that is less. If more
- * rows are left than the round has room for, it takes half of them for their violations, and half at
- * random: the largest violations are those of rows with wrong labels, which would turn the model
- * over if the rows around them could not answer. But if there is room for all columns, it takes all
- * rows of the fit: columns then need not be copied.
+ * rows are left than the round has room for, half of those it takes have the largest violations,
+ * and half are drawn at random: rows with wrong labels have the largest violations, and would turn
+ * the model over if the rows around them could not answer. But if there is room for all columns, it
+ * takes all rows of the fit: columns then need not be copied.
  */
 static void choose_rows(const run *r)
 {

@@ -881,13 +881,13 @@ static bool solve_by_products(const run *r, iteration *s)
 
 /*
  * The log loss has all rows in its band. Leaves one of each `every` of them, drawn at random, for
- * Newton's matrix, where it counts for all of these. With R rows for each unknown, a step leaves about 1/R of the
- * gap that all rows would close: where it is to close the rest of the gap, R is twice what this
- * asks for. It is the least where the gap is as large as P, which no step closes. A feature that
- * few rows have may be missed, and steps along it are then as long as lam lets them be: so rows
- * count for MOST_OF_LAM times lam at most in the mean. (Byrd, Chin, Neveitt and Nocedal: On the use
- * of stochastic Hessian information in optimization methods for machine learning, SIAM J. Optim. 21
- * (2011) 977-995.)
+ * Newton's matrix, where it counts for all of these. With R rows for each unknown, a step leaves
+ * about 1/R of the gap that all rows would close: where it is to close the rest of the gap, R is
+ * twice what this asks for. It is the least where the gap is as large as P, which no step closes. A
+ * feature that few rows have may be missed, and steps along it are then as long as lam lets them
+ * be: so rows count for MOST_OF_LAM times lam at most in the mean. (Byrd, Chin, Neveitt and
+ * Nocedal: On the use of stochastic Hessian information in optimization methods for machine
+ * learning, SIAM J. Optim. 21 (2011) 977-995.)
  */
 static void thin_out(const run *r, iteration *s)
 {

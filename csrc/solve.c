@@ -41,9 +41,10 @@
 enum { BUDGET = 128, BUDGET_AT_ROUNDING = 32, PASSES_OF_VISITS = 2 };
 /* Dual ascent may give up after PATIENCE epochs, if it gets nowhere and Newton's method is likely
  * to take at most MOST_COSTLIER times as long; or MOST_COSTLIER_OF_CORNERS times where the loss has
- * a corner, as Newton's method then makes 50 to 150 iterations in place of ten. Where it may be
- * costlier by these rough speeds alone (`are_many_sparse`), it may after twice as many epochs. */
-enum { PATIENCE = 5, MOST_COSTLIER = 4, MOST_COSTLIER_OF_CORNERS = 2 };
+ * a corner, as Newton's method then makes 50 to 150 iterations in place of ten. Of these, sparse
+ * rows that are many (`are_many_sparse`) may after twice as many epochs, and at MOST_OF_SPARSE: to
+ * reckon with d^2 for them makes it look costlier than it is. */
+enum { PATIENCE = 5, MOST_COSTLIER = 4, MOST_COSTLIER_OF_CORNERS = 2, MOST_OF_SPARSE = 16 };
 /* With the squared error, Newton's method makes one iteration in place of ten (squares.c), and most
  * of it is a factorisation, by BLAS. */
 static const double EXACT = 32;
@@ -73,19 +74,19 @@ static double seconds_a_pass(const pegasos_rows *rows)
  * tenth of all, and cost 2 d^2 products and additions each. Where rows are thin (symmetric.h), they
  * cost the square of what they store; half of the rows count then, as the log loss is curved at all
  * rows. On losses with corners, Newton's method makes more iterations: to reckon with d^2 for thin
- * rows, too, keeps it to where features are few. Without a matrix, its products count as passes,
- * and dual ascent is taken where rows are few. */
+ * rows, too, keeps it to where features are few. Without a matrix, its products count as passes
+ * where rows are many and the loss has a corner; else see `may_be_cheaper`. */
 double pegasos_estimated_seconds(const pegasos_rows *rows, pegasos_loss loss, int64_t solver)
 {
     const double n = (double)rows->n_rows, d = (double)rows->n_features;
     const double pass = seconds_a_pass(rows);
     if (solver == PEGASOS_ASCENT)
         return 2 * (n < 2 * d ? 15 : 60) * pass;
+    const bool is_smooth = loss_is_smooth(loss_of(loss));
     if (d >= PEGASOS_NEWTON_MAX_UNKNOWNS)
-        return n < 2 * d ? INFINITY : 10 * (4 + PASSES_BY_PRODUCTS) * pass;
+        return n < 2 * d || is_smooth ? INFINITY : 10 * (4 + PASSES_BY_PRODUCTS) * pass;
     const int64_t size = rows->n_features + 1;
-    const bool are_thin =
-        loss_is_smooth(loss_of(loss)) && symmetric_are_thin(rows, 0, NULL, rows->n_rows, size);
+    const bool are_thin = is_smooth && symmetric_are_thin(rows, 0, NULL, rows->n_rows, size);
     const double stored = symmetric_stored(rows, 0, NULL, rows->n_rows, size);
     const double product =
         are_thin ? stored / 2 / STORED_PER_SECOND : 0.2 * n * d * d / PRODUCTS_PER_SECOND;
@@ -180,13 +181,12 @@ static void begin_budget(fit *f)
     s->budget_end = passes_made(s) + BUDGET;
     s->gap_before = INFINITY;
     s->epochs_before_budgets = s->n_epochs;
-    const double factor =
-        loss_is_smooth(loss_of(s->loss)) ? MOST_COSTLIER : MOST_COSTLIER_OF_CORNERS;
     if (!may_change_solver(f) || s->solver != PEGASOS_ASCENT)
         return;
-    if (newton_is_cheaper(f, factor))
+    const bool is_smooth = loss_is_smooth(loss_of(s->loss));
+    if (newton_is_cheaper(f, is_smooth ? MOST_COSTLIER : MOST_COSTLIER_OF_CORNERS))
         s->ascent.patience = PATIENCE * s->n_inside;
-    else if (are_many_sparse(f))
+    else if (!is_smooth && are_many_sparse(f) && newton_is_cheaper(f, MOST_OF_SPARSE))
         s->ascent.patience = 2 * PATIENCE * s->n_inside;
 }
 

@@ -350,6 +350,16 @@ def test_csv_may_be_wide_and_have_delimiters_in_quotes(tmp_path, delimiter):
         assert _readers.read(tmp_path / "a.csv")[0].shape == (2, n_columns)
 
 
+def test_columns_of_one_name_in_parquet_are_refused(tmp_path, capsys):
+    pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    from pyarrow import parquet
+
+    table = pyarrow.table([[1.0, 2.0], [2.0, 1.0], [0, 1]], names=["a", "a", "y"])
+    parquet.write_table(table, tmp_path / "a.parquet")
+    assert main("train", tmp_path / "a.parquet", "-q", "-o", tmp_path / "m.npz") == 2
+    assert "a.parquet has two columns named 'a', and" in capsys.readouterr().err
+
+
 @pytest.mark.filterwarnings("default")
 def test_columns_of_one_name_are_told(tmp_path, capsys):
     """A model was trained without names, which predictions go by, and nothing said so."""
@@ -660,24 +670,30 @@ def test_ctrl_c_writes_no_model_that_has_learned_nothing(
     assert capsys.readouterr().err == f"pegasos: interrupted; {what}\n"
 
 
+@pytest.mark.parametrize("is_begun", [False, True])
 @pytest.mark.filterwarnings("default")
-def test_ctrl_c_writes_no_model_of_some_classes(tmp_path, rng, monkeypatch, capsys):
-    """A model took the place of an old one, though two of three classes had w = 0."""
+def test_ctrl_c_writes_no_model_of_some_classes(tmp_path, rng, is_begun, monkeypatch, capsys):
+    """A model took the place of an old one, though two of three classes had not begun.
+
+    Of a class that has, w = 0 may be best.
+    """
     X = rng.normal(size=(200, 3))
     np.savez(tmp_path / "a.npz", X=X, y=X.argmax(axis=1))
 
     def interrupted(machine, X, y, *_):
         machine.fit(X, y)
         machine.coef_ = machine.coef_ * [[1], [0], [0]]
+        machine.n_steps_ = np.where([True, is_begun, is_begun], machine.n_steps_, 0)
         return False
 
     monkeypatch.setattr(cli, "_fitted", interrupted)
     path = tmp_path / "new.npz"
     path.write_text("an old file")
     assert main("train", tmp_path / "a.npz", "-q", "--C", 100, "-o", path) == 130
-    assert path.read_bytes() == b"an old file"
+    assert (path.read_bytes() == b"an old file") == (not is_begun)
     said = capsys.readouterr().err
-    assert "nothing was learned yet of some classes or outputs: no model is written" in said
+    words = "nothing was learned yet of some classes or outputs: no model is written"
+    assert (words in said) == (not is_begun)
 
 
 @pytest.mark.parametrize("resume", [False, True])

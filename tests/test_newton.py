@@ -607,6 +607,19 @@ def test_ascent_gives_up_on_the_hinge_where_rows_are_many_and_features_more_than
     assert {"sdca", "newton"} <= clf.solver_epochs_.keys()
 
 
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_ascent_goes_on_where_a_matrix_costs_far_more_than_its_epochs(rng, loss):
+    """It gave up after ten epochs: a fit of 16 to 34 ms took a second or two by Newton's method."""
+    n, d = 4000, 1990
+    places = np.repeat(np.arange(n), 10), rng.integers(0, d, 10 * n)
+    X = sparse.csr_array((rng.normal(size=10 * n), places), shape=(n, d))
+    scores = X @ rng.normal(size=d)
+    y = scores + 0.3 * scores.std() * rng.normal(size=n) > 0
+    clf = PegasosClassifier(C=5, loss=loss, random_state=0).fit(X, y)
+    assert "newton" not in clf.solver_epochs_
+    assert clf.duality_gap_[0] <= 1e-3 * clf.objective_[0]
+
+
 def test_small_sparse_sets_of_many_features_end_at_the_usual_gap(rng):
     """They went on to rounding without a matrix, for 200 epochs in place of 22."""
     n, d = 4200, 2050

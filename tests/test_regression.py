@@ -876,8 +876,8 @@ def with_one(value):
 @pytest.mark.parametrize(
     ("spoil", "error", "words"),
     [
-        (with_one(np.nan), ValueError, r"y\[.* is nan"),
-        (with_one(np.inf), ValueError, "infinity"),
+        (with_one(np.nan), ValueError, r"y\[.* is nan: leave out rows whose y is missing"),
+        (with_one(np.inf), ValueError, r"y\[.* is inf: leave out rows whose y is infinite"),
         (lambda y: np.array([*y.astype("M8[D]")], object), TypeError, "y must be num.*datetime"),
         (with_one(1e151), ValueError, "between -1e.150 and 1e.150, got 1e.151"),
         (lambda y: y[:-1], ValueError, "y must have one entry per row of X"),

@@ -12,7 +12,7 @@ def count(n_jobs: int | None) -> int:
 
     # Of processes, which it would speak of else, joblib warns in a worker of a pool.
     with joblib.parallel_config(backend="threading"):
-        return int(joblib.effective_n_jobs(n_jobs))
+        return int(joblib.effective_n_jobs(n_jobs))  # pyright: ignore[reportArgumentType]
 
 
 class _Blas:

@@ -661,7 +661,7 @@ def _train(args: argparse.Namespace) -> int:
     model = machine.to_model()
     weights = model.coef if isinstance(model, pegasos.LinearModel) else model.dual_coef
     is_begun = weights.any(axis=1)
-    if not is_whole and not is_begun.all():
+    if not is_whole and not (is_begun.any() and (is_begun | (model.n_steps > 0)).all()):
         of = " of some classes or outputs" if is_begun.any() else ""
         raise KeyboardInterrupt(f"nothing was learned yet{of}: no model is written")
     model.save(args.output)

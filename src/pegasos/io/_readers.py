@@ -916,6 +916,12 @@ class _Parquet:
         index = [name for name in schema.names if re.fullmatch(r"__index_level_\d+__", name)]
         layout = dataclasses.replace(layout, drop=[*layout.drop, *index])
         n = len(schema.names)
+        for name, count in Counter(schema.names).most_common(1):
+            if count > 1:
+                raise ValueError(
+                    f"{self.path} has two columns named {name!r}, and columns of Parquet are read "
+                    "by their names: rename one"
+                )
         self.columns = columns = _Columns(self.path, schema.names, n, layout, **expected)
         self.feature_names, self.label_name = columns.feature_names, columns.label_name
         are_numbers = types.is_integer, types.is_floating, types.is_boolean, types.is_decimal

@@ -857,7 +857,8 @@ def targets(y: Any, n_samples: int) -> np.ndarray:
     if y.shape[0] != n_samples:
         raise ValueError(f"y must have a target for each row of X ({n_samples}), got {y.shape[0]}")
     y = _native(y, np.float64)
-    _finite("y", y)
+    if not_finite(y) is not None:
+        no_missing(y)  # says more
     if max(y.max(), -y.min()) > LARGEST_TARGET:
         raise ValueError(
             f"y must have targets between {-LARGEST_TARGET:g} and {LARGEST_TARGET:g}, got "
