@@ -1,5 +1,6 @@
 """How many threads are ours; and those of BLAS, NumPy's and SciPy's, which stand in their way."""
 
+import contextlib
 from typing import Any
 
 from pegasos import _core
@@ -8,10 +9,13 @@ from pegasos._cached import cached_property
 
 def count(n_jobs: int | None) -> int:
     """How many threads `n_jobs` stands for, as scikit-learn has it."""
-    import joblib  # here, so that "import pegasos" is light
+    import multiprocessing  # here, so that "import pegasos" is light
 
-    # Of processes, which it would speak of else, joblib warns in a worker of a pool.
-    with joblib.parallel_config(backend="threading"):
+    import joblib
+
+    # In a worker of a pool, joblib warns that processes cannot begin there; threads can.
+    is_worker = multiprocessing.current_process().daemon
+    with joblib.parallel_config(backend="threading") if is_worker else contextlib.nullcontext():
         return int(joblib.effective_n_jobs(n_jobs))  # pyright: ignore[reportArgumentType]
 
 
