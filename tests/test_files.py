@@ -350,6 +350,13 @@ def test_csv_may_be_wide_and_have_delimiters_in_quotes(tmp_path, delimiter):
         assert _readers.read(tmp_path / "a.csv")[0].shape == (2, n_columns)
 
 
+def test_a_table_without_features_is_refused(tmp_path, capsys):
+    """Names of columns that are there twice were looked for, and ended in an IndexError."""
+    (tmp_path / "a.csv").write_text("a,label\n1,x\n2,y\n")
+    assert main("train", tmp_path / "a.csv", "--drop", "a", "-o", tmp_path / "m.npz") == 2
+    assert "a label and at least one feature are needed" in capsys.readouterr().err
+
+
 def test_columns_of_one_name_in_parquet_are_refused(tmp_path, capsys):
     pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     from pyarrow import parquet

@@ -557,6 +557,8 @@ class _Columns:
         #: Whether a column has the labels because it is the last one, and nobody has named it.
         self.is_last_label = label == -1 and self.label is not None
         self.features = [j for j in kept if j != self.label]
+        if not self.features:
+            raise ValueError(f"{file}, line 1: a label and at least one feature are needed")
         if names and self.feature_names is None:
             twice = Counter(names[j] for j in self.features).most_common(1)[0][0]
             warnings.warn(
@@ -564,8 +566,6 @@ class _Columns:
                 "places, not by their names",
                 stacklevel=2,
             )
-        if not self.features:
-            raise ValueError(f"{file}, line 1: a label and at least one feature are needed")
 
     def _number_of(self, column: int | str) -> int:
         if isinstance(column, str):
