@@ -41,10 +41,11 @@
 enum { BUDGET = 128, BUDGET_AT_ROUNDING = 32, PASSES_OF_VISITS = 2 };
 /* Dual ascent may give up after PATIENCE epochs, if it gets nowhere and Newton's method is likely
  * to take at most MOST_COSTLIER times as long; or MOST_COSTLIER_OF_CORNERS times where the loss has
- * a corner, as Newton's method then makes 50 to 150 iterations in place of ten. Of these, sparse
- * rows that are many (`are_many_sparse`) may after twice as many epochs, and at MOST_OF_SPARSE: to
- * reckon with d^2 for them makes it look costlier than it is. */
-enum { PATIENCE = 5, MOST_COSTLIER = 4, MOST_COSTLIER_OF_CORNERS = 2, MOST_OF_SPARSE = 16 };
+ * a corner, as Newton's method then makes 50 to 150 iterations in place of ten. With a corner, it
+ * may also give up after twice as many epochs, at MOST_COSTLIER_IF_CHEAP, where Newton's method
+ * costs less than is reckoned (`are_equations_cheap`). */
+enum { PATIENCE = 5, MOST_COSTLIER = 4, MOST_COSTLIER_OF_CORNERS = 2 };
+enum { MOST_COSTLIER_IF_CHEAP = 16 };
 /* With the squared error, Newton's method makes one iteration in place of ten (squares.c), and most
  * of it is a factorisation, by BLAS. */
 static const double EXACT = 32;
@@ -165,7 +166,7 @@ static int64_t passes_made(const state *s)
 
 /* Whether rows are many beside features, and the equations of Newton's method are solved without a
  * matrix, or with one that is made of few stored numbers. */
-static bool are_many_sparse(const fit *f)
+static bool are_equations_cheap(const fit *f)
 {
     const int64_t n = f->rows->n_rows, d = f->rows->n_features;
     return n >= 2 * d
@@ -186,7 +187,7 @@ static void begin_budget(fit *f)
     const bool is_smooth = loss_is_smooth(loss_of(s->loss));
     if (newton_is_cheaper(f, is_smooth ? MOST_COSTLIER : MOST_COSTLIER_OF_CORNERS))
         s->ascent.patience = PATIENCE * s->n_inside;
-    else if (!is_smooth && are_many_sparse(f) && newton_is_cheaper(f, MOST_OF_SPARSE))
+    else if (!is_smooth && are_equations_cheap(f) && newton_is_cheaper(f, MOST_COSTLIER_IF_CHEAP))
         s->ascent.patience = 2 * PATIENCE * s->n_inside;
 }
 

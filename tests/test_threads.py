@@ -406,7 +406,6 @@ def warnings_of_two_threads(machine):
     return [str(warning.message) for warning in told]
 
 
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_workers_of_a_pool_have_threads_without_a_warning():
     """Joblib warned that processes cannot begin there, and fits had one thread."""
     kinds = pegasos.PegasosClassifier, pegasos.KernelPegasosClassifier, pegasos.PegasosClassifierCV
