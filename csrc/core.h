@@ -789,9 +789,11 @@ pegasos_kernel_arrays pegasos_kernel_arrays_in(int64_t n_rows, void *memory);
  * not check data. */
 void pegasos_set_pending(int64_t n_features, void *memory, int64_t pending);
 
-/* Lets a fit begin at a point; that of a kernel machine begins at its dual variables. */
+/* Lets a fit begin at a point; that of a kernel machine begins at its dual variables. A linear fit
+ * goes on counting from `before`, the memory of a fit to the same rows in other features; NULL: it
+ * counts from 0. */
 void pegasos_set_point(int64_t n_rows, int64_t n_features, void *memory, const double *a,
-                       const double *coef, double intercept);
+                       const double *coef, double intercept, const void *before);
 
 /* Whether memory that may come from anywhere is that of a fit of this size, which can go on: its
  * sizes, counters and indices are such as a fit can reach. If `with_numbers`, so are all other

@@ -124,7 +124,7 @@ void pegasos_set_pending(int64_t n_features, void *memory, int64_t pending)
 }
 
 void pegasos_set_point(int64_t n_rows, int64_t n_features, void *memory, const double *a,
-                       const double *coef, double intercept)
+                       const double *coef, double intercept, const void *before)
 {
     pegasos_fit_header *const s = memory;
     fit f;
@@ -135,8 +135,13 @@ void pegasos_set_point(int64_t n_rows, int64_t n_features, void *memory, const d
         return;
     }
     lay_out_state(&f, n_rows, n_features, memory);
+    if (before) {
+        *f.s = *(const state *)before;
+        f.s->n_features = n_features;
+        f.s->pending = PEGASOS_BEGIN_AT_POINT;
+    } else
+        f.s->solver = PEGASOS_ASCENT;
     memcpy(f.a, a, (size_t)n_rows * sizeof(double));
     memcpy(f.coef, coef, (size_t)n_features * sizeof(double));
     f.s->intercept = intercept;
-    f.s->solver = PEGASOS_ASCENT;
 }

@@ -209,7 +209,7 @@ static fit fit_of_factor(const kernel_fit *f, const pegasos_factor *factor,
     for (int64_t i = 0; i < n; i++)
         beta[i] = f->arrays.a[i] * f->targets.labels[i] / (r->lam * r->mass);
     pegasos_linear_combine(&factor->rows, 0, n, beta, coef);
-    pegasos_set_point(n, d, factor->memory, f->arrays.a, coef, r->intercept);
+    pegasos_set_point(n, d, factor->memory, f->arrays.a, coef, r->intercept, NULL);
     return own;
 }
 

@@ -98,7 +98,8 @@ cdef extern from "core.h" nogil:
                               const int8_t *, const double *, void *, void *)
     void pegasos_fit_solution(int64_t, int64_t, void *, pegasos_solution *)
     void pegasos_set_pending(int64_t, void *, int64_t)
-    void pegasos_set_point(int64_t, int64_t, void *, const double *, const double *, double)
+    void pegasos_set_point(int64_t, int64_t, void *, const double *, const double *, double,
+                           const void *)
     int pegasos_memory_is_valid(const pegasos_problem *, int64_t, int64_t, int64_t, void *, int64_t)
 
     double PEGASOS_NUMBERS_PER_POLL
@@ -2010,17 +2011,24 @@ cdef class Fits:
     # ---- Before they go on ----
 
     def begin_at(self, const double[:, ::1] a not None, const double[:, ::1] coef=None,
-                 const double[::1] intercept=None):
-        """Begin at dual points and models; kernel machines at the former alone."""
+                 const double[::1] intercept=None, Fits before=None):
+        """Begin at dual points and models; kernel machines at the former alone.
+
+        Linear fits count epochs on from those `before`, to the same rows in other features.
+        """
         cdef int64_t k, n = self.c.shape[0], n_coef = 0 if coef is None else coef.shape[1]
         require((coef is None) == (intercept is None) and n == a.shape[0]
                 and self.n_rows == a.shape[1] and self.n_features == n_coef
                 and (coef is None or n == coef.shape[0] == intercept.shape[0]),
                 "a, coef and intercept must have an entry for each problem")
+        require(before is None or (coef is not None and before.n_features > 0
+                                   and before.c.shape[0] == n and before.n_rows == self.n_rows),
+                "fits before must be linear ones of the same problems")
         for k in range(n):
             pegasos_set_point(self.n_rows, self.n_features, &self.c[k, 0], &a[k, 0],
                               NULL if coef is None else &coef[k, 0],
-                              0 if coef is None else intercept[k])
+                              0 if coef is None else intercept[k],
+                              NULL if before is None else &before.c[k, 0])
 
     def recheck_data(self, bint are_other):
         """Let the next run ask whether its data are those of the last one.

@@ -48,7 +48,7 @@ from pegasos.estimators._regression import KernelPegasosRegressor, PegasosRegres
 from pegasos.io._blocks import Blocks
 from pegasos.io._model import KernelModel, LinearModel
 from pegasos.io._progress import Progress
-from pegasos.problems import _multiclass, _validate
+from pegasos.problems import _multiclass, _rows, _validate
 from pegasos.problems._losses import EPSILON_LOSSES, with_probabilities
 from pegasos.solvers import _block_schedule
 from pegasos.solvers._kernel_solver import KernelSolver
@@ -562,7 +562,10 @@ class _Linear(_Search):
 
     def _machines(self, task: _Task) -> Iterator[tuple[tuple[int, ...], _grid.Machines]]:
         X = task.data.X
-        yield (), _grid.Machines(LinearSolver, X, *_validate.rows(X, checked=True))
+        rows, dtype = _validate.rows(X, checked=True)
+        if self.solver in ("auto", "newton") and _rows.are_wide(rows):  # which all machines share
+            rows, dtype = _rows.Span(rows).rows, np.dtype(np.float64)
+        yield (), _grid.Machines(LinearSolver, X, rows, dtype)
 
 
 class _Kernel(_Search):

@@ -5,11 +5,92 @@ from typing import Any
 
 import numpy as np
 
-from pegasos import _core
+from pegasos import _core, _threads
 from pegasos.problems import _validate
 
 # Rounding may move a number by this part of its column's range.
 _BLUR = 1e-4
+# Rows span a space of few dimensions where features are at least _WIDE times as many, and rows at
+# most _MOST_SPANNED, so that no call of LAPACK lets Ctrl-C wait.
+_WIDE, _MOST_SPANNED = 2, 1500
+# Products of rows are summed over as many features at a time as have this many numbers.
+_NUMBERS_AT_ONCE = 2**19
+# Products and additions that BLAS makes in a second.
+_PRODUCTS_PER_SECOND = 4e10
+
+
+def span_few(n_rows: int, n_features: int) -> bool:
+    """Whether rows, if they are dense, are few beside their features."""
+    return _WIDE * n_rows <= n_features and n_rows <= _MOST_SPANNED
+
+
+def are_wide(rows: _core.Rows) -> bool:
+    """Whether rows span a space of few dimensions that a `Span` can be found of."""
+    may_be = not rows.is_sparse and span_few(*rows.shape)
+    return may_be and bool(np.isfinite(rows.squared_norms()).all())
+
+
+class Span:
+    """Coordinates of dense rows in the space that they span, which has few dimensions.
+
+    X = L Q, where Q has orthonormal rows and L L^T = X X^T: a model w = Q^T v of the rows X has the
+    norm of v, and the scores of v on the rows L. So both have the same objective, dual variables
+    and intercept; and no part of w outside of the span is of use. L is a Cholesky factor, and Q is
+    never computed.
+
+    The rounding errors of X X^T, and what is added to its diagonal so that it has a factor, are
+    relative to |x_i| |x_j|: problems over L and X are the same up to these.
+    """
+
+    def __init__(self, rows: _core.Rows) -> None:
+        X = np.asarray(rows.arrays[0])
+        n, d = X.shape
+        gram = np.zeros((n, n))
+        width = max(_NUMBERS_AT_ONCE // n, 1)
+        with _threads.blas.one_thread():  # whose sums do not depend on a number of threads
+            for first in range(0, d, width):
+                block = X[:, first : first + width].astype(np.float64)
+                gram += block @ block.T
+            lengths = np.sqrt(gram.diagonal())
+            sizes = np.where(lengths > 0, lengths, 1)
+            gram /= sizes
+            gram /= sizes[:, None]
+            self._factor = _factor_of(gram)
+        L = self._factor * lengths[:, None]
+        self.rows, self.fingerprint = _core.Rows(L), fingerprint(L)
+        self._given, self._sizes = rows, sizes[:, None]
+
+    @staticmethod
+    def seconds(rows: _core.Rows) -> float:
+        """About how long it takes to find it."""
+        n, d = rows.shape
+        return n * n * d / _PRODUCTS_PER_SECOND
+
+    def coef(self, coordinates: np.ndarray) -> np.ndarray:
+        """Coefficients w = Q^T v of all features, given v, one row for each problem."""
+        factors = self._solve(coordinates.T, trans=1) / self._sizes
+        return self._given.combine(np.ascontiguousarray(factors.T))
+
+    def coordinates(self, coef: np.ndarray) -> np.ndarray:
+        """The part v = Q w of coefficients that has a say in scores; see `coef`."""
+        scores = decision_function(self._given, coef, np.zeros(len(coef)))
+        return np.ascontiguousarray(self._solve(scores / self._sizes).T)
+
+    def _solve(self, vectors: np.ndarray, trans: int = 0) -> Any:
+        from scipy.linalg import solve_triangular
+
+        return solve_triangular(self._factor, vectors, trans, lower=True, check_finite=False)
+
+
+def _factor_of(gram: np.ndarray) -> np.ndarray:
+    """The Cholesky factor of a matrix of products of unit vectors, up to rounding errors."""
+    error = len(gram) * np.finfo(np.float64).eps
+    while True:
+        np.fill_diagonal(gram, 1 + error)
+        try:
+            return np.linalg.cholesky(gram)
+        except np.linalg.LinAlgError:
+            error *= 10
 
 
 def survives_rounding(X: Any) -> bool:

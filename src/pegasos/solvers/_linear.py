@@ -24,6 +24,10 @@ _CHEAP = 0.005
 # Threads share a problem of at least _MANY numbers on which Newton's method is likely to take at
 # least _LONG seconds: to start them and let them meet takes time.
 _MANY, _LONG = 10**5, 0.01
+# How many epochs the core's estimate of dual ascent takes where rows are few (solve.c).
+_ESTIMATED_EPOCHS = 15
+# A gap of at most this many times `tol` is reached in about as many epochs as were made.
+_NEARLY = 10
 # Problems that have at most this part of the rows, on average, are solved on their own rows.
 _MOST_OF_PART = 0.5
 
@@ -43,22 +47,37 @@ class ProblemGroup:
     columns: Any = None
     fits: Any = None
     start: Any = None
+    span: Any = None
+    restored: Any = None
 
     def shape(self, of_all: tuple[int, int]) -> tuple[int, int]:
         """How many rows and features it has, of how many there are."""
         own = (self.inside, self.columns)
         n, d = (size if some is None else len(some) for some, size in zip(own, of_all, strict=True))
-        return n, d
+        return n, n if self.span else d
 
-    def begin(self, of_all: tuple[int, int]) -> None:
-        """Make its fits, which begin at `start`."""
+    def begin(self, of_all: tuple[int, int], before: Any = None) -> None:
+        """Make its fits, which begin at `start`, and count epochs on from those `before`."""
         fits = _core.Fits(self.problems.stop - self.problems.start, *self.shape(of_all))
         if self.start is not None:
             a, *model = self.start
             if self.columns is not None:
                 model[0] = model[0][:, self.columns]
-            fits.begin_at(*(np.ascontiguousarray(own, np.float64) for own in (a, *model)))
+            elif self.span:
+                model[0] = self.span.coordinates(model[0])
+            a, *model = (np.ascontiguousarray(own, np.float64) for own in (a, *model))
+            coef, intercept = model or (None, None)
+            fits.begin_at(a, coef, intercept, before)
         self.fits, self.start = fits, None
+
+    @property
+    def fingerprint(self) -> int | None:
+        """Of the span whose coordinates fits have; None: they have features."""
+        return self.span.fingerprint if self.span else self.restored and self.restored[0]
+
+    def coef_of_span(self) -> Any:
+        """Coefficients of all features where fits have coordinates of the span."""
+        return self.span.coef(self.fits.coef) if self.span else self.restored[1]
 
 
 class LinearSolver:
@@ -83,6 +102,7 @@ class LinearSolver:
 
     rows: Any = None  # until `begin`, as `problem`
     problem: Any = None
+    _is_wide = True  # until features had to come back
 
     def __init__(
         self, settings: Settings, n_problems: int, n_rows: int, n_features: int, seed: int
@@ -121,6 +141,11 @@ class LinearSolver:
         """The fits of all problems, if they are over all rows."""
         return self.groups[0].fits if self.groups and self.groups[0].inside is None else None
 
+    @property
+    def is_in_span(self) -> bool:
+        """Whether problems are solved in coordinates of the span of the rows."""
+        return bool(self.groups) and self.groups[0].fingerprint is not None
+
     def _begun(self) -> list[ProblemGroup]:
         return [group for group in self.groups if group.fits is not None]
 
@@ -142,6 +167,8 @@ class LinearSolver:
     @property
     def coef(self) -> Any:
         """The best primal points at the last gap check; `intercept` belongs to them."""
+        if self.is_in_span:
+            return self.groups[0].coef_of_span()
         return self._of_all("coef", self.shape[1], "columns")
 
     @property
@@ -176,10 +203,10 @@ class LinearSolver:
         """What certificates take from the last gap check: objectives, or gaps of kernel machines.
 
         None: nothing. Dual ascent computes objectives from the model itself, and not from running
-        sums.
+        sums. In coordinates of the span, they are not quite those of the rows.
         """
         table = self.solutions()
-        is_checked = table["solver"] == _core.ASCENT
+        is_checked = (table["solver"] == _core.ASCENT) & (not self.is_in_span)
         for group in self._begun():
             own = is_checked[group.problems]
             if own.any():
@@ -255,6 +282,8 @@ class LinearSolver:
             for group in self._begun():  # the rows may be others in any case
                 group.fits.recheck_data(is_other)
             groups, base = self.groups, self.base
+            if self.is_in_span:
+                groups = [self._moved(groups[0], rows)]
         else:
             if self._begun():
                 start = self.a, self.coef, self.intercept
@@ -288,10 +317,29 @@ class LinearSolver:
             groups.append(group)
         return groups
 
+    def _moved(self, group: ProblemGroup, rows: _core.Rows) -> ProblemGroup:
+        """A group of all rows, of which there are fits, in coordinates of the span of `rows`.
+
+        It goes on where its rows have the same, else begins at its point. If `rows` span too much,
+        it has features again.
+        """
+        span = _rows.Span(rows) if _rows.are_wide(rows) else None
+        if span and span.fingerprint == group.fingerprint:
+            return dataclasses.replace(group, span=span, restored=None)
+        return self._begun_again(group, span)
+
+    def _begun_again(self, group: ProblemGroup, span: Any) -> ProblemGroup:
+        """A group of all rows that begins where this one stands; None: with all features."""
+        start = self.a, self.coef, self.intercept
+        is_zero = not (start[0].any() or start[1].any())
+        new = ProblemGroup(group.problems, start=None if is_zero else start, span=span)
+        new.begin(self.shape, before=group.fits)
+        return new
+
     def _of(self, group: ProblemGroup, n_threads: int) -> Any:
         """The rows of a group as the core takes them; its fits are there from here on."""
         if group.inside is None:
-            return self.rows
+            return group.span.rows if group.span else self.rows
         rows, columns = self.rows.part(group.inside)
         is_same = columns is group.columns or np.array_equal(group.columns, columns)
         if group.fits is None or not is_same:
@@ -308,7 +356,11 @@ class LinearSolver:
         return rows
 
     def widen(self) -> bool:
-        """Let rows be in double precision; False if they are, or may not be."""
+        """Let rows have all that they have: features in place of coordinates; False if they do."""
+        if self.is_in_span:
+            self.groups = [self._begun_again(self.groups[0], None)]
+            self._is_wide = False
+            return True
         return False
 
     def end_plan(self) -> None:
@@ -336,7 +388,39 @@ class LinearSolver:
         then completes the one that was interrupted. A last iteration of several epochs may end
         after `max_iter`. Without `tol`, all epochs are made. `method` is a key of `METHODS`;
         `by_epochs`: somebody wants to hear of every epoch, so that pieces of work end with it.
+
+        Where rows are few beside features, epochs in coordinates of their span are cheap. To find
+        it is worth its time for fits that have taken as much without it, and are not nearly done.
         """
+        go_on = functools.partial(
+            self._run, tol, method=method, by_epochs=by_epochs, n_threads=n_threads,
+            on_progress=on_progress,
+        )  # fmt: skip
+        if tol is not None and method != "sdca" and self._may_move():
+            few = self._epochs_before_span() if method == "auto" else 0
+            for most, nearly in ((few, _NEARLY), (2 * few, 1)):
+                if most > 0:
+                    go_on(min(most, max_iter))
+                is_near = (self.solutions()["relative_gap"] <= nearly * tol).all()
+                if not is_near and most < max_iter:
+                    self.groups = [self._begun_again(self.groups[0], _rows.Span(self.rows))]
+                    break
+        go_on(max_iter)
+
+    def _may_move(self) -> bool:
+        """Whether problems have features now, and may have coordinates of the span instead."""
+        may_be = self._is_wide and self._whole is not None and not self.is_in_span
+        return may_be and self.shape[1] > 0 and _rows.are_wide(self.rows)
+
+    def _epochs_before_span(self) -> int:
+        """After how many epochs as much time was spent as it takes to find the span."""
+        epoch = self.rows.seconds(self.settings.loss.core, _core.ASCENT) / _ESTIMATED_EPOCHS
+        return int(_rows.Span.seconds(self.rows) / (len(self.base) * epoch))
+
+    def _run(
+        self, tol: float | None, max_iter: int, *, method: str, by_epochs: bool, n_threads: int,
+        on_progress: Any,
+    ) -> None:  # fmt: skip
         problem, norms = self.problem, self.norms_of(self.rows)
         n_jobs, n_threads, begin_together = self._shares(method, n_threads)
         solve: Any = functools.partial(
@@ -399,6 +483,9 @@ class LinearSolver:
         if not self.groups:
             return arrays
         if self.groups[0].inside is None:
+            if self.is_in_span:
+                fingerprint = np.array([self.groups[0].fingerprint], np.int64)
+                arrays |= {"span": fingerprint, "coef": self.coef}
             return arrays | {"memory": self.groups[0].fits.memory}
         for group in self.groups:
             if group.fits is None and group.start is not None:  # which has no columns yet
@@ -432,8 +519,9 @@ def groups_of(state: dict[str, np.ndarray]) -> list[ProblemGroup]:
         return []
     if "sizes" not in state:
         n_problems, (n, d) = len(state["base"]), state["shape"].tolist()
-        fits = _core.Fits(n_problems, n, d, state["memory"].copy())
-        return [ProblemGroup(slice(0, n_problems), fits=fits)]
+        restored = (int(state["span"][0]), state["coef"]) if "span" in state else None
+        fits = _core.Fits(n_problems, n, n if restored else d, state["memory"].copy())
+        return [ProblemGroup(slice(0, n_problems), fits=fits, restored=restored)]
     groups, at, has_columns = list[ProblemGroup](), [0, 0, 0], len(state["columns"]) > 0
     is_kernel = state["shape"][1] == 0
     for k, (n, d) in enumerate(state["sizes"].tolist()):

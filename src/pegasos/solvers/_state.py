@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from pegasos import _core
+from pegasos.problems import _rows
 from pegasos.problems._problem import Problem
 from pegasos.solvers._joint import JointSchedule
 from pegasos.solvers._linear import groups_of
@@ -173,6 +174,7 @@ def _relations_of_memory(
     settings, (n_rows, n_features) = pegasos.settings, of_all
     yield "solver.shape", np.array_equal(state["solver.shape"], np.array(of_all))
     yield "solver.n_inside", state["solver.n_inside"] <= n_rows
+    yield "solver.span", "solver.span" not in state or _rows.span_few(n_rows, n_features)
     if "solver.sizes" in state:
         for name, size in (("inside", n_rows), ("columns", n_features)):
             yield f"solver.{name}", state[f"solver.{name}"] < size
@@ -188,7 +190,8 @@ def _relations_of_memory(
         if group.fits is None:
             continue
         targets = problem.subset(group.problems).targets
-        yield "solver.memory", group.fits.are_valid(targets, pegasos.weights.itemsize)
+        value_bytes = 8 if group.restored else pegasos.weights.itemsize
+        yield "solver.memory", group.fits.are_valid(targets, value_bytes)
         most = max(most, group.fits.solutions()["n_epochs"].max())
     yield "solver.base", state["solver.base"] <= most
 
@@ -197,8 +200,12 @@ def _memory_of(state: dict[str, np.ndarray], shape: tuple[int, int, int]) -> dic
     """Arrays of the kinds that the memory of fits must have: of problems, rows, features."""
     n_problems, n_rows, n_features = shape
     if "solver.sizes" not in state:
-        size = n_problems, _core.Fits.n_bytes(n_rows, n_features)
-        return {"solver.memory": np.broadcast_to(np.uint8(0), size)}
+        of_span, n_known = {}, n_features
+        if "solver.span" in state:
+            coef = np.broadcast_to(0.0, (n_problems, n_features))
+            of_span, n_known = {"solver.span": np.zeros(1, np.int64), "solver.coef": coef}, n_rows
+        size = n_problems, _core.Fits.n_bytes(n_rows, n_known)
+        return of_span | {"solver.memory": np.broadcast_to(np.uint8(0), size)}
     sizes = state["solver.sizes"]
     same_kind("solver.sizes", sizes, np.zeros((n_problems, 2), np.int64))
     if not ((sizes >= [1, 0]) & (sizes <= [n_rows, n_features])).all():
