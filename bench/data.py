@@ -281,6 +281,15 @@ def binary(n=8000, d=300, seed=0, threshold=1.0):
     return halves("sparse, 300", X, y)
 
 
+def expression(n=200, d=10_000):
+    """Few rows of many features that go with 20 factors, as gene expression does; standardised."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2 * n, 20)) @ rng.normal(size=(20, d)) + 2 * rng.normal(size=(2 * n, d))
+    score = X @ rng.normal(size=d)
+    y = (score + score.std() / 2 * rng.normal(size=2 * n) > 0).astype(int)
+    return halves("expression", StandardScaler().fit_transform(X), y)
+
+
 def elevation():
     """Covertype's elevation, standardised, from the other 53 columns; every 4th row."""
     data = real("covtype", 4)

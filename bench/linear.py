@@ -55,6 +55,7 @@ CASES = {
     "fashion_mnist": (lambda: sets.load_or_imitate("fashion_mnist"), None, 1e-4),
     "50,000 x 300, sparse": (thin, None, 1e-5),
     "50,000 x 22": (dense, None, 1e-4),
+    "200 x 10,000": (sets.expression, None, 5e-3),
     "15,000 x 16": (lambda: sets.blobs(16, 2, n=15_000, seed=2, flip_y=0.05), None, 1e-4),
     "7500 x 16, 10 classes": (
         lambda: sets.blobs(16, 10, n=7500, seed=1, class_sep=2), None, 1e-4,
@@ -77,6 +78,7 @@ TARGETS = {
     "covtype, every 4th": (covtype, 1e-5, LABELS),
     "50,000 x 22": (dense, 1e-4, LABELS),
     "50,000 x 300, sparse": (thin, 1e-5, LABELS),
+    "200 x 10,000": (sets.expression, 5e-3, LABELS),
     "elevation": (sets.elevation, 1e-5, NUMBERS),
     "length of texts": (sets.lengths, 1e-4, NUMBERS),
     "ten outputs": (sets.outputs, 1e-4, NUMBERS),

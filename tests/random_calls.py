@@ -320,7 +320,9 @@ def _index_types(case, X, how):
 def draw_shape(case, most=70):
     """Numbers of rows and columns, and how many entries are not 0."""
     n = case.integer(200, 400) if case.chance(0.05) else case.integer(4, most)
-    kind = case.pick("dense", "dense", "thin", "thick", "hollow")
+    kind = case.pick("dense", "dense", "wide", "thin", "thick", "hollow")
+    if kind == "wide":  # whose rows span few dimensions
+        return n, 2 * n + case.integer(0, 20), 1.0
     if kind == "dense":
         return n, case.integer(1, 12), 1.0
     d = case.pick(3, 17, 40, 120, 200)

@@ -45,6 +45,8 @@ def draw_rows(case):
     density = case.pick(1.0, 1.0, 0.3)
     if density < 1:
         d = case.integer(3, 40)
+    elif case.chance(0.2):  # rows span few dimensions
+        d = 2 * n + case.integer(0, 20)
     A = case.rng.normal(size=(n, d)).astype(np.float32) * (case.rng.random((n, d)) < density)
     A = A.astype(np.float64) * case.pick(1, 1, 1, 1, 1e-3, 0.1, 10, 1e3)
     if case.chance(0.3):
