@@ -64,8 +64,7 @@ def _block(part: _parts.Arrays, sent: tuple[Callable[..., Any], Settings]) -> Bl
 
 def _apply(X: Any, local: Any, method: str, like: np.ndarray) -> np.ndarray:
     """What a local estimator says of some rows, of which there may be none."""
-    said: np.ndarray = getattr(local, method)(X) if X.shape[0] else like[:0]
-    return said
+    return getattr(local, method)(X) if X.shape[0] else like[:0]
 
 
 def _agreement(X: Any, y: Any, weights: Any, local: Any) -> Any:

@@ -163,8 +163,7 @@ def class_probabilities(
 
 def winners(scores: np.ndarray) -> np.ndarray:
     """Index of the winning class for scores as returned by `class_scores`."""
-    best: np.ndarray = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-    return best
+    return (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
 
 
 def predicted(scores: np.ndarray, classes: np.ndarray, multi_class: str) -> np.ndarray:
@@ -173,5 +172,4 @@ def predicted(scores: np.ndarray, classes: np.ndarray, multi_class: str) -> np.n
         return (scores > 0).astype(np.int64)
     if multi_class == "one_class":
         return ONE_CLASS_LABELS[(scores >= 0).astype(np.intp)]
-    labels: np.ndarray = classes[winners(scores)]
-    return labels
+    return classes[winners(scores)]

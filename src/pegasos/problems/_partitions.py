@@ -165,8 +165,7 @@ class Partitions:
 
     def codes(self, y: np.ndarray) -> np.ndarray:
         """The number of each row's label among `classes`."""
-        found: np.ndarray = np.searchsorted(self.classes, y.ravel())
-        return found
+        return np.searchsorted(self.classes, y.ravel())
 
     def some_targets(self, count: int) -> np.ndarray:
         """Two rows of y, which have the mean and the spread of all."""

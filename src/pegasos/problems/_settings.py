@@ -57,8 +57,7 @@ class Settings:
     @property
     def objective_units(self) -> np.ndarray:
         """What objectives of training are multiplied by."""
-        units: np.ndarray = np.array(self.units) ** self.loss.degree
-        return units
+        return np.array(self.units) ** self.loss.degree
 
     def lams_of(self, n_problems: int) -> np.ndarray:
         """λ of training, of each of `n_problems` problems."""
@@ -67,8 +66,7 @@ class Settings:
 
     def loss_of(self, k: int) -> _losses.Loss:
         """The loss of problem `k` in training."""
-        loss: _losses.Loss = self.loss.in_unit(self.units[k if len(self.units) > 1 else 0])
-        return loss
+        return self.loss.in_unit(self.units[k if len(self.units) > 1 else 0])
 
     def epsilons_of(self, n_problems: int) -> Any:
         """The epsilon of training, of each of `n_problems` problems; None: the loss has none."""

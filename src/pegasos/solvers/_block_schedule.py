@@ -121,8 +121,7 @@ class _Loads:
         if error is not None:
             self._wanted = None
             raise error
-        part: RowBuffer = self._part
-        return part
+        return self._part
 
     def in_order(self, room: RowBuffer) -> Iterator[int]:
         """All rows in their order, behind those in `room`; yields where in it they begin."""
@@ -561,8 +560,7 @@ class BlockSchedule(OutOfCoreSchedule):
         """The sums of the losses of some rows."""
         laid, interleaved = _rows.laid_out(rows, coef)
         told = _core.certify(rows, targets, laid, intercept, interleaved=interleaved)
-        losses: np.ndarray = told[1]
-        return losses
+        return told[1]
 
     def _objectives(
         self, coef: np.ndarray, intercept: np.ndarray, losses: np.ndarray

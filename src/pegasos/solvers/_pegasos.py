@@ -317,8 +317,7 @@ class Pegasos:
     @property
     def n_steps(self) -> np.ndarray:
         """Steps taken by each problem."""
-        done: np.ndarray = self.problems["n_steps"].copy()
-        return done
+        return self.problems["n_steps"].copy()
 
     @property
     def n_iter(self) -> int:
