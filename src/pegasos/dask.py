@@ -259,7 +259,6 @@ class _DaskBlockRunner(BlockRunner):
         return super().sum_up(*arguments, **options)
 
     def result(self, total: Any, centres: list[Any]) -> dict[str, np.ndarray]:
-        """Wait for the sums."""
         is_new = centres is not self.centres
         future, *new = self.run.begin([total, *(centres if is_new else [])])
         sums = self.run.result(future)
@@ -346,8 +345,6 @@ def _partitions(X: Any, y: Any, sample_weight: Any) -> list[tuple[Any, Any, Any]
 
 @parameters
 class _OnCluster(InterceptParameters):
-    """Parameters of both."""
-
     C: float | None = None
     lam: float | None = None
     tol: float = 1e-3
@@ -361,8 +358,6 @@ class _OnCluster(InterceptParameters):
 
 
 class _DaskMachine(CommonMixin, _OnCluster, BaseEstimator):
-    """Base of the estimators."""
-
     _local: Any
     _model: Any
 

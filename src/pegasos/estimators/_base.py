@@ -78,12 +78,10 @@ class Data:
         return hasattr(self.X, "fingerprint")
 
     def name_of(self, k: int) -> str:
-        """What problem number `k` is about, in words; nothing where there is only one."""
         return _multiclass.name(k, len(self.problem_labels), self.classes, self.scheme)
 
 
 def lam_of(C: float, mass: float) -> float:
-    """λ of C and the sum of weights."""
     return _validate.reciprocal("C times the sum of the weights of rows", float(C) * mass)
 
 

@@ -127,7 +127,6 @@ class BlockFolds:
         write({})
 
     def _schedule(self, machine: Any, lams: np.ndarray) -> Any:
-        """What trains the problems of all λ."""
         settings, n_each = machine._settings_for(lams[0], self.data), self.masses.size
         of_each = {"lam_of_each": tuple(np.repeat(lams, n_each).tolist())}
         if len(settings.units) > 1:

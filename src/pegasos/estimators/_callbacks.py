@@ -75,7 +75,6 @@ class FitCallbacks:
             raise StopRequestedError
 
     def end(self) -> None:
-        """The fit has ended."""
         if self.is_needed:
             self._fit.call_on_fit_task_end(
                 estimator=self.estimator, reconstruction_attributes={}, **self.data

@@ -22,8 +22,6 @@ from pegasos.solvers._schedule import Schedule
 
 
 class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
-    """Base of `PegasosClassifier` and `KernelPegasosClassifier`."""
-
     classes_: np.ndarray
     alpha_counts_: np.ndarray
     _scheme: str
@@ -247,7 +245,6 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
         )
 
     def _read_blocks(self, blocks: Blocks, *, continuing: bool) -> tuple[Data, Any, Any, Any]:
-        """See `LinearMachine`."""
         if self.multi_class == "crammer_singer":
             raise ValueError(
                 "Blocks that are larger than memory need "

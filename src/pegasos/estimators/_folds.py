@@ -25,8 +25,6 @@ _FOR_MORE = {
 
 @dataclass(frozen=True)
 class Fold:
-    """One split of the rows."""
-
     learns: np.ndarray  # bool, of all rows
     weights: np.ndarray | None  # of all rows; the same array where folds have the same
     test: np.ndarray  # the rows to score, which may be there several times as well
@@ -120,7 +118,6 @@ class FoldSet:
 
 
 def fold_sets(folds: list[Fold], numbers: Sequence[int], data: Data) -> Generator[FoldSet]:
-    """Yield the folds `numbers` as `FoldSet`."""
     groups: dict[int, list[int]] = {}
     for k in numbers:
         groups.setdefault(id(folds[k].weights), []).append(k)

@@ -54,11 +54,9 @@ class Machines:
 
     @property
     def is_linear(self) -> bool:
-        """Whether they have no kernel."""
         return self.solver_class is LinearSolver
 
     def schedule(self, settings: Settings, n_problems: int, seed: int) -> Schedule:
-        """A schedule that begins."""
         return Schedule(
             self.solver_class, settings, n_problems, self.rows.shape[1], self.dtype, seed
         )
@@ -134,7 +132,6 @@ class Grid:
         self._on_scored(self._n_scored, self._n_expected)
 
     def expect(self, n_more: int) -> None:
-        """Expect `n_more` more folds of points to be scored."""
         self._n_expected += n_more
 
     def drop(self, folds: Sequence[int], sizes: np.ndarray) -> None:

@@ -36,8 +36,6 @@ def _squared_norms(matrix: Any, support: np.ndarray, coef: np.ndarray) -> np.nda
 
 
 class KernelMachine(PegasosEstimator):
-    """Base of kernel estimators."""
-
     _solver_class = KernelSolver
 
     support_: np.ndarray

@@ -26,8 +26,6 @@ _LAM_OF_PIECES = 1e-4
 
 
 class LinearMachine(PegasosEstimator):
-    """Base of linear estimators."""
-
     coef_: np.ndarray
     #: Whether λ alone says which ball holds the optimum.
     _has_one_ball = False

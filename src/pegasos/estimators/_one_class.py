@@ -269,7 +269,6 @@ class PegasosOneClass(OneClass, LinearMachine, EstimatorParameters):
     # ---- Inside ----------------------------------------------------------------------------------
 
     def _read_blocks(self, blocks: Blocks, *, continuing: bool) -> tuple[Data, Any, Any, Any]:
-        """See `LinearMachine`."""
         data = Data(
             X=blocks, y=np.ones(1), feature_attributes={"n_features_in_": blocks.shape[1]},
             problem_labels=np.ones((1, 1), np.int8), mass=blocks.mass,

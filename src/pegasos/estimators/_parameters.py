@@ -363,8 +363,6 @@ class InterceptParameters:
 
 @parameters
 class EstimatorParameters(CommonParameters):
-    """What all estimators have."""
-
     n_steps: int | None = None
     warm_start: bool = False
 
@@ -379,8 +377,6 @@ class PenalizedParameters(InterceptParameters, EstimatorParameters):
 
 @parameters
 class SearchParameters(InterceptParameters, CommonParameters):
-    """What searches have."""
-
     Cs: int | Sequence[float] | None = None
     lams: int | Sequence[float] | None = None
     cv: Any = 5
@@ -421,8 +417,6 @@ class KernelParameters:
 
 @parameters
 class KernelEstimatorParameters(KernelParameters):
-    """What kernel machines have."""
-
     gamma: float | str = "scale"
     scores: str = "auto"
 

@@ -27,8 +27,6 @@ _ROWS_FOR_UNITS = 2**16
 
 
 class Regressor(ScoreMixin, RegressorMixin, PegasosEstimator):
-    """Base of `PegasosRegressor` and `KernelPegasosRegressor`."""
-
     epsilon: float
     n_outputs_: int
     _is_flat: bool
@@ -86,7 +84,6 @@ class Regressor(ScoreMixin, RegressorMixin, PegasosEstimator):
         )
 
     def _read_blocks(self, blocks: Blocks, *, continuing: bool) -> tuple[Data, Any, Any, Any]:
-        """See `LinearMachine`."""
         if blocks.names is not None:
             word = _readers.first_word(blocks.names)
             raise ValueError(f"y of the blocks must be numbers for regression, but it has {word!r}")

@@ -242,7 +242,6 @@ class _Search(BaseEstimator):
         return self.best_estimator_
 
     def _task(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> _Task:
-        """What a call of `fit` is to do."""
         estimator, on_disk = self._estimator(), None
         of_rows: tuple[Any, ...] = (X,)
         if isinstance(X, Blocks):
@@ -472,8 +471,6 @@ def _narrowed(X: Any, kernel: kernels.Kernel) -> Any:
 
 
 class _OfClassifiers(CommonMixin, ClassifierMixin, _Search):
-    """Searches whose y holds labels."""
-
     score = _Search.score
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -521,8 +518,6 @@ class _OfClassifiers(CommonMixin, ClassifierMixin, _Search):
 
 
 class _OfRegressors(CommonMixin, RegressorMixin, _Search):
-    """Searches whose y holds targets."""
-
     score = _Search.score
 
     def _task(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> _Task:
@@ -558,8 +553,6 @@ class _OfRegressors(CommonMixin, RegressorMixin, _Search):
 
 
 class _Linear(_Search):
-    """Searches over linear machines."""
-
     def _machines(self, task: _Task) -> Iterator[tuple[tuple[int, ...], _grid.Machines]]:
         X = task.data.X
         rows, dtype = _validate.rows(X, checked=True)
@@ -569,8 +562,6 @@ class _Linear(_Search):
 
 
 class _Kernel(_Search):
-    """Searches over kernel machines."""
-
     @property
     def _is_automatic(self) -> bool:
         """Whether the search decides how well machines are trained."""

@@ -303,7 +303,6 @@ class Blocks:
             yield part.matrix(), self.labels(part.y), part.weights
 
     def parts(self) -> Iterator["RowBuffer"]:
-        """The blocks, one after the other."""
         for k in range(self.n_blocks):
             yield self._part([k])
 
@@ -481,7 +480,6 @@ class RowBuffer:
     # ---- Changing it -----------------------------------------------------------------------------
 
     def truncate(self, n_rows: int = 0) -> None:
-        """Keep the first rows."""
         self.n_rows = n_rows
         is_sparse = len(self._indptr) > 0
         self.n_stored = int(self._indptr[n_rows]) if is_sparse else n_rows * self.n_features
@@ -507,7 +505,6 @@ class RowBuffer:
         self.n_stored += n_stored
 
     def append(self, other: "RowBuffer") -> None:
-        """Append all rows of another part."""
         size = other.n_rows, other.n_stored
         for own, its in zip(self.next(*size), other._arrays(0, 0, *size), strict=True):
             own[:] = its

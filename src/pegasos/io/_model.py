@@ -25,7 +25,6 @@ _MANY = 64
 
 
 def this_version() -> str:
-    """The version of pegasos that runs."""
     from pegasos import __version__
 
     return __version__
@@ -106,7 +105,6 @@ class _Model:
         return _multiclass.count(len(self.classes), self.multi_class)
 
     def _problem_name(self, k: int) -> str:
-        """What problem number `k` is about, in words; nothing where there is only one."""
         return _multiclass.name(k, self._n_problems, self.classes, self.multi_class)
 
     @property

@@ -895,7 +895,6 @@ class _Npy:
         self.columns = _Columns(os.fspath(path), None, table.shape[1], layout, **expected)
 
     def pieces(self, n_bytes: int) -> Iterator[Piece]:
-        """The rows, about `n_bytes` of memory at a time."""
         columns, step = self.columns, max(1, n_bytes // (32 * self.columns.n))
         for first in range(0, len(self.table), step):
             part = self.table[first : first + step]
@@ -944,7 +943,6 @@ class _Parquet:
             raise ValueError(f"{self.path} is not a Parquet file, or is damaged: {error}") from None
 
     def pieces(self, n_bytes: int) -> Iterator[Piece]:
-        """The rows, about `n_bytes` of memory at a time."""
         from pyarrow import parquet
 
         step = max(1, n_bytes // (32 * len(self.chosen)))

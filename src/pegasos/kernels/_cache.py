@@ -111,12 +111,10 @@ class ColumnCache:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """That of the kernel matrix."""
         return len(self.points), len(self.points)
 
     @property
     def size(self) -> int:
-        """How many numbers the kernel matrix has."""
         return len(self.points) ** 2
 
     @property
@@ -155,7 +153,6 @@ class ColumnCache:
         return self.points.diagonal()
 
     def _whole(self) -> np.ndarray:
-        """The kernel matrix."""
         rows = np.arange(len(self.points))
         if self.points.kernel.is_precomputed:
             return self.columns
@@ -166,7 +163,6 @@ class ColumnCache:
 
     @property
     def holds_all(self) -> bool:
-        """Whether there is room for all columns."""
         return len(self.columns) == len(self.points)
 
     @property

@@ -42,8 +42,6 @@ class _OfDistance(Kernel):
 
 
 class Gaussian(_OfDistance):
-    """A function of squared Euclidean distances."""
-
     name = "rbf"
     formula = "exp(−γ‖x−z‖²)"
     is_of_products = True
@@ -88,8 +86,6 @@ class Gaussian(_OfDistance):
 
 
 class Laplacian(_OfDistance):
-    """A function of sums of absolute differences."""
-
     name = "laplacian"
     formula = "exp(−γ‖x−z‖₁)"
     ignores_zeros = True

@@ -87,7 +87,6 @@ class Points:
 
     @cached_property
     def core(self) -> _core.Points:
-        """These points, for the core."""
         kernel, rows = self.kernel, self.rows
         if kernel.number == _core.OTHER:
             about = kernel, self.X, self.norms, self.is_far
@@ -106,7 +105,6 @@ class Points:
 
     @cached_property
     def rows(self) -> _core.Rows:
-        """The rows, for the core."""
         if _validate.is_sparse(self.X):
             return _validate.trusted_csr(self.X)
         return _core.Rows(np.ascontiguousarray(self.X))

@@ -9,8 +9,6 @@ from pegasos.kernels._base import Kernel
 
 
 class Linear(Kernel):
-    """The inner product."""
-
     name = "linear"
     formula = "⟨x,z⟩"
     is_of_products = True
@@ -45,8 +43,6 @@ class _OfSums(Kernel):
 
 
 class Polynomial(_OfSums):
-    """A power of a sum."""
-
     name = "poly"
     formula = "(γ⟨x,z⟩ + coef0)^degree"
     uses = ("gamma", "degree", "coef0")
@@ -76,8 +72,6 @@ class Polynomial(_OfSums):
 
 
 class Sigmoid(_OfSums):
-    """The hyperbolic tangent of a sum."""
-
     name = "sigmoid"
     formula = "tanh(γ⟨x,z⟩ + coef0)"
     uses = ("gamma", "coef0")

@@ -53,7 +53,6 @@ class Loss:
 
     @property
     def core(self) -> tuple[int, float, float]:
-        """This loss, for the core."""
         return _core.LOSSES[self.name], self.epsilon, self.nu
 
     @property

@@ -54,7 +54,6 @@ class Problem:
 
     @cached_property
     def n_inside(self) -> np.ndarray:
-        """How many rows each problem has."""
         return np.array([np.count_nonzero(y) for y in self.labels], np.int64)
 
     @cached_property
@@ -69,7 +68,6 @@ class Problem:
 
     @cached_property
     def lams(self) -> np.ndarray:
-        """λ of each problem."""
         return self.settings.lams_of(len(self))
 
     @cached_property

@@ -83,7 +83,6 @@ class Settings:
         return own.repeat(n_problems // len(own))
 
     def subset(self, which: Any) -> Self:
-        """The settings of problems number `which`."""
         own: dict[str, Any] = {
             name: tuple(np.atleast_1d(np.array(each)[which]).tolist())
             for name in ("units", "lam_of_each")

@@ -164,7 +164,6 @@ def verbose(name: str, value: Any) -> None:
 
 
 def boolean(name: str, value: Any) -> bool:
-    """Return `value` as a bool, or raise."""
     if not isinstance(value, _BOOLEAN):
         raise TypeError(f"{name} must be True or False, got {value!r}")
     return bool(value)

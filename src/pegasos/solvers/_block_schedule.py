@@ -674,7 +674,6 @@ class BlockSchedule(OutOfCoreSchedule):
         return self.loads.n_each
 
     def state(self) -> dict[str, np.ndarray]:
-        """See `OutOfCoreSchedule`."""
         arrays = {name: getattr(self, name) for name in self._ARRAYS}
         arrays["kept"] = self.kept.numbers
         for name in ("problems", "dual"):

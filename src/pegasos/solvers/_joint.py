@@ -57,7 +57,6 @@ class JointSchedule:
             ) from None
 
     def n_bytes(self, n_rows: int) -> int:
-        """How many bytes the memory of a fit to `n_rows` rows has."""
         K, averages = len(self.cost), bool(self.settings.average)
         return _core.Joint.n_bytes(n_rows, self.n_features, K, averages)
 
@@ -189,7 +188,6 @@ class JointSchedule:
             raise _validate.overflow("float64", settings.lam) from None
 
     def ended(self) -> Self:
-        """This one once its plan is over, so that the next `train` does more."""
         new, now = copy.copy(self), self.core_state(self.memory)
         new.base = np.array([now["n_epochs"], now["n_steps"], self.base[2]])
         return new
@@ -242,7 +240,6 @@ class JointSchedule:
 
     @property
     def n_iter(self) -> int:
-        """Passes over the rows."""
         now = self.core_state(self.memory)
         if not self.is_pegasos:
             return int(now["n_epochs"])
@@ -256,14 +253,12 @@ class JointSchedule:
 
     @property
     def solver_epochs(self) -> dict[str, int]:
-        """Epochs of each solver."""
         first = self.n_iter if self.is_pegasos else min(self.n_iter, 1)
         newton = int(self.core_state(self.memory)["n_newton"])
         epochs = {"pegasos": first, "sdca": self.n_iter - first - newton, "newton": newton}
         return {name: n for name, n in epochs.items() if n}
 
     def epochs_of_plan(self) -> np.ndarray:
-        """Epochs that `train` has made of its plan."""
         return np.array([np.inf if self.is_pegasos else self.n_iter - self.base[0]])
 
     def alpha_counts(self) -> None:
@@ -292,7 +287,6 @@ class JointSchedule:
         return {"numbers": numbers, "weights": np.zeros(0, self.dtype)}
 
     def state(self) -> dict[str, np.ndarray]:
-        """The state as a dictionary of arrays, to be given to `restore`."""
         if not self.n_rows:
             return self.compact_state()
         numbers = [self.seed, self.n_rows, self.is_pegasos, self.fingerprint]

@@ -62,7 +62,6 @@ class OutOfCoreSchedule:
         return f"{note}, gap {gap:.1e}" if np.isfinite(gap) else note
 
     def ended(self) -> Self:
-        """This one once its plan is over, so that the next `train` does more."""
         new = copy.copy(self)
         new.base = self.n_passes
         return new

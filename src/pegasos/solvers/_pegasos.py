@@ -316,7 +316,6 @@ class Pegasos:
 
     @property
     def n_steps(self) -> np.ndarray:
-        """Steps taken by each problem."""
         return self.problems["n_steps"].copy()
 
     @property
@@ -397,7 +396,6 @@ class Pegasos:
         vars(self).update(vars(new))
 
     def _squared_norms(self, rows: Any) -> np.ndarray:
-        """|x_i|^2."""
         return rows.squared_norms()
 
     def _scale(self, factor: np.ndarray) -> None:
@@ -463,7 +461,6 @@ class Pegasos:
         return _core.Order(seed, np.empty(self.n_rows, np.int64), sampling, first)
 
     def model(self) -> tuple[np.ndarray, np.ndarray]:
-        """Coefficients (n_problems, n_features) and intercepts, in float64."""
         with np.errstate(all="ignore"):
             coef, intercept = self._in_core().model()
             if self.earlier is not None:
@@ -504,7 +501,6 @@ class Pegasos:
     _ARRAYS = ("problems", "weights", "sums", "earlier", "pending", "slopes", "counts")
 
     def state(self) -> dict[str, np.ndarray]:
-        """The state as a dictionary of arrays, to be given to `restore`."""
         state = {name: getattr(self, name) for name in self._ARRAYS}
         state["finished"], state["base"], n_epochs = self.plans
         numbers = [self.seed, self.n_rows, self.stream, n_epochs]

@@ -159,7 +159,6 @@ class Block(Arrays):
     """
 
     def rows(self) -> _core.Rows:
-        """The rows, as the core takes them."""
         return _validate.rows(self.X, checked=True)[0]
 
     def pieces(self, size: int = 1) -> list[slice]:
@@ -623,7 +622,6 @@ class Iterate:
         }  # fmt: skip
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
-        """Stand where a `state` was saved."""
         state = {name: array.copy() for name, array in state.items()}
         self.point, self.best, self.gradient = state["point"], state["best"], state["gradient"]
         self.pairs = [(step, change) for step, change in state["pairs"]]
@@ -830,7 +828,6 @@ class Rounds(OutOfCoreSchedule):
         return len(self.blocks.centres)
 
     def state(self) -> dict[str, np.ndarray]:
-        """See `OutOfCoreSchedule`."""
         moves = [np.append([k, width], point) for k, point, width in self.moves]
         state = super().state()
         state["moves"] = np.array(moves, float).reshape(-1, self.about.shape[1] + 3)

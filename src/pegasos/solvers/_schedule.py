@@ -244,7 +244,6 @@ class Schedule:
             vars(self).update(_pegasos=pegasos, epochs_begun=until)
 
     def _ended_pegasos(self) -> Any:
-        """Pegasos, whose plan is over."""
         ended = shallow_copy(self.pegasos)
         ended.end_plan()
         return ended
@@ -371,12 +370,10 @@ class Schedule:
 
     @property
     def settings(self) -> Settings:
-        """Those of the problems."""
         return self.problem.settings
 
     @property
     def n_rows(self) -> int:
-        """Of the problems."""
         return self.problem.n_rows
 
     @property
