@@ -377,7 +377,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
             # scikit-learn, whose checks take a fifth of a small fit, would change nothing.
             self.n_features_in_ = X.shape[1]
             self.__dict__.pop("feature_names_in_", None)
-            _validate.finite_rows(X)
+            _validate.finite("X", X)
             return X, y
         if hasattr(X, "__dask_graph__") and X.__dask_graph__() is not None:  # xarray may have none
             X = self._of_dask(X)  # of sparse chunks, NumPy would make objects
@@ -389,7 +389,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         except ValueError:
             # Of two things that are wrong, scikit-learn wants NaN told first.
             if isinstance(X, np.ndarray) and X.dtype.kind == "f" and X.ndim == 2:
-                _validate.finite_rows(X)
+                _validate.finite("X", X)
             _validate.no_text(X)
             _validate.no_missing(options.get("y"))
             _validate.no_lists(options.get("y"))
@@ -397,7 +397,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
             raise
         columns = _validate.column_names(X)
         X, *others = valid if isinstance(valid, tuple) else (valid,)
-        _validate.finite_rows(X, columns=columns)
+        _validate.finite("X", X, columns=columns)
         if isinstance(options.get("y"), list):  # whose NaN is text among text
             _validate.no_missing(options["y"])
         X = _validate.aligned(X)

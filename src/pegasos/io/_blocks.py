@@ -774,7 +774,7 @@ class _Conversion:
         X = _validate.plain_csr(X) if is_sparse else np.asarray(X)
         with np.errstate(over="ignore"):
             X = X.astype(self.dtype)
-        _validate.finite_rows(X, columns=columns)
+        _validate.finite("X", X, columns=columns)
         n, d = X.shape
         if self.is_sparse is None:
             self.is_sparse = is_sparse

@@ -562,7 +562,7 @@ class KernelModel(_Model):
 
             self._check_names(_validate.column_names(X))
             X = _validate.converted(check_array, X)
-            _validate.finite_rows(X)
+            _validate.finite("X", X)
             X = _validate.aligned(X)
             _validate.same_features(X.shape[1], self.n_features)
         if self.scale is not None:
@@ -754,5 +754,5 @@ def _alike(part: Any, other: Any) -> Any:
             dense = part.toarray() if _validate.is_sparse(part) else part
             alike = np.ascontiguousarray(dense, dtype=other.dtype)
     if other.dtype.itemsize < part.dtype.itemsize:
-        _validate.finite_rows(alike)
+        _validate.finite("X", alike)
     return alike

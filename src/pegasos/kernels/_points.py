@@ -105,9 +105,7 @@ class Points:
 
     @cached_property
     def rows(self) -> _core.Rows:
-        if _validate.is_sparse(self.X):
-            return _validate.trusted_csr(self.X)
-        return _core.Rows(np.ascontiguousarray(self.X))
+        return _validate.rows(self.X, checked=True)[0]
 
     def squared_norms(self) -> np.ndarray:
         """|x|^2 of all rows, in float64."""

@@ -90,9 +90,9 @@ def real(
     name: str,
     value: Any,
     *,
-    above: float | None = None,
-    at_least: float | None = None,
-    at_most: float | None = None,
+    above: float = -math.inf,
+    at_least: float = -math.inf,
+    at_most: float = math.inf,
     besides: Sequence[Any] = (),
 ) -> Any:
     """Return `value` as a finite float, or as it is if it is one of `besides`; or raise."""
@@ -103,20 +103,11 @@ def real(
         number = float(value) if is_number else math.nan
     except OverflowError:
         number = math.inf
-    if (
-        math.isfinite(number)
-        and (above is None or number > above)
-        and (at_least is None or number >= at_least)
-        and (at_most is None or number <= at_most)
-    ):
+    if math.isfinite(number) and above < number and at_least <= number <= at_most:
         return number
-    wanted = "a finite number"
-    if above is not None:
-        wanted += f" > {above}"
-    if at_least is not None:
-        wanted += f" >= {at_least}"
-    if at_most is not None:
-        wanted += f" and <= {at_most:g}"
+    wanted = "a finite number" + f" > {above}" * (above > -math.inf)
+    wanted += f" >= {at_least}" * (at_least > -math.inf)
+    wanted += f" and <= {at_most:g}" * (at_most < math.inf)
     kind = ValueError if is_number else TypeError
     raise kind(f"{parameter(name)} must be {wanted}{_or(name, besides)}, got {value!r}")
 
@@ -401,7 +392,7 @@ def before_conversion(X: Any) -> None:
 def converted(convert: Callable[..., Any], X: Any, **options: Any) -> Any:
     """What a function of scikit-learn makes of rows: floats, dense in C order or CSR.
 
-    `finite_rows` is to tell the place of what is not finite, or becomes so by the conversion.
+    `finite` is to tell the place of what is not finite, or becomes so by the conversion.
     """
     before_conversion(X)
     y: Any = options.get("y")
@@ -591,15 +582,11 @@ def not_finite(X: Any, values: Any = None) -> tuple[tuple[int, ...], Any] | None
     return place, values[where]
 
 
-def finite_rows(X: Any, values: Any = None, columns: Any = None) -> None:
-    """Raise if a matrix of good structure has NaN or infinity; `values` may replace its own.
+def finite(name: str, X: Any, values: Any = None, columns: Any = None) -> None:
+    """Raise if an array or a CSR matrix has NaN or infinity; see `not_finite`.
 
     `columns` are those of the data frame that it was, or None.
     """
-    _finite("X", X, values, columns)
-
-
-def _finite(name: str, X: Any, values: Any = None, columns: Any = None) -> None:
     found = not_finite(X, values)
     if found is not None:
         place, value = found
@@ -654,11 +641,6 @@ def _index_array(index: Any) -> np.ndarray:
     return np.require(index, dtype, ["C", "A"])
 
 
-def trusted_csr(X: Any) -> _core.Rows:
-    """A CSR matrix that is known to be valid, of float32 or float64, as rows for the core."""
-    return _core.Rows(X.data, _index_array(X.indices), _index_array(X.indptr), int(X.shape[1]))
-
-
 def rows(
     X: Any, *, n_features: int | None = None, checked: bool = False, dtype: Any = None
 ) -> tuple[_core.Rows, np.dtype]:
@@ -689,7 +671,7 @@ def rows(
         same_features(shape[1], n_features)
     converted = _native(values, dtype)
     if not checked or converted.dtype.itemsize < values.dtype.itemsize:
-        finite_rows(X, converted)
+        finite("X", X, converted)
     if not is_sparse(X):
         return _core.Rows(converted), converted.dtype
     indices, indptr = _index_array(X.indices), _index_array(X.indptr)
@@ -751,7 +733,7 @@ def labels(y: Any, n_samples: int, name: str = "y") -> tuple[np.ndarray, np.ndar
     if y.shape[0] != n_samples:
         raise ValueError(f"y must have one label per row of X ({n_samples}), got {y.shape[0]}")
     if y.dtype.kind == "f":
-        _finite(name, y)
+        finite(name, y)
     if y.dtype.kind == "O":
         no_missing(y, name)
         only_labels(name, y)
@@ -892,7 +874,7 @@ def cost(values: Any, classes: np.ndarray) -> np.ndarray:
             f"{classes.tolist()}, got {values.shape}"
         )
     values = _native(values, np.float64)
-    _finite("cost", values)
+    finite("cost", values)
     if values.diagonal().any():
         k = int(np.argmax(values.diagonal() != 0))
         raise ValueError(f"cost must be 0 on its diagonal, but cost[{k}, {k}] is {values[k, k]}")
@@ -957,7 +939,7 @@ def sample_weight(
             f"{name}.shape == {weights.shape}, expected ({n_samples},): one weight per row of X"
         )
     weights = _native(weights, np.float64)
-    _finite(name, weights)
+    finite(name, weights)
     if (weights < 0).any():
         at = int(np.argmax(weights < 0))
         raise ValueError(f"{name} must be >= 0, but {name}[{at}] is {weights[at]}")
