@@ -406,7 +406,50 @@ class _DaskMachine(CommonMixin, _OnCluster, BaseEstimator):
             If the client is closed, the scheduler is lost, no worker is left and none joins for
             nearly `worker_timeout` seconds, or workers die over a task again and again.
         """
-        return self._fit(X, y, sample_weight)
+        _parameters.check(self, tol=partial(_validate.real, above=0))
+        local = self._local(**_parameters.shared(self, self._local))
+        names, tasks, path = _names(X), _partitions(X, y, sample_weight), self.checkpoint
+        with one_at_a_time(self, "fit"), _Run(self.client_, self.worker_timeout) as run:
+            blank = _task(identity)(self._local())
+            checked = run.begin([
+                _task(_parts.checked)(k, *part, blank, path is not None)
+                for k, part in enumerate(tasks)
+            ])  # fmt: skip
+            (told,) = run.begin([_task(list)([_task(getattr)(part, "about") for part in checked])])
+            about: Any = _parts.Partitions(run.result(told))
+            data, targets, masses, n_inside = local._read_blocks(about, continuing=False)
+            data.feature_attributes |= {} if names is None else {"feature_names_in_": names}
+            settings = local._settings_for(local._lam_of(data), data)
+            sent = _task(identity)((targets, settings))
+            parts = run.shared([checked[k] for k in about.which])
+            blocks = run.begin_at_home(_block, parts, sent)
+            run.forget([*checked, *parts, told])
+            rounds: Any = Rounds(
+                settings, _DaskBlockRunner(run, blocks), about, masses, n_inside, local._seed()
+            )
+            if path is not None:
+                if os.path.exists(path):
+                    _checkpoint.resume(local, path, about, None)
+                    rounds.restore(local._state)
+                    local.warm_start = False
+                local._checkpoints = _checkpoint.Checkpoints(
+                    path, self.checkpoint_every, about, None
+                )
+            callbacks = local._fit_callbacks(X, y)
+            data.rows = _core.Rows(about.row())
+            try:
+                trained = local._train(rounds, data, callbacks, **_parameters.plan(local))
+                attributes = local._final_attributes(rounds, data, *trained)
+            except BaseException:
+                _core.defer_interrupt(functools.partial(local._write_checkpoint, rounds, data))
+                raise
+            local._set_attributes(attributes)
+            callbacks.end()
+        local._checkpoints = None
+        fitted = {name: value for name, value in vars(local).items() if name.endswith("_")}
+        kept = {k: v for k, v in vars(self).items() if not k.endswith("_")}
+        self.__dict__ = kept | fitted | {"_model": local}
+        return self
 
     def predict(self, X: Any) -> da.Array:
         """Predicted labels or targets of the rows of `X`, as a lazy Dask array.
@@ -468,52 +511,6 @@ class _DaskMachine(CommonMixin, _OnCluster, BaseEstimator):
         return type(self)(**self.get_params(deep=False))
 
     # ---- Inside ----------------------------------------------------------------------------------
-
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        _parameters.check(self, tol=partial(_validate.real, above=0))
-        local = self._local(**_parameters.shared(self, self._local))
-        names, tasks, path = _names(X), _partitions(X, y, sample_weight), self.checkpoint
-        with one_at_a_time(self, "fit"), _Run(self.client_, self.worker_timeout) as run:
-            blank = _task(identity)(self._local())
-            checked = run.begin([
-                _task(_parts.checked)(k, *part, blank, path is not None)
-                for k, part in enumerate(tasks)
-            ])  # fmt: skip
-            (told,) = run.begin([_task(list)([_task(getattr)(part, "about") for part in checked])])
-            about: Any = _parts.Partitions(run.result(told))
-            data, targets, masses, n_inside = local._read_blocks(about, continuing=False)
-            data.feature_attributes |= {} if names is None else {"feature_names_in_": names}
-            settings = local._settings_for(local._lam_of(data), data)
-            sent = _task(identity)((targets, settings))
-            parts = run.shared([checked[k] for k in about.which])
-            blocks = run.begin_at_home(_block, parts, sent)
-            run.forget([*checked, *parts, told])
-            rounds: Any = Rounds(
-                settings, _DaskBlockRunner(run, blocks), about, masses, n_inside, local._seed()
-            )
-            if path is not None:
-                if os.path.exists(path):
-                    _checkpoint.resume(local, path, about, None)
-                    rounds.restore(local._state)
-                    local.warm_start = False
-                local._checkpoints = _checkpoint.Checkpoints(
-                    path, self.checkpoint_every, about, None
-                )
-            callbacks = local._fit_callbacks(X, y)
-            data.rows = _core.Rows(about.row())
-            try:
-                trained = local._train(rounds, data, callbacks, **_parameters.plan(local))
-                attributes = local._final_attributes(rounds, data, *trained)
-            except BaseException:
-                _core.defer_interrupt(functools.partial(local._write_checkpoint, rounds, data))
-                raise
-            local._set_attributes(attributes)
-            callbacks.end()
-        local._checkpoints = None
-        fitted = {name: value for name, value in vars(local).items() if name.endswith("_")}
-        kept = {k: v for k, v in vars(self).items() if not k.endswith("_")}
-        self.__dict__ = kept | fitted | {"_model": local}
-        return self
 
     def _of_arrays(self) -> Any:
         """The local estimator, which does not miss the names of columns."""
@@ -664,10 +661,6 @@ class DaskPegasosClassifier(ClassifierMixin, _DaskMachine, ClassifierParameters)
             As in `pegasos.PegasosClassifier.predict_proba`.
         """
         return self._lazily(X, "predict_proba")
-
-    @property
-    def _loss_name(self) -> str:
-        return self._model._loss_name if hasattr(self, "_model") else self.loss
 
 
 @parameters

@@ -197,11 +197,6 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
         y = {"classes_": model.classes, "_scheme": model.multi_class, "_is_sparse": False}
         return parameters, attributes | y
 
-    @property
-    def _loss_name(self) -> Any:
-        """Of the fitted model, or of the one to be fitted."""
-        return self._fitted["loss"] if hasattr(self, "_fitted") else self.loss
-
     def _read(
         self, X: Any, y: Any, sample_weight: Any, *, continuing: bool, among: tuple[Any, ...] = ()
     ) -> Data:

@@ -492,10 +492,6 @@ class _OfClassifiers(CommonMixin, ClassifierMixin, _Search):
 
     # ---- Inside ----------------------------------------------------------------------------------
 
-    @property
-    def _loss_name(self) -> Any:
-        return self.best_estimator_._loss_name if hasattr(self, "best_estimator_") else self.loss
-
     def _plain_score(
         self, data: Data, scores: np.ndarray, test: np.ndarray, weights: np.ndarray | None
     ) -> float:

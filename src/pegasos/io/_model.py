@@ -194,10 +194,6 @@ class _Model:
         vars(fitted).pop("feature_names_in_", None)  # what comes from the scaler has none
         return make_pipeline(scaler, fitted)
 
-    @property
-    def _loss_name(self) -> str:
-        return self.loss
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to `path`, with any suffix, as an .npz archive of plain arrays.
 

@@ -141,7 +141,8 @@ class with_probabilities:  # noqa: N801 a decorator
     """Decorate a method that is there only where the loss has probabilities.
 
     Elsewhere, to ask for it raises an AttributeError that says what gives probabilities; so
-    `hasattr` is right. `_loss_name` of the instance names its loss.
+    `hasattr` is right. The loss is that of the last fit of an estimator, of the best one of a
+    search, or of the local one of `pegasos.dask`; or that of a model.
     """
 
     def __init__(self, method: Callable[[Any, Any], np.ndarray]) -> None:
@@ -150,7 +151,8 @@ class with_probabilities:  # noqa: N801 a decorator
     def __get__(self, instance: Any, owner: Any = None) -> Callable[..., np.ndarray]:
         if instance is None:
             return self._method
-        name = instance._loss_name
+        known = vars(getattr(instance, "best_estimator_", getattr(instance, "_model", instance)))
+        name = known.get("_fitted", known)["loss"]
         # The log loss first, whose probabilities are the better ones.
         able = [loss.name for loss in reversed(LOSSES.values()) if loss.probability]
         if name not in able:
