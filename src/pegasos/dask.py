@@ -510,8 +510,6 @@ class _DaskMachine(CommonMixin, _OnCluster, BaseEstimator):
     def __sklearn_clone__(self) -> Self:
         return type(self)(**self.get_params(deep=False))
 
-    # ---- Inside ----------------------------------------------------------------------------------
-
     def _of_arrays(self) -> Any:
         """The local estimator, which does not miss the names of columns."""
         local = self.to_local()

@@ -910,9 +910,6 @@ class TubeDisplay:
         return self
 
 
-# ---- Inside --------------------------------------------------------------------------------------
-
-
 def _is_number(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 

@@ -295,8 +295,6 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
                 self._state = to_complete
             raise
 
-    # ---- Inside ----------------------------------------------------------------------------------
-
     def __getstate__(self) -> Any:
         return super().__getstate__() | {"_layout": _state.layout()}
 

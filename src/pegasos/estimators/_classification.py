@@ -182,8 +182,6 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
         with np.errstate(divide="ignore", invalid="ignore"):  # w may be 0
             return margins / self.weight_norm_ if geometric else margins
 
-    # ---- Inside ----------------------------------------------------------------------------------
-
     def _model_fields(self) -> dict[str, Any]:
         y = {"classes": self.classes_, "multi_class": self._scheme}
         return super()._model_fields() | y

@@ -74,8 +74,6 @@ class KernelMachine(PegasosEstimator):
         check_is_fitted(self, "dual_coef_")
         return KernelModel(support=self._support, dual_coef=self.dual_coef_, **self._model_fields())
 
-    # ---- Inside ----------------------------------------------------------------------------------
-
     @classmethod
     def _unpack_model(cls, model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         parameters, attributes = super()._unpack_model(model)
@@ -346,8 +344,6 @@ class KernelPegasosClassifier(
     >>> print(f"accuracy {{clf.score(X, y):.3f}}, support vectors: {{clf.n_support_.sum()}}")
     accuracy 0.995, support vectors: 15
     """
-
-    # ---- Inside ----------------------------------------------------------------------------------
 
     def _model_of(self, coef: np.ndarray, intercept: np.ndarray, data: Data) -> dict[str, Any]:
         model = super()._model_of(coef, intercept, data)

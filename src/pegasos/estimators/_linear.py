@@ -75,8 +75,6 @@ class LinearMachine(PegasosEstimator):
             coef = coef[None]
         return LinearModel(coef=coef, **self._model_fields())
 
-    # ---- Inside ----------------------------------------------------------------------------------
-
     @classmethod
     def _unpack_model(cls, model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         parameters, attributes = super()._unpack_model(model)
@@ -462,8 +460,6 @@ class PegasosClassifier(Classifier, LinearMachine, ClassifierParameters, Penaliz
             among = classes, None if first else self.classes_
             data = self._read(X, y, sample_weight, continuing=not first, among=among)
             return self._learn_piece(data, first=first)
-
-    # ---- Inside ----------------------------------------------------------------------------------
 
     def _check_data(self, data: Data) -> None:
         super()._check_data(data)

@@ -102,8 +102,6 @@ class OneClass(CommonMixin, OutlierMixin, PegasosEstimator):
         """
         return self.to_model()._predictions_of(self.decision_function(X))
 
-    # ---- Inside ----------------------------------------------------------------------------------
-
     def _model_fields(self) -> dict[str, Any]:
         y = {"classes": _multiclass.ONE_CLASS_LABELS, "multi_class": self._scheme}
         return super()._model_fields() | y
@@ -266,8 +264,6 @@ class PegasosOneClass(OneClass, LinearMachine, EstimatorParameters):
 
     nu: float = 0.5
 
-    # ---- Inside ----------------------------------------------------------------------------------
-
     def _read_blocks(self, blocks: Blocks, *, continuing: bool) -> tuple[Data, Any, Any, Any]:
         data = Data(
             X=blocks, y=np.ones(1), feature_attributes={"n_features_in_": blocks.shape[1]},
@@ -362,8 +358,6 @@ class KernelPegasosOneClass(
     """
 
     nu: float = 0.5
-
-    # ---- Inside ----------------------------------------------------------------------------------
 
     def _mean_norm(self, data: Data) -> float:
         kernel = data.kernel

@@ -48,8 +48,6 @@ class Regressor(ScoreMixin, RegressorMixin, PegasosEstimator):
         scores = self._problem_scores(X)
         return scores.ravel() if self._is_flat else scores
 
-    # ---- Inside ----------------------------------------------------------------------------------
-
     def _model_fields(self) -> dict[str, Any]:
         y = {"epsilon": self._fitted["epsilon"], "is_flat": self._is_flat}
         return super()._model_fields() | y
@@ -231,8 +229,6 @@ class PegasosRegressor(Regressor, LinearMachine, RegressorParameters, PenalizedP
     """
 
     epsilon: float = 0.1
-
-    # ---- Inside ----------------------------------------------------------------------------------
 
     def _model_of(self, coef: np.ndarray, intercept: np.ndarray, data: Data) -> dict[str, Any]:
         model = super()._model_of(coef, intercept, data)

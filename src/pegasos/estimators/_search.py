@@ -233,8 +233,6 @@ class _Search(BaseEstimator):
         """The best estimator as a model, which can be saved without pickle."""
         return self._refitted().to_model()
 
-    # ---- Inside ----------------------------------------------------------------------------------
-
     def _refitted(self) -> Any:
         check_is_fitted(self, "cv_results_")
         if not hasattr(self, "best_estimator_"):
@@ -489,8 +487,6 @@ class _OfClassifiers(CommonMixin, ClassifierMixin, _Search):
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of `predict_proba`; see its method."""
         return self._refitted().predict_log_proba(X)
-
-    # ---- Inside ----------------------------------------------------------------------------------
 
     def _plain_score(
         self, data: Data, scores: np.ndarray, test: np.ndarray, weights: np.ndarray | None
