@@ -189,8 +189,17 @@ class _CertificateAttribute:
 class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
     """Base of all estimators that fit machines.
 
-    A kind of machines, linear or with kernels, says in `_model_of` and `_state_of` what is kept.
-    What y is, labels or targets, says another base: `Classifier` or `Regressor`.
+    What kind of machines these are says another base, `LinearMachine` or `KernelMachine`, by
+
+        _schedule_of(data, *, continuing)      the schedule of a fit that begins or goes on
+        _problem_scores(X)                     scores of the rows of X by each problem
+        _model_of(coef, intercept, data)       attributes of the model
+        _state_of(schedule, data, is_final)    and of what it takes to go on
+
+    and what y is a third one, `Classifier`, `Regressor` or `OneClass`, by
+
+        _read(X, y, sample_weight, *, continuing)    the `Data` of a call
+        _warn(schedule, data, certificate)           warns at the end, of more than the gap
     """
 
     #: Which kind of machines it trains.
@@ -312,14 +321,6 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         schedule.set_rows(data.problem_labels, data.weights, data.values)
         return schedule, data
 
-    def _schedule_of(self, data: Data, *, continuing: bool) -> Schedule:
-        """The schedule of a fit that begins or goes on."""
-        raise NotImplementedError
-
-    def _read(self, X: Any, y: Any, sample_weight: Any, *, continuing: bool) -> Data:
-        """The `Data` of a call, which goes on (`continuing`) or begins anew."""
-        raise NotImplementedError
-
     def _check_data(self, data: Data) -> None:
         """Raise unless there is something to learn from `data`, which are all there are."""
 
@@ -333,21 +334,6 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
     def _end_only_attributes(self, schedule: Schedule) -> dict[str, Any]:
         """Attributes that there are at the end of a fit only."""
         return {}
-
-    def _problem_scores(self, X: Any) -> np.ndarray:
-        """Scores of the rows of `X` by each problem; every kind of machine has its own."""
-        raise NotImplementedError
-
-    def _model_of(self, coef: np.ndarray, intercept: np.ndarray, data: Data) -> dict[str, Any]:
-        """Attributes of the model."""
-        raise NotImplementedError
-
-    def _state_of(self, schedule: Schedule, data: Data, is_final: bool = False) -> dict[str, Any]:
-        """What it takes to go on."""
-        raise NotImplementedError
-
-    def _warn(self, schedule: Schedule, data: Data, certificate: Any) -> None:
-        """Warn at the end of a fit, of more than the gap."""
 
     def _settings_for(self, lam: float, data: Data) -> Settings:
         """What all problems share, given the λ that users have."""

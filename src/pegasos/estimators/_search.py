@@ -92,8 +92,10 @@ class _Task:
 class _Search(BaseEstimator):
     """What all searches share.
 
-    What y is, labels or targets, says another base: `_OfClassifiers` or `_OfRegressors`; and which
-    machines are searched over, `_Linear` or `_Kernel`.
+    What y is, labels or targets, says another base, `_OfClassifiers` or `_OfRegressors`, whose
+    `_plain_score` is that of rows number `test` where `scoring` is None. `_machines` of a third
+    one, `_Linear` or `_Kernel`, yields machines for each place in the axes that rows or kernels
+    depend on, with the place.
     """
 
     #: The class of estimators that are searched over.
@@ -308,16 +310,6 @@ class _Search(BaseEstimator):
             yield (), estimator
         for e, epsilon in enumerate(axes.get("epsilon", ())):
             yield (e,), copy.copy(estimator).set_params(epsilon=epsilon)
-
-    def _machines(self, task: _Task) -> Iterator[tuple[tuple[int, ...], _grid.Machines]]:
-        """Machines for each place in the axes that rows or kernels depend on, with the place."""
-        raise NotImplementedError
-
-    def _plain_score(
-        self, data: Data, scores: np.ndarray, test: np.ndarray, weights: np.ndarray | None
-    ) -> float:
-        """The score of rows number `test` where `scoring` is None."""
-        raise NotImplementedError
 
     def _balance(self, data: Data, times: np.ndarray) -> Any:
         """See `_folds.read`."""
