@@ -55,7 +55,7 @@ class Kernel:
     @property
     def number(self) -> int:
         """What the core calls it, or OTHER: it does not know it."""
-        return _core.KERNELS.get(self.name, _core.OTHER)
+        return _core.OTHER if callable(self.name) else _core.KERNELS.get(self.name, _core.OTHER)
 
     @property
     def is_linear(self) -> bool:

@@ -5,12 +5,7 @@ import numpy as np
 # Rows, and columns, that are compared at a time.
 _ROWS, _COLUMNS = 64, 512
 # Differences between a matrix and its transpose, beside its largest number, that rounding explains.
-_SYMMETRIC = 1e-4
-
-
-def is_symmetric(matrix: np.ndarray) -> bool:
-    """Whether a square matrix is symmetric up to rounding."""
-    return asymmetry(matrix)[1] <= _SYMMETRIC * np.abs(matrix).max(initial=0)
+SYMMETRIC = 1e-4
 
 
 def asymmetry(matrix: np.ndarray) -> tuple[tuple[int, int], float]:
@@ -37,7 +32,7 @@ def ridge(matrix: np.ndarray) -> float:
     """
     n, (_, skew) = len(matrix), asymmetry(matrix)
     trace, largest = float(matrix.trace(dtype=np.float64)), np.abs(matrix).max()
-    if not (skew <= _SYMMETRIC * largest and 0 < trace < np.inf):
+    if not (skew <= SYMMETRIC * largest and 0 < trace < np.inf):
         return np.nan
     symmetric = matrix.astype(np.float64)
     symmetric += symmetric.T

@@ -684,11 +684,6 @@ def most_with_matrix(n_features: int) -> int:
     return _MOST_NUMBERS // (n_features + 1) ** 2 if n_features <= MOST_FEATURES else 0
 
 
-def most_pairs(n_problems: int, n_features: int) -> int:
-    """Pairs of L-BFGS that each of `n_problems` problems keeps."""
-    return min(MOST_PAIRS, max(3, _NUMBERS_OF_PAIRS // (2 * n_problems * (n_features + 1))))
-
-
 class Rounds(OutOfCoreSchedule):
     """The rounds of a fit: each is one pass, or one for every `BlockRunner.n_at_once` problems.
 
@@ -721,8 +716,8 @@ class Rounds(OutOfCoreSchedule):
         self.problems = self._begun(np.zeros((n_problems, d + 1)))
         self.moves, self.n_moved = list[tuple[int, np.ndarray, float]](), 0
         if n_pairs is None:
-            is_small = n_problems <= most_with_matrix(d)
-            n_pairs = 0 if is_small else most_pairs(n_problems, d)
+            n_pairs = min(MOST_PAIRS, max(3, _NUMBERS_OF_PAIRS // (2 * n_problems * (d + 1))))
+            n_pairs *= n_problems > most_with_matrix(d)
         self.n_pairs = n_pairs
 
     def _begun(self, points: np.ndarray) -> list[Iterate]:
