@@ -261,7 +261,7 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
 
         def targets(y: np.ndarray, weights: Any, _: Any) -> tuple[np.ndarray, Any, Any]:
             codes = blocks.codes(y)
-            weights = _weighted(weights, self.class_weight, factor, codes, may_be_zero=True)
+            weights = self._weighted(weights, factor, codes, may_be_zero=True)
             return _multiclass.problem_labels(codes, n_classes, multi_class, weights), weights, None
 
         data = Data(
@@ -288,7 +288,18 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
                 "sklearn.multiclass.OneVsRestClassifier around this classifier"
             )
         factor = self._class_factors(classes, np.bincount(codes, weights, minlength=len(classes)))
-        return _weighted(weights, self.class_weight, factor, codes)
+        return self._weighted(weights, factor, codes)
+
+    def _weighted(
+        self, weights: np.ndarray | None, factor: np.ndarray, codes: np.ndarray, **options: bool
+    ) -> np.ndarray | None:
+        """Sample weight times class weight, or None if both are one."""
+        if self.class_weight is None:
+            return weights
+        with np.errstate(over="ignore"):  # the check follows
+            weights = factor[codes] * (1.0 if weights is None else weights)
+        name = "sample_weight times class_weight"
+        return _validate.sample_weight(weights, len(codes), name, **options)
 
     def _class_factors(self, classes: np.ndarray, mass: np.ndarray) -> np.ndarray:
         """The weight of each class, given the sums of sample weights."""
@@ -363,19 +374,3 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
             _user_warnings.warn(
                 f"no row of weight > 0 {which} label {k}, so nothing tells which rows have it"
             )
-
-
-def _weighted(
-    weights: np.ndarray | None,
-    class_weight: Any,
-    factor: np.ndarray,
-    codes: np.ndarray,
-    **options: bool,
-) -> np.ndarray | None:
-    """Sample weight times class weight, or None if both are one."""
-    if class_weight is None:
-        return weights
-    with np.errstate(over="ignore"):  # the check follows
-        weights = factor[codes] * (1.0 if weights is None else weights)
-    name = "sample_weight times class_weight"
-    return _validate.sample_weight(weights, len(codes), name, **options)

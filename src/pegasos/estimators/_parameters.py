@@ -16,7 +16,7 @@ from pegasos import _core
 from pegasos.kernels import KERNELS, MOST_DEGREE
 from pegasos.problems import _validate
 from pegasos.problems._losses import LOSSES, TARGET_LOSSES
-from pegasos.problems._validate import boolean, choice, integer, parameter, real, value_of
+from pegasos.problems._validate import boolean, choice, integer, is_one, parameter, real, value_of
 from pegasos.solvers._schedule import SOLVERS
 
 # P of one class, as training has it, is between nu/2 and nu, and known to 16 digits of 1.
@@ -182,10 +182,6 @@ def _number_of_jobs(name: str, value: Any) -> None:
         raise kind(f"{parameter(name)} must be an integer other than 0, got {value!r}")
 
 
-def _named(value: Any, names: tuple[str, ...]) -> bool:
-    return isinstance(value, str) and value in names
-
-
 def _unless_none(check_value: Check) -> Check:
     """A check that allows None, too."""
     return lambda name, value: None if value is None else check_value(name, value)
@@ -214,7 +210,7 @@ def _one_or_more(check_value: Check) -> Check:
 
 def _kernel(name: str, value: Any) -> None:
     """A function, or the name of a kernel that is registered by now."""
-    if not callable(value) and not _named(value, tuple(KERNELS)):
+    if not callable(value) and not is_one(value, KERNELS):
         names = ", ".join(map(repr, KERNELS))
         raise ValueError(f"{name} must be one of {names} or a function, got {value!r}")
 
@@ -226,7 +222,7 @@ def _loss(
     try:
         choice(name, value, allowed)
     except ValueError as error:
-        if not _named(value, tuple(others)):
+        if not is_one(value, others):
             raise
         of_package = next(
             base.__name__ for base in cls.__mro__ if base.__module__.startswith("pegasos.")
@@ -259,7 +255,7 @@ def _is_effort(value: Any) -> bool:
         return False
     if isinstance(value, Integral):
         return 1 <= int(value) < 2**31
-    return _named(value, ("auto",)) or (isinstance(value, Real) and 0 < float(value) < 1)
+    return is_one(value, ["auto"]) or (isinstance(value, Real) and 0 < float(value) < 1)
 
 
 def _is_scoring(value: Any) -> bool:
@@ -324,7 +320,7 @@ PARAMETERS: dict[str, Check] = {
     "cost": lambda name, value: None,  # whose shape the classes say: `_validate.cost`
     "class_weight": _that(
         "a dict, 'balanced' or None",
-        lambda value: value is None or isinstance(value, dict) or _named(value, ("balanced",)),
+        lambda value: isinstance(value, dict) or is_one(value, ["balanced", None]),
     ),
     "warm_start": boolean,
     "n_jobs": _unless_none(_number_of_jobs),

@@ -155,26 +155,14 @@ def read(
     """Read rows and labels, or targets: X, an array or a CSR matrix, and y, or None.
 
     An OSError if the file cannot be read, and a ValueError, with the number of the line, if it is
-    malformed.
+    malformed. "-" is standard input. `n_features` and `zero_based` are as of `pegasos.Blocks`, and
+    `layout` has attributes of `Layout`.
 
-    Parameters
-    ----------
-    path : str or path
-        Text may be compressed (.gz, .bz2, .xz). "-" is standard input.
-    n_features, zero_based
-        As of `pegasos.Blocks`.
-    names : sequence of str, optional
-        Which columns of a table with names are features. The last column is then the label only if
-        there is no other beside these.
-    label_name : str, optional
-        Which column of a table with names has the labels if none is asked for; there may be none.
-    labels_optional : bool, default=False
-        A table without a column beside the features, LIBSVM text that begins with an index, or an
-        .npz file without y, holds rows only.
-    targets : bool, default=False
-        Whether labels are targets of regression: numbers, in an .npz file of several outputs too.
-    layout
-        Attributes of `Layout`.
+    `names`: which columns of a table with names are features. The last column is then the label
+    only if there is no other beside these. `label_name`: which one has the labels if none is asked
+    for; there may be none. `labels_optional`: a table without a column beside the features, LIBSVM
+    text that begins with an index, or an .npz file without y, holds rows only. `targets`: labels
+    are targets of regression: numbers, in an .npz file of several outputs too.
     """
     name = "standard input" if path == "-" else os.fspath(path)
     if n_features is not None:

@@ -26,19 +26,10 @@ class Source:
     `task` is what the rows are for, as the command line has it; None where nobody knows yet.
     "one-class" needs no labels.
 
-    Attributes
-    ----------
-    kind : str
-    name : str
-        What messages call it: a file by its name, of several by the first one's.
-    counts_features : bool
-        Whether the number of features is what the pieces say, and not at least that.
-    feature_names : list of str or None
-        Of tables and data frames that have some.
-    label_name : str or None
-        Of the first table, if it has names.
-    found : list
-        The `fingerprint` before the rows are read.
+    Messages call it by its `name`: a file by its own, several by the first one's. `feature_names`
+    are of tables and data frames that have some, else None; `label_name` is that of the first
+    table, if it has names. With `counts_features`, the number of features is what the pieces say,
+    and not at least that. `found` is the `fingerprint` before the rows are read.
     """
 
     def __init__(self, given: Any, layout: _readers.Layout, task: str | None = None) -> None:

@@ -35,32 +35,17 @@ class ColumnCache:
 
     A column that found room stays. Rows are visited in random order, so room for half of the
     columns meets half of the requests; no replacement could do much better. Columns that take less
-    time to compute than to fetch are kept only on demand.
+    time to compute than to fetch are kept only on demand. A precomputed matrix is used where it
+    lies.
 
-    Parameters
-    ----------
-    points : Points
-    megabytes : float
-        Room. 64-bit sizes throughout. A precomputed matrix is used where it lies.
-    n_threads : int
-        How many work at a time at most; BLAS has one. Results do not depend on it.
-    divides : bool
-        Whether problems that have few of the points get caches of their own. That does not pay
-        where columns serve several solvers, or several folds.
-    n_problems : int
-        How many problems columns serve.
-    are_pairs : bool
-        Whether these are of two classes each.
-    assume_psd : bool
-        Whether the user vouches for a positive semi-definite matrix.
+    At most `n_threads` work at a time, and BLAS has one; results do not depend on it. `divides`:
+    problems that have few of the points get caches of their own, which does not pay where columns
+    serve several solvers, or several folds. `n_problems` is how many problems columns serve,
+    `are_pairs` whether these are of two classes each. `assume_psd`: the user vouches for a positive
+    semi-definite matrix.
 
-    Attributes
-    ----------
-    columns : ndarray of shape (room, n)
-    column_of : ndarray of int64 of shape (n,)
-        Which of `columns` belongs to each point; -1: none.
-    core : pegasos._core.Columns
-        These columns, for the core, which fills them.
+    `column_of` says which of `columns`, of shape (room, n), belongs to each point, or -1: none.
+    `core` has these columns, and fills them.
     """
 
     def __init__(

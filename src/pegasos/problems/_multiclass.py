@@ -133,15 +133,10 @@ def class_probabilities(
 ) -> np.ndarray:
     """Turn scores per problem into a probability of each class; rows sum to one.
 
-    With "multilabel": into the probability of each label, whatever the sum. `probability` is that
-    of the label +1, from scores; that of the label -1 is of scores times -1.
-
-    One-vs-rest: the probabilities of the problems, divided by their sum; uniform if all are 0.
-    One-vs-one: ``1/(sum_j 1/r_kj - (K - 2))``, where r_kj is the probability of k against j,
-    divided by the sum over k. If there are p with ``r_kj = p_k/(p_k + p_j)`` for all pairs, these
-    are p. (Price, Knerr, Personnaz and Dreyfus, Pairwise neural network classifiers with
-    probabilistic outputs, NIPS 7, 1995.) If every class is sure to lose a pair, all are 0 before
-    the division, and uniform after it.
+    `probability` is that of the label +1, from scores; that of the label -1 is of scores times -1.
+    See `PegasosClassifier.predict_proba`. If there are p with ``r_kj = p_k/(p_k + p_j)`` for all
+    pairs, these are p. If every class is sure to lose a pair, all are 0 before the division, and
+    uniform after it.
     """
     assert probability is not None  # `with_probabilities` has seen to it
     if multi_class == "multilabel":

@@ -11,7 +11,7 @@ import math
 import numbers
 import os
 import types
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Container, Generator, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -82,8 +82,9 @@ def _or(name: str, besides: Sequence[Any]) -> str:
     return ", " * bool(words) + " ".join(f"or {word}" for word in words)
 
 
-def _is_one(value: Any, besides: Sequence[Any]) -> bool:
-    return (value is None or isinstance(value, str)) and value in besides
+def is_one(value: Any, of: Container[Any]) -> bool:
+    """Whether `value` is None or a string, and one `of` these."""
+    return (value is None or isinstance(value, str)) and value in of
 
 
 def real(
@@ -96,7 +97,7 @@ def real(
     besides: Sequence[Any] = (),
 ) -> Any:
     """Return `value` as a finite float, or as it is if it is one of `besides`; or raise."""
-    if _is_one(value, besides):
+    if is_one(value, besides):
         return value
     is_number = isinstance(value, _REAL) and not isinstance(value, _BOOLEAN)
     try:
@@ -121,7 +122,7 @@ def integer(
     besides: Sequence[Any] = (),
 ) -> Any:
     """Return `value` as an int in a range, or as it is if it is one of `besides`; or raise."""
-    if _is_one(value, besides):
+    if is_one(value, besides):
         return value
     is_integer = isinstance(value, _INTEGER) and not isinstance(value, _BOOLEAN)
     if is_integer and at_least <= int(value) <= at_most:
