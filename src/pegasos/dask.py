@@ -305,14 +305,6 @@ def _matrix(X: Any) -> Any:
     return array.rechunk({1: -1}) if array.numblocks[1] > 1 else array
 
 
-def _names(X: Any) -> np.ndarray | None:
-    """The names of the columns of a data frame, if they are strings."""
-    names = getattr(X, "columns", None)
-    if names is None or not all(isinstance(name, str) for name in names):
-        return None
-    return np.asarray(names, dtype=object)
-
-
 def _partitions(X: Any, y: Any, sample_weight: Any) -> list[tuple[Any, Any, Any]]:
     """Partitions of X, y and the weights (None where there are none) that go together."""
     X = _matrix(X)
@@ -408,7 +400,7 @@ class _DaskMachine(CommonMixin, _OnCluster, BaseEstimator):
         """
         _parameters.check(self, tol=partial(_validate.real, above=0))
         local = self._local(**_parameters.shared(self, self._local))
-        names, tasks, path = _names(X), _partitions(X, y, sample_weight), self.checkpoint
+        tasks, path = _partitions(X, y, sample_weight), self.checkpoint
         with one_at_a_time(self, "fit"), _Run(self.client_, self.worker_timeout) as run:
             blank = _task(identity)(self._local())
             checked = run.begin([
@@ -418,7 +410,8 @@ class _DaskMachine(CommonMixin, _OnCluster, BaseEstimator):
             (told,) = run.begin([_task(list)([_task(getattr)(part, "about") for part in checked])])
             about: Any = _parts.Partitions(run.result(told))
             data, targets, masses, n_inside = local._read_blocks(about, continuing=False)
-            data.feature_attributes |= {} if names is None else {"feature_names_in_": names}
+            if names := _validate.text_names(X):
+                data.feature_attributes["feature_names_in_"] = np.array(names, object)
             settings = local._settings_for(local._lam_of(data), data)
             sent = _task(identity)((targets, settings))
             parts = run.shared([checked[k] for k in about.which])
@@ -518,12 +511,10 @@ class _DaskMachine(CommonMixin, _OnCluster, BaseEstimator):
 
     def _lazily(self, X: Any, method: str) -> da.Array:
         """What the local estimator's method says, as a Dask array."""
-        local, names, array = self._of_arrays(), _names(X), _matrix(X)
-        known: Any = getattr(self, "feature_names_in_", names)
-        if names is not None and not np.array_equal(names, known):
-            raise ValueError(
-                f"X must have the columns of the fit, {known.tolist()}, got {names.tolist()}"
-            )
+        local, names, array = self._of_arrays(), _validate.text_names(X), _matrix(X)
+        known = list(getattr(self, "feature_names_in_", names or ()))
+        if names is not None and names != known:
+            raise ValueError(f"X must have the columns of the fit, {known}, got {names}")
         if array.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"X has {array.shape[1]} features, but {type(self).__name__} is expecting "

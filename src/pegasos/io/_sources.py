@@ -49,7 +49,7 @@ class Source:
                     f"source must have X, y and perhaps sample weights, got {len(given)} arrays"
                 )
             self.kind = "arrays"
-            self.feature_names = _names(given[0])
+            self.feature_names = _validate.text_names(given[0])
         else:
             self.paths = _paths(given)
             first, *others = self.paths
@@ -73,7 +73,7 @@ class Source:
             with contextlib.closing(_checked(_started(self.given))) as pieces:
                 first = next(pieces, ())
                 self._first = list(map(_crc, first))
-                self.feature_names = _names(*first[:1])
+                self.feature_names = _validate.text_names(first[0] if first else None)
             names = [getattr(self.given, name, "") for name in ("__module__", "__qualname__")]
             return ["callable", *names, *self._first]
         if self.kind == "arrays":
@@ -92,7 +92,8 @@ class Source:
                         "source() must return a fresh iterator at each call, but the second one "
                         "begins with other rows than the first"
                     )
-                self._check_names(f"piece {number} of source()", "piece 0", _names(piece[0]))
+                names = _validate.text_names(piece[0])
+                self._check_names(f"piece {number} of source()", "piece 0", names)
                 yield piece
         elif self.kind == "arrays":
             yield from _of_arrays(self.given, n_bytes)
@@ -126,12 +127,6 @@ class Source:
                 f"{what} has the features {reprlib.repr(names)}, but {first} has "
                 f"{reprlib.repr(self.feature_names)}"
             )
-
-
-def _names(X: Any = None) -> list[str] | None:
-    """Names of the columns of a data frame, if all are text."""
-    names = _validate.column_names(X)
-    return names if names and all(isinstance(name, str) for name in names) else None
 
 
 def _is_text_path(given: Any) -> bool:

@@ -426,6 +426,12 @@ def column_names(X: Any) -> list[Any] | None:
     return None if names is None else list(names)
 
 
+def text_names(X: Any) -> list[str] | None:
+    """The `column_names` of X if there are some, and all are text; else None."""
+    names = column_names(X)
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
 def no_dates(X: Any) -> None:
     """Raise for a column of dates, which polars would make numbers, or of complex numbers."""
     for name, dtype in zip(X.columns, X.dtypes, strict=True):
