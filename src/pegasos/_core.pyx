@@ -1155,42 +1155,19 @@ cdef object squared_norms_of(const double[:, ::1] coef, int64_t n_problems, bint
     return squared_norms
 
 
-cdef class Losses:
-    """The sums of losses of all problems, with coefficients and intercepts as for `certify`."""
-    cdef Targets targets
-    cdef const double[:, ::1] coef
-    cdef const double[::1] intercept
-    cdef bint interleaved
-    cdef double[::1] scores, sums
-
-    def __init__(self, Targets targets not None, const double[:, ::1] coef not None,
-                 const double[::1] intercept not None, bint interleaved):
-        self.targets, self.coef, self.intercept = targets, coef, intercept
-        self.interleaved, self.sums = interleaved, np.zeros(targets.n_problems)
-        self.scores = np.empty(ROWS_OF_BLOCK * targets.n_problems)
-
-    cdef void add(self, const pegasos_rows *rows, int64_t first, int64_t count) noexcept nogil:
-        """Add those of at most ROWS_OF_BLOCK rows."""
-        cdef int64_t n_problems = self.targets.n_problems, k
-        cdef pegasos_targets own
-        pegasos_linear_scores(rows, first, NULL, count, n_problems, &self.coef[0, 0],
-                              sizeof(double), self.interleaved, &self.intercept[0],
-                              &self.scores[0])
-        for k in range(n_problems):
-            own = self.targets.of(k)
-            self.sums[k] = pegasos_loss_sum(&own, first, count, &self.scores[k], n_problems,
-                                            self.sums[k])
-
-
-cdef object bounds_of(Rows rows, Targets targets, const double[:, :] a, Losses losses):
+cdef object bounds_of(Rows rows, Targets targets, const double[:, :] a,
+                      const double[:, ::1] coef, const double[::1] intercept, bint interleaved,
+                      double[::1] losses):
     """The best dual values of multiples of rows of `a`, made feasible first.
 
-    `losses`, unless None, are added up in the first pass, which is the only one if `a` is None.
+    The losses of models, unless `coef` is None, are added up in the first pass, which is the only
+    one if `a` is None.
     """
-    cdef int64_t n = rows.c.n_rows, d = rows.c.n_features
+    cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, n_problems = targets.n_problems
+    cdef bint has_models = coef is not None
     cdef int64_t apart = 0 if a is None else stride(a), n_bounds = 0 if a is None else a.shape[0]
     cdef int64_t together = 1 if rows.is_sparse else max(1, min(n_bounds, PROBLEMS_OF_BLOCK))
-    cdef int64_t n_sums = (2 * together if n_bounds else 0) + (targets.n_problems if losses else 0)
+    cdef int64_t n_sums = (2 * together if n_bounds else 0) + (n_problems if has_models else 0)
     cdef int64_t piece = rows.piece(<double> max(n_sums, 1))
     cdef int64_t begin, end, first, last, block, size, k, i
     cdef double scale, squared, total
@@ -1200,6 +1177,7 @@ cdef object bounds_of(Rows rows, Targets targets, const double[:, :] a, Losses l
     cdef double[::1] of_best = best, factors = np.empty(ROWS_OF_BLOCK), totals = np.empty(together)
     cdef double[:, ::1] points = np.empty((min(together, n_bounds), n))
     cdef double[:, ::1] sums = np.empty((together, d))
+    cdef double[::1] scores = np.empty(ROWS_OF_BLOCK * n_problems if has_models else 0)
     for begin in range(0, max(n_bounds, 1), together):
         end = min(begin + together, n_bounds)
         sums[:], totals[:] = 0, 0
@@ -1214,8 +1192,14 @@ cdef object bounds_of(Rows rows, Targets targets, const double[:, :] a, Losses l
             with nogil:
                 while block < last:
                     size = min(<int64_t> ROWS_OF_BLOCK, last - block)
-                    if begin == 0 and losses is not None:
-                        losses.add(&rows.c, block, size)
+                    if begin == 0 and has_models:
+                        pegasos_linear_scores(&rows.c, block, NULL, size, n_problems, &coef[0, 0],
+                                              sizeof(double), interleaved, &intercept[0],
+                                              &scores[0])
+                        for k in range(n_problems):
+                            own = targets.of(k)
+                            losses[k] = pegasos_loss_sum(&own, block, size, &scores[k], n_problems,
+                                                         losses[k])
                     for k in range(begin, end):
                         own, scale = targets.of(k), lams[k] * masses[k]
                         total = totals[k - begin]
@@ -1247,19 +1231,17 @@ def certify(Rows rows not None, Targets targets not None, const double[:, ::1] c
     rows of `a`, which are contiguous and made feasible first, or None without `a`. See
     ``pegasos_make_feasible`` and ``pegasos_best_dual``.
     """
-    cdef Losses losses = None
-    squared_norms = None
+    squared_norms = losses = None
     require(targets.c.n == rows.c.n_rows, "targets must be of n_rows")
     require((coef is None) == (intercept is None), "coef goes with intercept")
     if coef is not None:
         require_coefficients(rows, coef, intercept, targets.n_problems, 1, interleaved)
         squared_norms = squared_norms_of(coef, targets.n_problems, interleaved)
-        losses = Losses(targets, coef, intercept, interleaved)
+        losses = np.zeros(targets.n_problems)
     if a is not None:
         targets.require_rows(a, "a")
-    bounds = bounds_of(rows, targets, a, losses)
-    return (squared_norms, None if losses is None else np.asarray(losses.sums),
-            None if a is None else bounds)
+    bounds = bounds_of(rows, targets, a, coef, intercept, interleaved, losses)
+    return squared_norms, losses, None if a is None else bounds
 
 
 # ---- Dual coordinate ascent --------------------------------------------------------------------
