@@ -460,9 +460,8 @@ class RowBuffer:
         values, indptr = self._values[: self.n_stored], self._indptr
         if not len(indptr):
             return _core.Rows(values.reshape(-1, self.n_features)[first:])
-        used = max(1, self.n_stored)  # the core wants an address
-        ends = indptr[first : self.n_rows + 1]
-        return _core.Rows(self._values[:used], self._indices[:used], ends, self.n_features)
+        indices, ends = self._indices[: self.n_stored], indptr[first : self.n_rows + 1]
+        return _core.Rows(values, indices, ends, self.n_features)
 
     def matrix(self) -> Any:
         """An array or a CSR matrix, whose numbers are shared with this."""
@@ -897,7 +896,7 @@ class _Conversion:
     def _deal(self, pieces: Iterator[_readers.Piece], work: str, seed: int) -> list[str]:
         """Deal rows to files at random; returns those that have some, in their order."""
         paths = [os.path.join(work, f"{seed:x}-{k}") for k in range(_BUCKETS)]
-        files: list[Any] = [None] * _BUCKETS
+        files = dict[int, _Writer]()
         room, first = np.empty(_BUCKETS, np.int64), 0
         with contextlib.ExitStack() as opened:
             for X, y, weights in pieces:
@@ -910,13 +909,13 @@ class _Conversion:
                 ends = np.searchsorted(draws[by_file], np.arange(_BUCKETS + 1))
                 X, y = X[by_file], y[by_file]
                 weights = None if weights is None else weights[by_file]
-                for k in np.flatnonzero(np.diff(ends)):
-                    if files[k] is None:
+                for k in np.flatnonzero(np.diff(ends)).tolist():
+                    if k not in files:
                         files[k] = opened.enter_context(contextlib.closing(_Writer(paths[k])))
                     own = slice(ends[k], ends[k + 1])
                     c = None if weights is None else weights[own]
                     _sources.dump(files[k], (X[own], y[own], c))
-        return [path for path, file in zip(paths, files, strict=True) if file is not None]
+        return [paths[k] for k in sorted(files)]
 
     def _shuffled(self, paths: list[str], work: str, seed: int) -> Iterator[tuple[Any, ...]]:
         """X, y and weights of the rows of each file, and a random order of them."""
@@ -969,11 +968,7 @@ class _Conversion:
             indices = X.indices.astype(np.int32 if self.index_bytes == 4 else np.int64)
             indices -= self.shift
             arrays = [X.data, indices, X.indptr.astype(np.int64)]
-            rows = _core.Rows(
-                X.data if len(X.data) else np.zeros(1, self.dtype),
-                indices if len(indices) else np.zeros(1, indices.dtype),
-                arrays[2], self.n_features,
-            )  # fmt: skip
+            rows = _core.Rows(X.data, indices, arrays[2], self.n_features)
             stored = len(X.data)
             np.add.at(squares, indices, np.square(X.data, dtype=np.float64))
         else:
