@@ -220,12 +220,10 @@ def naming(name: str, file: _archive.Path) -> Generator[None]:
     """Let errors of the block name the file that the user gave; it may be read from a copy."""
     try:
         yield
-    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
+    except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+        if getattr(error, "filename", None) is not None:  # not of what unpacks
+            raise
         raise ValueError(f"{name} is truncated or corrupt: {error}") from None
-    except OSError as error:
-        if error.filename is None:  # of bz2: Invalid data stream
-            raise ValueError(f"{name} is truncated or corrupt: {error}") from None
-        raise
     except OverflowError as error:
         raise ValueError(f"{name} holds a number out of range: {error}") from None
     except UnicodeDecodeError as error:

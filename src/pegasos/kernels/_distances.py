@@ -92,11 +92,7 @@ class Laplacian(_OfDistance):
 
     def mean_distance(self, X: Any) -> float:
         """By the triangle inequality, over 0."""
-        if _validate.is_sparse(X):  # SciPy's `abs` would sort the rows of users
-            rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-            sums = np.bincount(rows, np.abs(X.data[: len(rows)]), X.shape[0])
-        else:
-            sums = np.abs(X).sum(axis=1)
+        sums = abs(_validate.summed_up(X)).sum(axis=1)  # `abs` would sort the rows of users
         return float(sums.max() + sums.mean())
 
     def onnx(self, ops: Any, X: Any, Z: Any, rows: np.ndarray) -> Any:
