@@ -8,7 +8,7 @@ from rows import DTYPES, convert, make_rows
 
 from pegasos import PegasosClassifier, _core
 from pegasos.problems import _rows, _validate
-from pegasos.problems._losses import LOSSES, of_targets
+from pegasos.problems._losses import LOSSES, named
 from pegasos.problems._problem import Problem
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _pegasos
@@ -149,7 +149,7 @@ def test_a_sweep_is_the_textbook_s(
     z, values, settings = np.ones(n), None, penalised(feature)
     if loss != "hinge":
         labels, z = np.abs(labels), rng.normal(size=n)
-        values, settings["loss"] = np.tile(z, (n_problems, 1)), of_targets(loss, 0.3)
+        values, settings["loss"] = np.tile(z, (n_problems, 1)), named(loss, 0.3)
     path = path_of(rows, labels, c if weighted else None, seed, values=values, **settings)
     if not pegasos:
         path.problems["pegasos_mass"] = 0
@@ -253,7 +253,7 @@ def test_another_lam_keeps_the_best_multiple_of_the_dual_point(rng, loss, folded
     if loss not in LOSSES:
         labels, z = np.ones_like(labels), rng.normal(size=n)
         values, epsilon = np.tile(z, (k, 1)), 0.3 * (loss == "epsilon_insensitive")
-    of = loss if values is None else of_targets(loss, 0.3)
+    of = loss if values is None else named(loss, 0.3)
     path = path_of(_core.Rows(X), labels, None, 0, of, values, fit_intercept=False)
     diagonal = {"squared_hinge": 0.5, "squared_error": 1}.get(loss, 0)
 

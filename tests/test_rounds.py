@@ -26,7 +26,7 @@ INTERCEPTS = {
 
 
 def settings_of(loss, intercept):
-    form = loss if loss in LOSSES else _losses.of_targets(loss, EPSILON * (loss != "squared_error"))
+    form = loss if loss in LOSSES else _losses.named(loss, EPSILON * (loss != "squared_error"))
     return Settings(LAM, loss=form, **INTERCEPTS[intercept])
 
 
@@ -122,7 +122,7 @@ def test_rounds_reach_the_optimum_with_a_true_certificate(
 @pytest.mark.parametrize("epsilon", [1e-60, 1e-8, 1e-2, 1.0])
 def test_a_huber_loss_that_is_nearly_the_absolute_error_has_a_small_gap(rng, epsilon):
     X, y, z, c = problem_of(rng, "huber")
-    settings = Settings(LAM * epsilon, loss=_losses.of_targets("huber", epsilon))
+    settings = Settings(LAM * epsilon, loss=_losses.named("huber", epsilon))
     rounds, _ = run(make_blocks(X, y, z, c, settings), c, *X.shape, 1e-3, max_rounds=60)
     assert (rounds.certify().relative_gap <= 1e-3).all()
 

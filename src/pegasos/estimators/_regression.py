@@ -119,7 +119,7 @@ class Regressor(ScoreMixin, RegressorMixin, PegasosEstimator):
             _warnings.warn_of_constant(schedule, certificate, data.rows, name=data.name_of)
 
     def _settings_for(self, lam: float, data: Data) -> Settings:
-        loss = _losses.of_targets(self.loss, float(self.epsilon))
+        loss = _losses.named(self.loss, float(self.epsilon))
         return settings_of(self, lam, loss=loss, units=data.units)
 
     def _fixed_parameters(self, settings: Settings) -> dict[str, Any]:

@@ -69,7 +69,7 @@ class Loss:
         """The loss of errors that are divided by `unit`."""
         if self.name not in EPSILON_LOSSES:
             return self
-        return of_targets(self.name, float(np.clip(self.epsilon / unit, *_EPSILONS)))
+        return named(self.name, float(np.clip(self.epsilon / unit, *_EPSILONS)))
 
     @property
     def has_targets(self) -> bool:
@@ -85,11 +85,7 @@ class Loss:
         return repr(self.name)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self.nu:
-            return of_one_class, (self.nu,)
-        if self.name in LOSSES:
-            return named, (self.name,)
-        return of_targets, (self.name, self.epsilon)
+        return (of_one_class, (self.nu,)) if self.nu else (named, (self.name, self.epsilon))
 
 
 def _linear(scores: np.ndarray) -> np.ndarray:
@@ -114,11 +110,6 @@ LOSSES: dict[str, Loss] = {
 _EPSILONS = 1e-299, 1e150
 
 
-def of_targets(name: str, epsilon: float = 0.0) -> Loss:
-    """A loss that takes targets, with its epsilon, if it has one."""
-    return Loss(str(name), epsilon=epsilon if name in EPSILON_LOSSES else 0.0)
-
-
 def of_one_class(nu: float) -> Loss:
     """That of one class: the hinge of rows that all have the label +1.
 
@@ -132,9 +123,9 @@ def named(name: Any, epsilon: float = 0.0) -> Loss:
     """The loss of this name, with its epsilon if it has one, or `name` itself if it is a loss."""
     if isinstance(name, Loss):
         return name
-    if name in TARGET_LOSSES:
-        return of_targets(name, epsilon)
-    return LOSSES[name]
+    if name in LOSSES:
+        return LOSSES[name]
+    return Loss(str(name), epsilon=epsilon if name in EPSILON_LOSSES else 0.0)
 
 
 class with_probabilities:  # noqa: N801 a decorator
