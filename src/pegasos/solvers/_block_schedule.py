@@ -255,26 +255,15 @@ class _Kept:
 class BlockSchedule(OutOfCoreSchedule):
     """Dual ascent over blocks, load by load.
 
-    Attributes
-    ----------
-    problems : ndarray of shape (n_problems,)
-        Numbers of each problem, with the fields of `_PROBLEM`.
-    a : ndarray of shape (n_problems, n_rows)
-        Dual variables, in memory or on disk.
-    w : ndarray of shape (n_problems, n_features)
-        w(a), with the weight of the constant feature in `dual`. A free intercept has one as well,
-        which draws it to a reference: the `intercept` of `dual`, which moves to the intercept over
-        the loads of a pass. See ``pegasos_ascent``.
-    sums : ndarray of shape (n_problems, n_features + 1)
-        The mean of w, and of the intercept, over the pass under way or the last one.
-    coef : ndarray of shape (n_problems, n_features)
-        The best model that was checked.
-    kept : _Kept
-        The rows that stay in memory from one load to the next.
-    n_loads, checked_at : int
-        Loads that are over of the pass under way; the pass after which the gap was checked last.
-    active : ndarray of int64 or slice
-        The problems that loads and checks are for: those whose gap is not known to be small enough.
+    Each problem has numbers in `problems`, dual variables in `a`, in memory or on disk, and w(a) in
+    `w`, with the weight of the constant feature in `dual`. A free intercept has one as well, which
+    draws it to a reference: the `intercept` of `dual`, which moves to the intercept over the loads
+    of a pass. See ``pegasos_ascent``. `sums` has the mean of w, and of the intercept, over the pass
+    under way or the last one, and `coef` the best model that was checked.
+
+    Loads and checks are for the problems that are `active`: their gap is not known to be small
+    enough. `n_loads` are over of the pass under way, and the gap was checked last after pass number
+    `checked_at`. `kept` has the rows that stay in memory from one load to the next.
     """
 
     name, _COUNTS = "sdca", ("n_loads", "checked_at")

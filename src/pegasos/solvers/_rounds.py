@@ -182,23 +182,12 @@ class Block(Arrays):
 class Message(Arrays):
     """What a pass tells all blocks: where to look, and what centres to move before.
 
-    To begin with, `which` and a seed.
-
-    Attributes
-    ----------
-    which : ndarray of int
-        The problems that the pass is for.
-    points, steps : ndarray of shape (len(which), n_features + 1)
-        w, with the weight of the constant feature, and s.
-    along : ndarray of shape (len(which), 10)
-        Where slopes along s are wanted, as multiples of s.
-    widths : ndarray of shape (len(which),)
-    wide : ndarray of bool of shape (len(which),)
-        Whether second derivatives are those of a wider band.
-    with_matrix : bool
-        Whether second derivatives are wanted as a matrix, or their `_moments`.
-    moves : list of tuple
-        (problem, point, width): the slopes there become its centres.
+    `which` are the problems that the pass is for. Each has a row of `points` and `steps`, w, with
+    the weight of the constant feature, and s; and of `along`, where slopes along s are wanted, as
+    multiples of s. Of each, `widths` has the width, and `wide` says whether second derivatives are
+    those of a wider band. `with_matrix`: they are wanted as matrices; else, their `_moments` are.
+    `moves` are (problem, point, width): the slopes there become its centres. To begin with, a
+    message has `which` and a seed alone.
     """
 
 
@@ -369,17 +358,12 @@ class BlockRunner:
     Subclasses override what runs functions and has results. A fit enters a runner while it makes
     rounds. A pass goes once over `blocks`, an iterable that has a length, and lets go of each block
     before it asks for the next one.
-
-    Attributes
-    ----------
-    keeps_centres : bool
-        Whether centres stay from one pass to the next. False: all moves so far come with each
-        message, and a pass makes centres anew.
-    n_at_once : int or None
-        Problems for which there is room in a pass, where centres do not stay; None: all.
     """
 
+    #: Whether centres stay from one pass to the next. False: all moves so far come with each
+    #: message, and a pass makes centres anew.
     keeps_centres = True
+    #: Problems for which there is room in a pass, where centres do not stay; None: all.
     n_at_once: int | None = None
 
     def __init__(self, blocks: Any) -> None:
@@ -512,22 +496,12 @@ def _dual(lam: float, value: float, point: np.ndarray) -> float:
 class Iterate:
     """Where one problem stands: at `point`, w, before the pass at the end of its `line`.
 
-    Attributes
-    ----------
-    penalty : ndarray
-        Second derivatives of the regulariser: lam, and 0 of a free intercept.
-    smooth, gradient : float, ndarray
-        Of the smoothed objective at w: its value and derivative.
-    width : float
-        Over which corners are smoothed, or a Huber loss with a narrow epsilon; else 0.
-    best, primal : ndarray, float
-        The best point so far, and P there.
-    bound : Bound
-    line : Line
-    pairs : list of tuple of ndarray
-        Of L-BFGS: steps, and how the gradient changed.
-    has_overshot : bool
-        Whether a step was far too long, and none too short since: matrices are of a wider band.
+    `penalty` has second derivatives of the regulariser: lam, and 0 of a free intercept. `smooth`
+    and `gradient` are those of the smoothed objective at w. Corners are smoothed over `width`, and
+    a Huber loss with a narrow epsilon is; else it is 0. `best` is the best point so far, and
+    `primal` P there. `pairs` are those of L-BFGS: steps, and how the gradient changed.
+    `has_overshot`: a step was far too long, and none too short since, so that matrices are of a
+    wider band.
     """
 
     def __init__(
@@ -688,15 +662,8 @@ class Rounds(OutOfCoreSchedule):
     """The rounds of a fit: each is one pass, or one for every `BlockRunner.n_at_once` problems.
 
     Each problem has `n_pairs` pairs of L-BFGS; 0: Newton's method has matrices of second
-    derivatives. None: matrices, if there are not too many numbers in them.
-
-    Attributes
-    ----------
-    problems : list of Iterate
-    moves : list of tuple
-        (problem, point, width): all moves of centres so far.
-    n_moved : int
-        How many of them blocks have made.
+    derivatives. None: matrices, if there are not too many numbers in them. `moves` are all moves
+    of centres so far, (problem, point, width), of which blocks have made `n_moved`.
     """
 
     name = "newton"
