@@ -15,29 +15,18 @@ TARGET_LOSSES, EPSILON_LOSSES = _core.TARGET_LOSSES, _core.EPSILON_LOSSES
 
 @dataclass(frozen=True)
 class Loss:
-    """What Python asks of a loss.
+    """What Python asks of a loss."""
 
-    Attributes
-    ----------
-    name : str
-        As `loss=` has it and the core knows it.
-    ball : float
-        lam |w|^2 of the optimum is at most this; 0: that depends on the targets. At the optimum of
-        labels, P = D and a is c l'(u), so that lam |w|^2 is the mean of l'(u) (1 - u): at most 1
-        for the hinge, 2 u (1 - u) <= 1/2, and s/(1 + e^s), s = 1 - u, for the log loss.
-    probability : callable, optional
-        The probability of the label +1 where f(x) has these values; that of -1 is of -f(x). The
-        mean loss of rows with this share of labels +1 is least at this f. None: scores do not tell.
-    epsilon : float
-        Of losses that have one.
-    nu : float
-        Of one class: P has nu b more, with the intercept b, and the sum of dual variables is nu m.
-    """
-
-    name: str
+    name: str  # as `loss=` has it and the core knows it
+    #: lam |w|^2 of the optimum is at most this; 0: that depends on the targets. At the optimum of
+    #: labels, P = D and a is c l'(u), so that lam |w|^2 is the mean of l'(u) (1 - u): at most 1 for
+    #: the hinge, 2 u (1 - u) <= 1/2, and s/(1 + e^s), s = 1 - u, for the log loss.
     ball: float = 0.0
+    #: The probability of the label +1 where f(x) has these values; that of -1 is of -f(x). The mean
+    #: loss of rows with this share of labels +1 is least at this f. None: scores do not tell.
     probability: Callable[[np.ndarray], np.ndarray] | None = None
-    epsilon: float = 0.0
+    epsilon: float = 0.0  # of losses that have one
+    #: Of one class: P has nu b more, with the intercept b, and the sum of dual variables is nu m.
     nu: float = 0.0
     # What the core says; of a row of weight 1.
     dual_lower: float = field(init=False)  # bounds of its dual variable

@@ -15,25 +15,15 @@ from pegasos.problems._settings import Settings
 class Problem:
     """Binary problems over the same rows, each min_w P(w) with
 
-        P(w) = lam/2 |w|^2 + 1/m sum_i c_i l(z_i - y_i f(x_i)),    m = sum_i c_i.
-
-    Attributes
-    ----------
-    labels : ndarray of int8 of shape (n_problems, n_rows)
-        y_i of each problem; 0 for rows that are not in it, and 1 for others of losses that take
-        targets.
-    row_weights : ndarray of float64 of shape (n_rows,) or None
-        c_i; None: all 1.
-    settings : pegasos.problems._settings.Settings
-        λ, the loss and the intercept.
-    values : ndarray of float64 of shape (n_problems, n_rows) or None
-        z_i of losses that take targets; None: all 1.
+    P(w) = lam/2 |w|^2 + 1/m sum_i c_i l(z_i - y_i f(x_i)),    m = sum_i c_i.
     """
 
+    #: y_i of each problem, int8 of shape (n_problems, n_rows); 0 for rows that are not in it, and 1
+    #: for others of losses that take targets.
     labels: np.ndarray
-    row_weights: np.ndarray | None
-    settings: Settings
-    values: np.ndarray | None = None
+    row_weights: np.ndarray | None  # c_i; None: all 1
+    settings: Settings  # λ, the loss and the intercept
+    values: np.ndarray | None = None  # z_i of losses that take targets; None: all 1
 
     def __len__(self) -> int:
         return len(self.labels)
