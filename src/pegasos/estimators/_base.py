@@ -199,6 +199,8 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
     and what y is a third one, `Classifier`, `Regressor` or `OneClass`, by
 
         _read(X, y, sample_weight, *, continuing)    the `Data` of a call
+        _read_blocks(blocks, *, continuing)          that of blocks, for linear machines, and
+                                                     what `BlockSchedule` takes beside
         _warn(schedule, data, certificate)           warns at the end, of more than the gap
     """
 

@@ -6,8 +6,6 @@ With an older scikit-learn nothing of this exists, and nothing happens.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
-__all__ = ["CallbackSupportMixin", "FitCallbacks", "StopRequestedError"]
-
 try:
     from sklearn import callback as _callback
 except ImportError:

@@ -102,7 +102,7 @@ class Grid:
         self.dropped = np.zeros(shape, bool)
         self._n_problems, self._score, self._on_scored = n_problems, score, on_scored
         self._waiting: dict[Any, dict[int, np.ndarray]] = {}
-        self._n_scored, self._n_expected = 0, self.scores.size
+        self._n_scored, self.n_expected = 0, self.scores.size  # folds of points
 
     def state(self) -> dict[str, np.ndarray]:
         """The arrays of what was found so far."""
@@ -129,10 +129,7 @@ class Grid:
         scores = np.stack([waiting[k] for k in range(self._n_problems)], axis=1)
         self.scores[(*where, fold)] = self._score(where, fold, scores)
         self._n_scored += 1
-        self._on_scored(self._n_scored, self._n_expected)
-
-    def expect(self, n_more: int) -> None:
-        self._n_expected += n_more
+        self._on_scored(self._n_scored, self.n_expected)
 
     def drop(self, folds: Sequence[int], sizes: np.ndarray) -> None:
         """Drop points whose accuracy on some folds is surely below that of the best point.
@@ -147,7 +144,7 @@ class Grid:
         variance = share * (1 - share) / n
         best = np.unravel_index(np.argmax(share), share.shape)
         self.dropped = share < share[best] - _SURELY * np.sqrt(variance + variance[best])
-        self.expect(-int(np.isnan(self.scores[self.dropped]).sum()))
+        self.n_expected -= int(np.isnan(self.scores[self.dropped]).sum())
 
     @np.errstate(invalid="ignore")  # scores may be infinite
     def adopt_if_better(self, other: "Grid") -> bool:
@@ -158,8 +155,7 @@ class Grid:
         best = np.unravel_index(np.argmax(mean), mean.shape)
         if not theirs > mean[best] + standard_errors(self.scores)[best]:
             return False
-        self.scores, self.gaps, self.epochs = other.scores, other.gaps, other.epochs
-        self.seconds = other.seconds
+        vars(self).update(other.state())
         return True
 
     @np.errstate(invalid="ignore")
@@ -301,13 +297,12 @@ class Training:
             self._run_ascent(places, epochs)
             means, errors = grid.mean_scores(where, numbers)
             best = int(np.argmax(means))
-            if not np.isfinite(means).all() or 2 * epochs > most:
-                return
-            if means[best] - before <= errors[best] / 2:
+            is_over = not np.isfinite(means).all() or 2 * epochs > most
+            if is_over or means[best] - before <= errors[best] / 2:
                 return
             before, epochs = means[best], 2 * epochs
             places = np.flatnonzero(means >= means[best] - errors[best])
-            grid.expect(len(places) * len(numbers))
+            grid.n_expected += len(places) * len(numbers)
 
     @np.errstate(invalid="ignore")  # scores may be infinite
     def _finish_best(self) -> None:
@@ -328,7 +323,7 @@ class Training:
                 if not (has_risen and smaller and np.isnan(grid.gaps[where][smaller[0]])):
                     return
                 place, before = smaller[0], means[best]
-            grid.expect(len(numbers))
+            grid.n_expected += len(numbers)
             self._train_lam_path(grid, _schedule.GAP, self.max_iter, np.array([place]))
             gains[place] = grid.mean_scores(where, numbers)[0][place] - means[place]
 
@@ -472,7 +467,7 @@ class Training:
                 schedule = schedule.at_lam(point.lam)
             certificate = self._train(schedule, where, tol, most, grid)
             if best_go_on and grid.may_be_best(where, folds.numbers):
-                grid.expect(self.n_folds)
+                grid.n_expected += self.n_folds
                 certificate = self._train(schedule, where, _schedule.GAP, self.max_iter, grid)
             self._note(grid, where, began, certificate, schedule.n_iter)
 

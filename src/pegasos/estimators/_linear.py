@@ -80,10 +80,6 @@ class LinearMachine(PegasosEstimator):
         parameters, attributes = super()._unpack_model(model)
         return parameters, attributes | {"coef_": model.coef[0] if model.is_flat else model.coef}
 
-    def _read_blocks(self, blocks: Blocks, *, continuing: bool) -> tuple[Data, Any, Any, Any]:
-        """The `Data` of blocks, and `targets`, `masses` and `n_inside` of `BlockSchedule`."""
-        raise NotImplementedError
-
     def _problem_scores(self, X: Any) -> np.ndarray:
         model = self.to_model()
         if isinstance(X, Blocks):

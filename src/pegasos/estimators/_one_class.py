@@ -38,7 +38,7 @@ class OneClass(CommonMixin, OutlierMixin, PegasosEstimator):
     dual has sum_i a_i = nu m, and among the feasible points is a = nu c, whose |w|^2 is at most the
     mean of c_i |x_i|^2. So all that is known of problems with P >= 0 holds. s is a power of two.
     Fits that go on keep it: P' stays above 0 as long as the mean is below 2 s, and projection needs
-    a mean of at most s.
+    a mean of at most s. Subclasses find the mean by `_mean_norm`.
     """
 
     # What other estimators have as parameters.
@@ -110,10 +110,6 @@ class OneClass(CommonMixin, OutlierMixin, PegasosEstimator):
     def _unpack_model(cls, model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         parameters, attributes = super()._unpack_model(model)
         return parameters | {"nu": model.lam}, attributes
-
-    def _mean_norm(self, data: Data) -> float:
-        """The mean of c_i |x_i|^2."""
-        raise NotImplementedError
 
     def _read(self, X: Any, y: Any, sample_weight: Any, *, continuing: bool) -> Data:
         X, feature_attributes = self._rows_to_fit(X, continuing=continuing)

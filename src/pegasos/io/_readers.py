@@ -361,7 +361,13 @@ def _blame_line(
 
 
 class _Text:
-    """Rows of text; `parse` makes them of lines, and `check` says what is wrong with one."""
+    """Rows of text; `parse` makes them of lines, with their labels or None.
+
+    `check` raises a ValueError that says what is wrong with a line, and perhaps what to do.
+    """
+
+    parse: Callable[[list[Any]], tuple[Any, np.ndarray | None]]
+    check: Callable[[bytes], None]
 
     #: Lines before the first row, and the number that messages give to column 0.
     skip, first_column = 0, 1
@@ -374,14 +380,6 @@ class _Text:
     def opened(self, file: IO[bytes]) -> IO[Any]:
         """The file, whose lines `parse` takes."""
         return file
-
-    def parse(self, lines: list[Any]) -> tuple[Any, np.ndarray | None]:
-        """Rows, and their labels."""
-        raise NotImplementedError
-
-    def check(self, line: bytes) -> None:
-        """Raise a ValueError that says what is wrong with a line, and perhaps what to do."""
-        raise NotImplementedError
 
     def pieces(self, n_bytes: int) -> Iterator[Piece]:
         """The rows, about `n_bytes` of memory at a time."""
