@@ -8,6 +8,7 @@ import pytest
 from covering import covering
 from interruption import WATCH
 from losses import ALL, EPSILON, LOSSES
+from rows import convert
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
@@ -20,7 +21,7 @@ from pegasos import (
     PegasosRegressor,
     _core,
 )
-from pegasos.problems import _rows
+from pegasos.problems import _rows, _validate
 
 
 @pytest.fixture
@@ -49,7 +50,8 @@ def make_wide(rng, n=40, d=300, dtype=np.float64):
 
 @pytest.mark.parametrize("kind", ["plain", "zero rows", "repeated rows", "far from 0", "of 1e100"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_coordinates_have_the_products_and_the_scores_of_rows(kind, dtype, rng):
+@pytest.mark.parametrize("layout", ["dense", "csr32", "csr64"])
+def test_coordinates_have_the_products_and_the_scores_of_rows(kind, dtype, layout, rng):
     X = rng.normal(size=(30, 200)) * 10 ** rng.uniform(-3, 3, (30, 1))
     if kind == "zero rows":
         X[::4] = 0
@@ -60,7 +62,7 @@ def test_coordinates_have_the_products_and_the_scores_of_rows(kind, dtype, rng):
     if kind == "of 1e100":
         X *= 1e100 if dtype == np.float64 else 1e15
     X = X.astype(dtype)
-    rows = _core.Rows(X)
+    rows, _ = _validate.rows(convert(X, layout, dtype))
     span, exact = _rows.Span(rows), X.astype(np.float64)
     L = np.asarray(span.rows.arrays[0])
     length = np.linalg.norm(exact, axis=1)
@@ -77,14 +79,12 @@ def test_coordinates_have_the_products_and_the_scores_of_rows(kind, dtype, rng):
         assert (np.abs(exact @ span.coef(v).T - exact @ w.T) <= scale).all()
 
 
-def test_rows_that_span_few_dimensions_are_dense_and_finite():
+def test_rows_that_span_few_dimensions_are_finite():
     X = np.ones((20, 40))
     assert _rows.are_wide(_core.Rows(X))
     assert _rows.are_wide(_core.Rows(X.astype(np.float32)))
     assert not _rows.are_wide(_core.Rows(np.ascontiguousarray(X[:, :39])))
     assert not _rows.are_wide(_core.Rows(X * 1e200))  # whose squares overflow
-    csr = sparse.csr_array(X)
-    assert not _rows.are_wide(_core.Rows(csr.data, csr.indices, csr.indptr, 40))
 
 
 # ---- Fits ----------------------------------------------------------------------------------------
@@ -98,9 +98,10 @@ def test_rows_that_span_few_dimensions_are_dense_and_finite():
     weighted=[False, True],
     C=[1e-4, 1.0],
     solver=["auto", "newton"],
+    layout=["dense", "csr32", "csr64"],
 )
 def test_fits_have_the_optimum_of_a_linear_kernel(
-    loss, intercept, dtype, weighted, C, solver, rng, spans
+    loss, intercept, dtype, weighted, C, solver, layout, rng, spans
 ):
     X, y, z = make_wide(rng, dtype=dtype)
     X -= X.mean(axis=0)
@@ -118,7 +119,7 @@ def test_fits_have_the_optimum_of_a_linear_kernel(
         else (PegasosRegressor, KernelPegasosRegressor)
     )
     target = y if is_classifier else z
-    clf = linear(solver=solver, **options).fit(X, target, weights)
+    clf = linear(solver=solver, **options).fit(convert(X, layout, dtype), target, weights)
     assert spans or (solver, C) == ("auto", 1e-4)
     other = kernel(kernel="linear", **options).fit(X, target, weights)
     np.testing.assert_allclose(clf.objective_, other.objective_, rtol=3e-6)

@@ -249,7 +249,7 @@ class PegasosClassifier(Classifier, LinearMachine, ClassifierParameters, Penaliz
         Newton's method, for few features, or for smooth losses of many more rows than features; it
         smooths the hinge. "auto" takes the solver that is likely to be cheaper, and changes to the
         other if it is slow. With `n_steps`, "auto" is "pegasos". "auto" and "newton" may solve
-        dense rows that are few beside their features in the space that they span.
+        rows that are few beside their features in the space that they span.
     tol : float, "auto" or None, default="auto"
         Relative duality gap (P - D)/P at which a fit stops. A `ConvergenceWarning` is issued if
         `max_iter`, rounding or a callback ends the fit before. "auto" is 1e-3, which a test set of

@@ -68,6 +68,8 @@ _FEW = 2**20
 _ALIKE = 0.01
 # The epsilon of a search that names none.
 _EPSILON = 0.1
+# A search over few rows begins with their span if it takes as long as so many passes over them.
+_PASSES_FOR_SPAN = 100
 
 
 def _public(attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -540,8 +542,9 @@ class _Linear(_Search):
     def _machines(self, task: _Task) -> Iterator[tuple[tuple[int, ...], _grid.Machines]]:
         X = task.data.X
         rows, dtype = _validate.rows(X, checked=True)
-        if self.solver in ("auto", "newton") and _rows.are_wide(rows):  # which all machines share
-            rows, dtype = _rows.Span(rows).rows, np.dtype(np.float64)
+        is_cheap = _rows.Span.passes(rows) <= _PASSES_FOR_SPAN
+        if self.solver in ("auto", "newton") and is_cheap and _rows.are_wide(rows):
+            rows, dtype = _rows.Span(rows).rows, np.dtype(np.float64)  # which all machines share
         yield (), _grid.Machines(LinearSolver, X, rows, dtype)
 
 

@@ -20,18 +20,17 @@ _PRODUCTS_PER_SECOND = 4e10
 
 
 def span_few(n_rows: int, n_features: int) -> bool:
-    """Whether rows, if they are dense, are few beside their features."""
+    """Whether rows are few beside their features."""
     return _WIDE * n_rows <= n_features and n_rows <= _MOST_SPANNED
 
 
 def are_wide(rows: _core.Rows) -> bool:
     """Whether rows span a space of few dimensions that a `Span` can be found of."""
-    may_be = not rows.is_sparse and span_few(*rows.shape)
-    return may_be and bool(np.isfinite(rows.squared_norms()).all())
+    return span_few(*rows.shape) and bool(np.isfinite(rows.squared_norms()).all())
 
 
 class Span:
-    """Coordinates of dense rows in the space that they span, which has few dimensions.
+    """Coordinates of rows in the space that they span, which has few dimensions.
 
     X = L Q, where Q has orthonormal rows and L L^T = X X^T: a model w = Q^T v of the rows X has the
     norm of v, and the scores of v on the rows L. So both have the same objective, dual variables
@@ -43,13 +42,13 @@ class Span:
     """
 
     def __init__(self, rows: _core.Rows) -> None:
-        X = np.asarray(rows.arrays[0])
-        n, d = X.shape
+        (n, d), X = rows.shape, _matrix_of(rows)
         gram = np.zeros((n, n))
         width = max(_NUMBERS_AT_ONCE // n, 1)
         with _threads.blas.one_thread():  # whose sums do not depend on a number of threads
             for first in range(0, d, width):
-                block = X[:, first : first + width].astype(np.float64)
+                block = X[:, first : first + width]
+                block = block.toarray() if rows.is_sparse else block.astype(np.float64)
                 gram += block @ block.T
             lengths = np.sqrt(gram.diagonal())
             sizes = np.where(lengths > 0, lengths, 1)
@@ -61,10 +60,10 @@ class Span:
         self._given, self._sizes = rows, sizes[:, None]
 
     @staticmethod
-    def seconds(rows: _core.Rows) -> float:
-        """About how long it takes to find it."""
+    def passes(rows: _core.Rows) -> float:
+        """About how many passes over the rows take as long as to find it."""
         n, d = rows.shape
-        return n * n * d / _PRODUCTS_PER_SECOND
+        return n * n * d / _PRODUCTS_PER_SECOND / seconds_a_pass(rows)
 
     def coef(self, coordinates: np.ndarray) -> np.ndarray:
         """Coefficients w = Q^T v of all features, given v, one row for each problem."""
@@ -80,6 +79,18 @@ class Span:
         from scipy.linalg import solve_triangular
 
         return solve_triangular(self._factor, vectors, trans, lower=True, check_finite=False)
+
+
+def _matrix_of(rows: _core.Rows) -> Any:
+    """Rows as a matrix that has parts of columns; of sparse ones, in double precision."""
+    arrays = [np.asarray(array) for array in rows.arrays]
+    if not rows.is_sparse:
+        return arrays[0]
+    from scipy import sparse
+
+    values, indices, ends = arrays
+    X = sparse.csr_array((values.astype(np.float64), indices, ends), shape=rows.shape)
+    return X.tocsc()
 
 
 def _factor_of(gram: np.ndarray) -> np.ndarray:

@@ -24,8 +24,6 @@ _CHEAP = 0.005
 # Threads share a problem of at least _MANY numbers on which Newton's method is likely to take at
 # least _LONG seconds: to start them and let them meet takes time.
 _MANY, _LONG = 10**5, 0.01
-# How many epochs the core's estimate of dual ascent takes where rows are few (solve.c).
-_ESTIMATED_EPOCHS = 15
 # A gap of at most this many times `tol` is reached in about as many epochs as were made.
 _NEARLY = 10
 # Problems that have at most this part of the rows, on average, are solved on their own rows.
@@ -414,8 +412,7 @@ class LinearSolver:
 
     def _epochs_before_span(self) -> int:
         """After how many epochs as much time was spent as it takes to find the span."""
-        epoch = self.rows.seconds(self.settings.loss.core, _core.ASCENT) / _ESTIMATED_EPOCHS
-        return int(_rows.Span.seconds(self.rows) / (len(self.base) * epoch))
+        return int(_rows.Span.passes(self.rows) / (2 * len(self.base)))
 
     def _run(
         self, tol: float | None, max_iter: int, *, method: str, by_epochs: bool, n_threads: int,
