@@ -63,7 +63,7 @@ class Span:
     def passes(rows: _core.Rows) -> float:
         """About how many passes over the rows take as long as to find it."""
         n, d = rows.shape
-        return n * n * d / _PRODUCTS_PER_SECOND / seconds_a_pass(rows)
+        return n * n * d / _PRODUCTS_PER_SECOND / max(seconds_a_pass(rows), 1e-12)
 
     def coef(self, coordinates: np.ndarray) -> np.ndarray:
         """Coefficients w = Q^T v of all features, given v, one row for each problem."""
