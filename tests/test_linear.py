@@ -13,6 +13,7 @@ from interruption import interrupted
 from reference import objective
 from reference import pegasos as textbook
 from rows import DTYPES, LAYOUTS, convert, make_rows
+from scipy import sparse
 from scipy.optimize import minimize
 from sklearn.base import clone
 
@@ -807,3 +808,21 @@ def test_ctrl_c_where_rows_have_other_features_takes_no_epochs_from_the_next_fit
             clf.fit(X[:, ::-1], y)
     clf.fit(X, y)
     np.testing.assert_array_equal(clf.coef_, through.coef_)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_dense_rows_that_are_mostly_zeros_are_trained_on_as_sparse_ones(rng, dtype):
+    codes = rng.integers(0, 60, (5000, 2)) + np.array([0, 60])
+    X = np.zeros((5000, 120), dtype)
+    X[np.arange(5000)[:, None], codes] = 1
+    y = rng.normal(size=120)[codes].sum(axis=1) > 0
+    for machine in (
+        pegasos.PegasosClassifier(random_state=0),
+        pegasos.PegasosClassifierCV(random_state=0),
+    ):
+        dense, csr = (clone(machine).fit(own, y) for own in (X, sparse.csr_array(X)))
+        np.testing.assert_array_equal(dense.decision_function(X), csr.decision_function(X))
+    for kept in (X + 1, X[:2000], sparse.csr_array(X)):
+        rows, kind = _rows.of_training(kept)
+        assert rows.is_sparse == sparse.issparse(kept)
+        assert kind == dtype

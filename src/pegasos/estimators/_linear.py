@@ -16,7 +16,7 @@ from pegasos.estimators._classification import Classifier
 from pegasos.estimators._parameters import ClassifierParameters, PenalizedParameters, parameters
 from pegasos.io._blocks import Blocks
 from pegasos.io._model import LinearModel
-from pegasos.problems import _validate
+from pegasos.problems import _rows, _validate
 from pegasos.solvers import _block_schedule, _state
 from pegasos.solvers._joint import JointSchedule
 from pegasos.solvers._schedule import Schedule
@@ -122,7 +122,7 @@ class LinearMachine(PegasosEstimator):
         return schedule, data
 
     def _schedule_of(self, data: Data, *, continuing: bool) -> Schedule:
-        rows, dtype = _validate.rows(data.X, checked=True)
+        rows, dtype = _rows.of_training(data.X)
         data.rows = rows
         if not continuing:
             settings = self._settings_of(data, continuing=False)

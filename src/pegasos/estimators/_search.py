@@ -48,7 +48,7 @@ from pegasos.estimators._regression import KernelPegasosRegressor, PegasosRegres
 from pegasos.io._blocks import Blocks
 from pegasos.io._model import KernelModel, LinearModel
 from pegasos.io._progress import Progress
-from pegasos.problems import _multiclass, _rows, _validate
+from pegasos.problems import _multiclass, _rows
 from pegasos.problems._losses import EPSILON_LOSSES, with_probabilities
 from pegasos.solvers import _block_schedule
 from pegasos.solvers._kernel_solver import KernelSolver
@@ -541,7 +541,7 @@ class _OfRegressors(CommonMixin, RegressorMixin, _Search):
 class _Linear(_Search):
     def _machines(self, task: _Task) -> Iterator[tuple[tuple[int, ...], _grid.Machines]]:
         X = task.data.X
-        rows, dtype = _validate.rows(X, checked=True)
+        rows, dtype = _rows.of_training(X)
         is_cheap = _rows.Span.passes(rows) <= _PASSES_FOR_SPAN
         if self.solver in ("auto", "newton") and is_cheap and _rows.are_wide(rows):
             rows, dtype = _rows.Span(rows).rows, np.dtype(np.float64)  # which all machines share

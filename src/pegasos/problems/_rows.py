@@ -10,6 +10,9 @@ from pegasos.problems import _validate
 
 # Rounding may move a number by this part of its column's range.
 _BLUR = 1e-4
+# Dense rows of at least _MANY_NUMBERS become CSR if at most this part of these is not zero, and of
+# _ROWS_ASKED rows, which take no time.
+_MANY_NUMBERS, _MOST_STORED, _ROWS_ASKED = 2**18, 1 / 8, 64
 # Rows span a space of few dimensions where features are at least _WIDE times as many, and rows at
 # most _MOST_SPANNED, so that no call of LAPACK lets Ctrl-C wait.
 _WIDE, _MOST_SPANNED = 2, 1500
@@ -17,6 +20,18 @@ _WIDE, _MOST_SPANNED = 2, 1500
 _NUMBERS_AT_ONCE = 2**19
 # Products and additions that BLAS makes in a second.
 _PRODUCTS_PER_SECOND = 4e10
+
+
+def of_training(X: Any) -> tuple[_core.Rows, np.dtype]:
+    """The rows of a checked `X` as linear machines are trained on them, and their type.
+
+    Dense rows that are mostly zeros, as those of indicators of categories, become CSR.
+    """
+    if not _validate.is_sparse(X) and X.size >= _MANY_NUMBERS:
+        some = X[:: max(len(X) // _ROWS_ASKED, 1)]
+        if all(np.count_nonzero(part) <= _MOST_STORED * part.size for part in (some, X)):
+            X = without_zeros(X)
+    return _validate.rows(X, checked=True)
 
 
 def span_few(n_rows: int, n_features: int) -> bool:
