@@ -79,6 +79,17 @@ def test_coordinates_have_the_products_and_the_scores_of_rows(kind, dtype, layou
         assert (np.abs(exact @ span.coef(v).T - exact @ w.T) <= scale).all()
 
 
+def test_spans_are_found_of_rows_whose_arrays_are_longer(rng):
+    X = sparse.csr_array(rng.normal(size=(10, 40)))
+    longer = X.copy()
+    longer.data, longer.indices = (np.concatenate([a, a[:7]]) for a in (X.data, X.indices))
+    L, other = (
+        np.asarray(_rows.Span(_validate.rows(own, checked=True)[0]).rows.arrays[0])
+        for own in (X, longer)
+    )
+    np.testing.assert_array_equal(L, other)
+
+
 def test_rows_that_span_few_dimensions_are_finite():
     X = np.ones((20, 40))
     assert _rows.are_wide(_core.Rows(X))

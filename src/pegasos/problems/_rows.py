@@ -104,6 +104,7 @@ def _matrix_of(rows: _core.Rows) -> Any:
     from scipy import sparse
 
     values, indices, ends = arrays
+    indices = indices[: len(values)]  # of arrays that are longer, values alone are cut
     X = sparse.csr_array((values.astype(np.float64), indices, ends), shape=rows.shape)
     return X.tocsc()
 
