@@ -237,9 +237,9 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or Blocks
-            Not copied if it is float32 or float64 and C-contiguous, or CSR with such values. (Linear
-            machines are trained on CSR where dense rows are mostly zeros.) For a
-            precomputed kernel, the kernel matrix (n_samples, n_samples). Linear machines also take
+            Not copied if it is float32 or float64 and C-contiguous, or CSR with such values; dense
+            rows that are mostly zeros become CSR for linear machines. For a precomputed kernel, the
+            kernel matrix (n_samples, n_samples). Linear machines also take
             `Blocks`; rows larger than memory need another solver than "pegasos".
         y : {array-like, sparse matrix} of shape (n_samples,) or (n_samples, n_outputs)
             Labels of a classifier; if a row may have several, zeros and ones in a column for each
