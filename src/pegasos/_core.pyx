@@ -396,13 +396,20 @@ cdef int require_aligned(const void *address, size_t bytes, str what) except -1:
     return require(<size_t>address % bytes == 0, what)
 
 
-def aligned_zeros(shape, dtype):
-    """Zeros that begin on a line of cache: loads that straddle two lines cost a fifth more."""
-    size = np.dtype(dtype).itemsize * math.prod(shape)  # maybe more than memory has room for
-    raw = np.zeros(size + PEGASOS_BUNDLE_BYTES, np.uint8)
+def aligned_zeros(shape, dtype, str what=None):
+    """Zeros that begin on a line of cache: loads that straddle two lines cost a fifth more.
+
+    Where memory has no room for them, the error says `what` they are; None: as NumPy's does.
+    """
+    try:
+        raw = np.zeros(np.dtype(dtype).itemsize * math.prod(shape) + PEGASOS_BUNDLE_BYTES, np.uint8)
+    except (MemoryError, ValueError):  # the latter of what no memory has room for
+        if what is None:
+            raise
+        raise MemoryError(f"{what} memory has room for") from None
     cdef uint8_t[::1] bytes = raw
     cdef int64_t skip = -<size_t> &bytes[0] % PEGASOS_BUNDLE_BYTES
-    return raw[skip:skip + size].view(dtype).reshape(shape)
+    return raw[skip:skip + raw.size - PEGASOS_BUNDLE_BYTES].view(dtype).reshape(shape)
 
 
 cdef class Room:
@@ -1926,11 +1933,9 @@ cdef class Fits:
 
     def __cinit__(self, int64_t n_problems, int64_t n_rows, int64_t n_features, memory=None):
         if memory is None:
-            try:
-                memory = np.zeros((n_problems, Fits.n_bytes(n_rows, n_features)), np.uint8)
-            except (MemoryError, ValueError):
-                raise MemoryError(f"{n_problems} problems over {n_rows} rows of {n_features} "
-                                  "features are more than memory has room for") from None
+            memory = aligned_zeros((n_problems, Fits.n_bytes(n_rows, n_features)), np.uint8,
+                                   f"{n_problems} problems over {n_rows} rows of {n_features} "
+                                   "features are more than")
         self.memory, self.n_rows, self.n_features = memory, n_rows, n_features
         self.c = memory
         require(self.c.shape[0] == n_problems >= 1

@@ -48,13 +48,8 @@ class JointSchedule:
         n, K = len(self.codes), len(self.cost)
         if self.n_rows:
             return
-        try:
-            self.memory = _core.aligned_zeros((self.n_bytes(n),), np.uint8)
-        except (MemoryError, ValueError):
-            raise MemoryError(
-                f"a problem over {n} rows of {self.n_features} features and {K} classes is more "
-                "than memory has room for"
-            ) from None
+        what = f"a problem over {n} rows of {self.n_features} features and {K} classes is more than"
+        self.memory = _core.aligned_zeros((self.n_bytes(n),), np.uint8, what)
 
     def n_bytes(self, n_rows: int) -> int:
         K, averages = len(self.cost), bool(self.settings.average)

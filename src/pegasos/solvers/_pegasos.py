@@ -79,22 +79,14 @@ class Pegasos:
         self.problems["ball"] = settings.loss.ball if settings.project else 0
         self.problems["q"] = 1
         shape = n_problems, n_features
-        try:
-            self.weights = _core.aligned_zeros(shape, dtype)
-        except (MemoryError, ValueError):
-            raise MemoryError(
-                f"{n_features} weights for each of {n_problems} problems are more than memory "
-                "has room for"
-            ) from None
-        try:
-            self.pending = np.zeros((n_problems, settings.batch_size), np.int64)
-            # l'(u) of pending rows, where that is not always 1.
-            self.slopes = None if settings.loss.has_counts else np.zeros(self.pending.shape)
-        except (MemoryError, ValueError):
-            raise MemoryError(
-                f"{_validate.parameter('batch_size', settings.batch_size)} is more rows than "
-                "memory has room for"
-            ) from None
+        what = f"{n_features} weights for each of {n_problems} problems are more than"
+        self.weights = _core.aligned_zeros(shape, dtype, what)
+        batch, batch_size = (n_problems, settings.batch_size), settings.batch_size
+        what = f"{_validate.parameter('batch_size', batch_size)} is more rows than"
+        self.pending = _core.aligned_zeros(batch, np.int64, what)
+        # l'(u) of pending rows, where that is not always 1.
+        has_slopes = not settings.loss.has_counts
+        self.slopes = _core.aligned_zeros(batch, np.float64, what) if has_slopes else None
         #: Of averages, where they are wanted.
         self.sums: Any = _core.aligned_zeros(shape, dtype) if settings.average else None
         finished, base = np.zeros((2, n_problems), np.int64)
