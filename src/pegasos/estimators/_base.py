@@ -530,7 +530,8 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         Where there is no certificate, since no rows were asked for one, there is no warning.
         """
         if certificate is not None:
-            rows = data.rows.sample() if isinstance(data.rows, Blocks) else data.rows
+            # Of blocks, the first one is for what is said of rows at large.
+            rows = next(data.rows.parts()).rows() if isinstance(data.rows, Blocks) else data.rows
             _warnings.warn_of_gap(
                 schedule, certificate, rows, **_parameters.plan(self), is_complete=is_complete,
                 name=data.name_of,

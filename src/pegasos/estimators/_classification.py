@@ -306,8 +306,7 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
         if self.class_weight is None:
             return np.ones(len(classes))
         if self.class_weight == "balanced":
-            factor: np.ndarray = mass.sum() / (len(classes) * np.where(mass > 0, mass, 1))
-            return factor
+            return mass.sum() / (len(classes) * np.where(mass > 0, mass, 1))
         for label, weight in self.class_weight.items():
             _validate.real(f"class_weight[{label!r}]", weight, at_least=0)
         known = classes.tolist()
@@ -317,8 +316,7 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
                 f"class_weight must have classes of y as keys, {reprlib.repr(known)}, "
                 f"got {reprlib.repr(unknown)}"
             )
-        factor = compute_class_weight(self.class_weight, classes=classes, y=classes)
-        return factor
+        return compute_class_weight(self.class_weight, classes=classes, y=classes)
 
     def _check_data(self, data: Data) -> None:
         if data.scheme != "multilabel":

@@ -311,10 +311,6 @@ class Blocks:
         self.read(blocks, part)
         return part
 
-    def sample(self) -> _core.Rows:
-        """Rows of the first block, for what is said of rows at large."""
-        return self._part([0]).rows()
-
     def in_memory(self) -> tuple[Any, np.ndarray, np.ndarray | None]:
         """All rows, labels and sample weights, in the order of the cache."""
         part = self._part(range(self.n_blocks))

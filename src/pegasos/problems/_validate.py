@@ -753,14 +753,10 @@ def labels(y: Any, n_samples: int, name: str = "y") -> tuple[np.ndarray, np.ndar
         if ends[0] != ends[1] and (is_last | (y == ends[0])).all():
             return ends, is_last.astype(np.intp)
     try:
-        ordered = np.sort(y)  # `np.unique` takes three times as long for few labels
-        is_new = np.ones(len(y), bool)
-        is_new[1:] = ordered[1:] != ordered[:-1]
-        classes = ordered[is_new]
-        codes = classes.searchsorted(y)
+        classes = np.unique(y)
+        return classes, classes.searchsorted(y)
     except TypeError:
         raise of_several_kinds(name, y) from None
-    return classes, codes
 
 
 def of_several_kinds(name: str, y: np.ndarray) -> TypeError:

@@ -214,14 +214,12 @@ def evaluate_block(
 ) -> dict[str, np.ndarray]:
     """What a block adds to the sums of a round, which `add` adds up over the blocks.
 
-    Returns
-    -------
-    dict of str to ndarray of shape (len(message.which), ...)
-        At w + s: ``loss``, ``smooth`` (the smoothed one), ``moved`` (sum of c (p - centre)^2); of
-        the dual variables with y a >= 0 and of the others, ``linear`` and ``square`` (see
-        `Smoothed.dual`) and ``size`` (sum of abs(a)); ``vectors``, sum_i a_i y_i (x_i, feature), of
-        these two kinds apart if the intercept is free; ``second`` derivatives, as upper triangles,
-        or `_moments`. And ``along``: sum_i a_i y_i f_s(x_i) at the points ``message.along`` s.
+    Arrays of shape (len(message.which), ...). At w + s: ``loss``, ``smooth`` (the smoothed one),
+    ``moved`` (sum of c (p - centre)^2); of the dual variables with y a >= 0 and of the others,
+    ``linear`` and ``square`` (see `Smoothed.dual`) and ``size`` (sum of abs(a)); ``vectors``,
+    sum_i a_i y_i (x_i, feature), of these two kinds apart if the intercept is free; ``second``
+    derivatives, as upper triangles, or `_moments`. And ``along``: sum_i a_i y_i f_s(x_i) at the
+    points ``message.along`` s.
     """
     n, d = block.X.shape
     count, n_signs = len(message.which), 1 + block.settings.free_intercept
