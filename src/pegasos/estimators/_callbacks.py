@@ -12,17 +12,13 @@ except ImportError:
     _callback = None
 
 
-class _Nothing:
-    """Stands in for the mixin of newer versions."""
-
-
 if TYPE_CHECKING:
 
     class CallbackSupportMixin:  # with a base of `Any`, checkers would accept any parameters
         def __getattr__(self, name: str) -> Any: ...
 
 else:
-    CallbackSupportMixin = getattr(_callback, "CallbackSupportMixin", _Nothing)
+    CallbackSupportMixin = getattr(_callback, "CallbackSupportMixin", type("Nothing", (), {}))
 _with_callbacks: Any = getattr(_callback, "with_callbacks", lambda method: method)
 # Lets callbacks of an estimator end, as scikit-learn does at the end of what it decorates.
 _tear_down = _with_callbacks(lambda estimator: None)

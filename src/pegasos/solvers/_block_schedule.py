@@ -309,7 +309,7 @@ class BlockSchedule(OutOfCoreSchedule):
 
     # ---- Training --------------------------------------------------------------------------------
 
-    @np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")
+    @np.errstate(all="ignore")
     def train(
         self,
         rows: Any,

@@ -57,7 +57,7 @@ class JointSchedule:
 
     # ---- Training --------------------------------------------------------------------------------
 
-    @np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")
+    @np.errstate(all="ignore")
     def train(
         self,
         rows: Any,

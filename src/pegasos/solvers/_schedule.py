@@ -112,7 +112,7 @@ class Schedule:
         pegasos.set_problem(self.problem, count=False, normalize=False)
 
     # What overflows is found where models and certificates are made, and told in a sentence.
-    @np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")
+    @np.errstate(all="ignore")
     def train(
         self,
         rows: Any,
@@ -300,7 +300,7 @@ class Schedule:
 
     # ---- Changing the solver ---------------------------------------------------------------------
 
-    @np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")
+    @np.errstate(all="ignore")
     def at_lam(self, lam: float) -> "Schedule":
         """The schedule of the same problems with another λ, which begins where this one stands.
 

@@ -375,7 +375,7 @@ def _warn_of_small_weights(
     """Warn if a model is hardly better than a constant, and a longer w would be far better."""
     problem, settings = schedule.problem, schedule.settings
     c, m, values = problem.weights, problem.masses[:, None], problem.values
-    with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
+    with np.errstate(all="ignore"):
         z, f = (of - (c * of).sum(axis=1, keepdims=True) / m for of in (values, scores))
         factor = (c * z * f).sum(axis=1) / (c * f * f).sum(axis=1)  # by least squares
         factor[~np.isfinite(factor)] = 1
