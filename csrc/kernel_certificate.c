@@ -8,6 +8,9 @@
  * Scores of float columns are computed again in double where that matters: of rows with
  * coefficients, and of those that may be within their margin; of others, rounding leaves no doubt
  * that they are outside, where the loss is 0.
+ *
+ * Problems of the same rows are certified together, and others, as pairs of classes, one by one: on
+ * arrays of their own rows.
  */
 #include "loss.h"
 #include "memory.h"
@@ -33,34 +36,71 @@ typedef struct point_sums {
     double rounding;     /* by how much rounding can change squared_norm */
 } point_sums;
 
-/* A certificate in the making. Points are coefficients, those of the models first, and then, unless
- * they are these, those of the dual variables; problem k has points k and, if n_sets is 2,
+/* Certificates in the making, of problems that have the same rows, n of those that there are: m, e
+ * and the arrays are of these alone. Points are coefficients, those of the models first, and then,
+ * unless they are these, those of the dual variables; problem k has points k and, if n_sets is 2,
  * n_problems + k. */
 typedef struct making {
-    const pegasos_kernel_models *m;
-    const pegasos_kernel_evidence *e;
+    pegasos_kernel_models m;
+    pegasos_kernel_evidence e;
     int64_t n, n_problems, n_sets;
+    int64_t *inside;                 /* n: the numbers of the rows */
+    int8_t *labels;                  /* n_problems x n */
+    double *values_of_targets;       /* n_problems x n */
+    double *of_rows;                 /* 5 x n */
     double *a;                       /* n_problems x n: feasible dual variables */
     double *none;                    /* 2 n_problems: intercepts of 0 */
     double *points, *scores;         /* 2 n_problems x n */
     double *some_coef, *some_scores; /* of some rows */
     point_sums *sums;                /* 2 n_problems */
-    int64_t *rows;                   /* some rows */
+    int64_t *rows, *numbers;         /* some rows, and their numbers */
     int64_t *sequence;               /* 0, 1, ... */
-    int8_t *is_wanted;               /* n_problems x n: rows whose scores are to be computed */
-    int8_t *mark;                    /* n */
+    int8_t *mark;                    /* n: 1 for rows whose scores are to be computed */
     void *values;
 } making;
+
+/* How many problems are certified together: all, if they have the same rows. But if they have
+ * coefficients on different rows, values among all these are more than those of one problem after
+ * the other: then 1, where columns need not be computed again. */
+static int64_t how_many(const pegasos_kernel_models *m, const pegasos_kernel_evidence *e)
+{
+    const int64_t n = m->targets.n;
+    const int8_t *const labels = m->targets.labels;
+    double apart = 0, together = 0;
+    for (int64_t k = 0; k < m->n_problems; k++) {
+        double own = 0;
+        for (int64_t i = 0; i < n; i++) {
+            if ((labels[k * n + i] != 0) != (labels[i] != 0))
+                return 1;
+            own += m->coef[k * n + i] != 0;
+        }
+        apart += own * own;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        bool is_support = false;
+        for (int64_t k = 0; k < m->n_problems; k++)
+            is_support |= m->coef[k * n + i] != 0;
+        together += is_support;
+    }
+    const bool are_kept = e->columns->n_columns == n && !e->columns->is_cheap;
+    return are_kept && apart < together * together ? 1 : m->n_problems;
+}
 
 /* Lays its parts out in `scratch`, and returns how many bytes they take. */
 static int64_t lay_out(making *c, const pegasos_kernel_models *m, const pegasos_kernel_evidence *e,
                        void *scratch)
 {
-    const int64_t n = m->targets.n, k = m->n_problems, d = e->rows ? e->rows->n_features : 0;
+    const int64_t n = m->targets.n, d = e->rows ? e->rows->n_features : 0;
+    const int64_t k = how_many(m, e);
     layout all = {scratch, 8, 0};
-    *c = (making){.m = m, .e = e, .n = n, .n_problems = k, .n_sets = 1};
+    *c = (making){.n_problems = k};
+    c->inside = take(&all, 8 * n);
+    c->labels = take(&all, k * n);
+    c->values_of_targets = take(&all, m->targets.values ? 8 * k * n : 0);
+    c->of_rows = take(&all, 8 * 5 * n);
     c->a = take(&all, 8 * k * n);
     c->none = take(&all, 16 * k);
+    c->mark = take(&all, n);
     c->points = take(&all, 16 * k * n);
     c->scores = take(&all, 16 * k * n);
     c->sums = take(&all, 2 * k * (int64_t)sizeof *c->sums);
@@ -70,9 +110,8 @@ static int64_t lay_out(making *c, const pegasos_kernel_models *m, const pegasos_
     if (e->rows)
         return all.bytes;
     c->rows = take(&all, 8 * n);
+    c->numbers = take(&all, 8 * n);
     c->sequence = take(&all, 8 * n);
-    c->is_wanted = take(&all, k * n);
-    c->mark = take(&all, n);
     c->values = take(&all, pegasos_columns_block(n) * e->columns->value_bytes);
     return all.bytes;
 }
@@ -84,19 +123,66 @@ int64_t pegasos_kernel_certificate_scratch_bytes(const pegasos_kernel_models *mo
     return lay_out(&c, models, evidence, NULL);
 }
 
+/* Copies the numbers of the rows inside; returns where they are, or NULL where there are none. */
+static double *copy(const making *c, const double *from, double *to)
+{
+    for (int64_t i = 0; i < c->n && from; i++)
+        to[i] = from[c->inside[i]];
+    return from ? to : NULL;
+}
+
+/* Takes what there is of the rows of problems number first, first + 1, ...; the dual variables, as
+ * they are given, to where scores will be. */
+static void set_rows(making *c, const pegasos_kernel_models *all,
+                     const pegasos_kernel_evidence *evidence, int64_t first)
+{
+    const int64_t n_all = all->targets.n;
+    pegasos_kernel_models *const m = &c->m;
+    memset(c->mark, 0, (size_t)n_all);
+    for (int64_t j = first * n_all, k = 0; k < c->n_problems; k++)
+        for (int64_t i = 0; i < n_all; i++, j++)
+            c->mark[i] |= (int8_t)(all->targets.labels[j] != 0 || all->coef[j] != 0);
+    c->n = 0;
+    for (int64_t i = 0; i < n_all; i++)
+        if (c->mark[i])
+            c->inside[c->n++] = i;
+    c->m = *all;
+    c->e = *evidence;
+    m->targets.n = c->n;
+    m->targets.labels = c->labels;
+    m->targets.weights = copy(c, all->targets.weights, c->of_rows);
+    m->targets.values = all->targets.values ? c->values_of_targets : NULL;
+    m->epsilons = all->epsilons ? all->epsilons + first : NULL;
+    m->lams += first;
+    m->masses += first;
+    m->intercepts += first;
+    c->e.norms = copy(c, evidence->norms, c->of_rows + n_all);
+    c->e.sizes = copy(c, evidence->sizes, c->of_rows + 2 * n_all);
+    c->e.errors = copy(c, evidence->errors, c->of_rows + 3 * n_all);
+    c->e.float_errors = copy(c, evidence->float_errors, c->of_rows + 4 * n_all);
+    for (int64_t k = 0; k < c->n_problems; k++) {
+        const int64_t at = (first + k) * n_all;
+        for (int64_t i = 0; i < c->n; i++)
+            c->labels[k * c->n + i] = all->targets.labels[at + c->inside[i]];
+        if (all->targets.values)
+            copy(c, all->targets.values + at, c->values_of_targets + k * c->n);
+        copy(c, all->coef + at, c->points + k * c->n);
+        copy(c, all->dual_variables + at, c->scores + k * c->n);
+    }
+}
+
 static void set_points(making *c)
 {
-    const pegasos_kernel_models *const m = c->m;
+    const pegasos_kernel_models *const m = &c->m;
     const int64_t n = c->n, n_points = c->n_problems * n;
     bool are_same = true;
-    memcpy(c->points, m->coef, (size_t)n_points * sizeof(double));
     for (int64_t k = 0; k < c->n_problems; k++) {
         const pegasos_targets own = targets_among(&m->targets, m->epsilons, k);
         const double factor = 1 / (m->lams[k] * m->masses[k]);
         double *const beta = c->points + n_points + k * n;
-        pegasos_make_feasible(&own, m->free_intercept, m->dual_variables + k * n, c->a + k * n);
+        pegasos_make_feasible(&own, m->free_intercept, c->scores + k * n, c->a + k * n);
         for (int64_t i = 0; i < n; i++) {
-            const double coef = m->coef[k * n + i];
+            const double coef = c->points[k * n + i];
             beta[i] = c->a[k * n + i] * own.labels[i] * factor;
             /* But for rounding that the bounds know of anyway. */
             are_same &= fabs(beta[i] - coef) <= 4 * DBL_EPSILON * fabs(coef);
@@ -107,21 +193,15 @@ static void set_points(making *c)
 
 /* ---- Scores ---------------------------------------------------------------------------------- */
 
-/* Lists the rows that the problems first .. last - 1 want, those with coefficients first, and
- * returns how many these are. */
-static int64_t list_rows(const making *c, int64_t first, int64_t last, int64_t *n_wanted)
+/* Lists the rows that are marked, or have coefficients, these first; returns how many have. */
+static int64_t list_rows(const making *c, int64_t *n_wanted)
 {
     const int64_t n = c->n;
     enum { WANTED = 1, SUPPORT = 2 };
     int64_t n_support = 0, count;
-    memset(c->mark, 0, (size_t)n);
-    for (int64_t k = first; k < last; k++)
-        for (int64_t i = 0; i < n; i++) {
-            bool is_support = c->points[k * n + i] != 0;
-            if (c->n_sets == 2)
-                is_support |= c->points[(c->n_problems + k) * n + i] != 0;
-            c->mark[i] |= (int8_t)(is_support ? SUPPORT : c->is_wanted[k * n + i] ? WANTED : 0);
-        }
+    for (int64_t p = 0; p < c->n_sets * c->n_problems; p++)
+        for (int64_t i = 0; i < n; i++)
+            c->mark[i] |= (int8_t)(c->points[p * n + i] != 0 ? SUPPORT : 0);
     for (int64_t i = 0; i < n; i++)
         if (c->mark[i] & SUPPORT)
             c->rows[n_support++] = i;
@@ -129,17 +209,17 @@ static int64_t list_rows(const making *c, int64_t first, int64_t last, int64_t *
     for (int64_t i = 0; i < n; i++)
         if (c->mark[i] == WANTED)
             c->rows[count++] = i;
+    for (int64_t j = 0; j < count; j++)
+        c->numbers[j] = c->inside[c->rows[j]];
     *n_wanted = count;
     return n_support;
 }
 
-/* some_scores += what coefficients of n_points points, `stride` apart, make of values in double;
- * not 0: stopped. */
-static int score_in_double(const making *c, int64_t count, int64_t m, int64_t n_points,
-                           const double *coef, int64_t stride)
+/* some_scores += what coefficients make of values in double; not 0: stopped. */
+static int score_in_double(const making *c, int64_t count, int64_t m)
 {
-    const pegasos_kernel_evidence *const e = c->e;
-    const int64_t most = e->most_in_double;
+    const pegasos_kernel_evidence *const e = &c->e;
+    const int64_t most = e->most_in_double, n_points = c->n_sets * c->n_problems;
     for (int64_t z = 0; z < m; z += most)
         for (int64_t x = 0; x < count; x += most) {
             const int64_t n_z = m - z < most ? m - z : most;
@@ -148,8 +228,9 @@ static int score_in_double(const making *c, int64_t count, int64_t m, int64_t n_
             pegasos_columns *columns;
             for (int64_t p = 0; p < n_points; p++)
                 for (int64_t r = 0; r < n_x; r++)
-                    c->some_coef[p * n_x + r] = coef[p * stride + c->rows[x + r]];
-            if (e->in_double(e->context, is_all ? 0 : n_x, c->rows + x, n_z, c->rows + z, &columns)
+                    c->some_coef[p * n_x + r] = c->points[p * c->n + c->rows[x + r]];
+            if (e->in_double(e->context, is_all ? 0 : n_x, c->numbers + x, n_z, c->numbers + z,
+                             &columns)
                     != 0
                 || pegasos_columns_add(columns, n_x, c->sequence, n_points, c->some_coef, n_x, NULL,
                                        is_all && !columns->needs_full_rows, m, c->some_scores + z)
@@ -159,53 +240,24 @@ static int score_in_double(const making *c, int64_t count, int64_t m, int64_t n_
     return 0;
 }
 
-/* Scores of the rows that some problems want; not 0: stopped. */
-static int score_rows(const making *c, int64_t first, int64_t last, bool in_double)
-{
-    const bool is_one = last - first == 1;
-    const int64_t n = c->n, n_points = c->n_sets * (last - first);
-    const int64_t stride = is_one ? c->n_problems * n : n;
-    const double *const coef = c->points + first * n;
-    int64_t m, status;
-    const int64_t count = list_rows(c, first, last, &m);
-    memset(c->some_scores, 0, (size_t)(n_points * m) * sizeof(double));
-    if (in_double)
-        status = score_in_double(c, count, m, n_points, coef, stride);
-    else
-        status = pegasos_columns_score(c->e->columns, count, c->rows, m, c->rows, n_points, coef,
-                                       stride, c->rows, c->values, c->some_scores);
-    for (int64_t p = 0; p < n_points && status == 0; p++)
-        for (int64_t j = 0; j < m; j++)
-            c->scores[first * n + p * stride + c->rows[j]] = c->some_scores[p * m + j];
-    return (int)status;
-}
-
-/* Scores of the rows that each problem wants: one by one, or where that takes fewer kernel values,
- * or additions of values that are there, of all problems at once; not 0: stopped. */
+/* Scores of the rows that are marked; not 0: stopped. */
 static int score(const making *c, bool in_double)
 {
-    const pegasos_columns *const columns = c->e->columns;
-    const int64_t n = c->n, n_problems = c->n_problems;
-    const bool are_there = columns->is_all_at_once || *columns->n_kept == n;
-    double apart = 0, supports = 0;
-    int64_t m;
-    for (int64_t k = 0; k < n_problems; k++) {
-        const double n_support = (double)list_rows(c, k, k + 1, &m);
-        apart += n_support * (double)m;
-        supports += n_support;
-    }
-    const double together = (double)list_rows(c, 0, n_problems, &m) * (double)(in_double ? m : n);
-    const bool are_apart =
-        in_double || !are_there ? apart < together : 2 * apart <= supports * (double)n;
-    if (are_apart) {
-        for (int64_t k = 0; k < n_problems; k++)
-            if (score_rows(c, k, k + 1, in_double) != 0)
-                return 1;
-        return 0;
-    }
+    const int64_t n = c->n, n_points = c->n_sets * c->n_problems;
+    int64_t m, status;
+    if (!in_double && n == c->e.columns->n_rows)
+        return pegasos_columns_multiply(c->e.columns, n_points, c->points, c->scores);
+    const int64_t count = list_rows(c, &m);
+    memset(c->some_scores, 0, (size_t)(n_points * m) * sizeof(double));
     if (in_double)
-        return score_rows(c, 0, n_problems, true);
-    return pegasos_columns_multiply(c->e->columns, c->n_sets * n_problems, c->points, c->scores);
+        status = score_in_double(c, count, m);
+    else
+        status = pegasos_columns_score(c->e.columns, count, c->numbers, m, c->numbers, n_points,
+                                       c->points, n, c->rows, c->values, c->some_scores);
+    for (int64_t p = 0; p < n_points && status == 0; p++)
+        for (int64_t j = 0; j < m; j++)
+            c->scores[p * n + c->rows[j]] = c->some_scores[p * m + j];
+    return (int)status;
 }
 
 /* Kernel values K(x_i, .) are at most sizes[i], with an error of at most errors[i]. A sum of them
@@ -222,7 +274,7 @@ static point_sums sum_point(const making *c, int64_t point, const double *errors
         s.length += length;
         s.squares += beta * beta;
         s.doubt += length * errors[i];
-        rounding += length * c->e->sizes[i];
+        rounding += length * c->e.sizes[i];
         n_added += beta != 0;
     }
     s.doubt += n_added * DBL_EPSILON * rounding;
@@ -234,22 +286,24 @@ static point_sums sum_point(const making *c, int64_t point, const double *errors
 static int score_by_columns(const making *c)
 {
     const int64_t n = c->n;
-    const bool has_margin = loss_has_margin(loss_of(c->m->targets.loss));
-    memset(c->scores, 0, (size_t)(c->n_sets * c->n_problems * n) * sizeof(double));
+    const bool has_margin = loss_has_margin(loss_of(c->m.targets.loss));
     for (int64_t i = 0; i < n; i++)
         c->sequence[i] = i;
-    for (int64_t i = 0; i < c->n_problems * n; i++)
-        c->is_wanted[i] = c->m->targets.labels[i] != 0;
+    memset(c->mark, 1, (size_t)n);
     if (score(c, false) != 0)
         return 1;
-    for (int64_t k = 0; k < c->n_problems && c->e->float_errors; k++) {
-        const double most = 1 + sum_point(c, k, c->e->float_errors).doubt;
-        for (int64_t i = k * n; i < (k + 1) * n; i++) {
-            const double margin = c->m->targets.labels[i] * (c->scores[i] + c->m->intercepts[k]);
-            c->is_wanted[i] &= (int8_t)(!has_margin || margin <= most);
+    if (!c->e.float_errors)
+        return 0;
+    memset(c->mark, !has_margin, (size_t)n);
+    for (int64_t k = 0; k < c->n_problems && has_margin; k++) {
+        const double most = 1 + sum_point(c, k, c->e.float_errors).doubt;
+        const int8_t *const labels = c->labels + k * n;
+        for (int64_t i = 0; i < n; i++) {
+            const double margin = labels[i] * (c->scores[k * n + i] + c->m.intercepts[k]);
+            c->mark[i] |= (int8_t)(labels[i] != 0 && margin <= most);
         }
     }
-    return c->e->float_errors ? score(c, true) : 0;
+    return score(c, true);
 }
 
 static int64_t longest_row(const pegasos_rows *rows)
@@ -268,33 +322,37 @@ static void sum_weights(const making *c, int64_t point, double longest, double s
     const double *const coef = c->points + point * c->n;
     double lengths = 0, n_added = 2, largest = 0;
     for (int64_t i = 0; i < c->n; i++) {
-        lengths += fabs(coef[i]) * sqrt(c->e->norms[i]);
+        lengths += fabs(coef[i]) * sqrt(c->e.norms[i]);
         n_added += coef[i] != 0;
-        largest = c->e->norms[i] > largest ? c->e->norms[i] : largest;
+        largest = c->e.norms[i] > largest ? c->e.norms[i] : largest;
     }
     const double summed = n_added * DBL_EPSILON * lengths;
     point_sums *const s = c->sums + point;
     s->squared_norm = squares;
     s->doubt = (longest + 4) * DBL_EPSILON * sqrt(squares) * sqrt(largest);
     s->rounding = (2 * sqrt(squares) + summed) * summed
-                  + ((double)c->e->rows->n_features + 4) * DBL_EPSILON * squares;
+                  + ((double)c->e.rows->n_features + 4) * DBL_EPSILON * squares;
 }
 
 /* Scores of the linear kernel, from w; not 0: stopped. */
 static int score_by_weights(const making *c)
 {
-    const pegasos_rows *const rows = c->e->rows;
-    pegasos_watch *const watch = c->e->columns->workers->watch;
-    const int64_t n = c->n, d = rows->n_features, n_points = c->n_sets * c->n_problems;
-    const double numbers = 1 + stored_numbers(rows) / (double)n;
+    const pegasos_rows *const rows = c->e.rows;
+    pegasos_watch *const watch = c->e.columns->workers->watch;
+    const int64_t n = c->n, n_all = rows->n_rows, d = rows->n_features;
+    const int64_t n_points = c->n_sets * c->n_problems;
+    const double numbers = 1 + stored_in_row(rows);
     const double most = watch->every / (numbers * (double)n_points);
     const int64_t piece = most < 1 ? 1 : most < ROWS ? (int64_t)most : ROWS;
-    double *const w = c->some_coef + n_points * d; /* of one point */
+    double *const w = c->some_coef + n_points * d, *const coef = c->scores; /* of one point */
     for (int64_t p = 0; p < n_points; p++) {
         memset(w, 0, (size_t)d * sizeof(double));
-        for (int64_t i = 0, count; i < n; i += count) {
-            count = min_of(piece, n - i);
-            pegasos_linear_combine(rows, i, count, c->points + p * n + i, w);
+        memset(coef, 0, (size_t)n_all * sizeof(double));
+        for (int64_t i = 0; i < n; i++)
+            coef[c->inside[i]] = c->points[p * n + i];
+        for (int64_t i = 0, count; i < n_all; i += count) {
+            count = min_of(piece, n_all - i);
+            pegasos_linear_combine(rows, i, count, coef + i, w);
             if (is_to_stop(watch, numbers * (double)count))
                 return 1;
         }
@@ -305,8 +363,8 @@ static int score_by_weights(const making *c)
     }
     for (int64_t i = 0, count; i < n; i += count) {
         count = min_of(piece, n - i);
-        pegasos_linear_scores(rows, i, NULL, count, n_points, c->some_coef, 8, n_points > 1,
-                              c->none, c->some_scores);
+        pegasos_linear_scores(rows, 0, c->inside + i, count, n_points, c->some_coef, 8,
+                              n_points > 1, c->none, c->some_scores);
         for (int64_t p = 0; p < n_points; p++)
             for (int64_t r = 0; r < count; r++)
                 c->scores[p * n + i + r] = c->some_scores[r * n_points + p];
@@ -343,12 +401,12 @@ static double losses_in_doubt(const pegasos_targets *t, const double *scores, do
 static bool is_negative(const making *c, int64_t point)
 {
     const point_sums *const s = c->sums + point;
-    const double eps = c->e->columns->value_bytes == 4 ? FLT_EPSILON : DBL_EPSILON;
+    const double eps = c->e.columns->value_bytes == 4 ? FLT_EPSILON : DBL_EPSILON;
     double lengths = 0;
     if (!(s->squared_norm < -BY_ROUNDING * s->size))
         return false;
     for (int64_t i = 0; i < c->n; i++)
-        lengths += fabs(c->points[point * c->n + i]) * sqrt(fabs(c->e->norms[i]));
+        lengths += fabs(c->points[point * c->n + i]) * sqrt(fabs(c->e.norms[i]));
     const double noise = (double)c->n * eps * lengths * lengths;
     return s->squared_norm < -BY_ROUNDING * s->size - noise;
 }
@@ -356,13 +414,13 @@ static bool is_negative(const making *c, int64_t point)
 /* With `ridge` on the diagonal, |w|^2 and each row's own score are larger, too. */
 static pegasos_kernel_certificate certificate_of(const making *c, int64_t k)
 {
-    const pegasos_targets t = targets_among(&c->m->targets, c->m->epsilons, k);
+    const pegasos_targets t = targets_among(&c->m.targets, c->m.epsilons, k);
     const int64_t n = c->n, other = (c->n_sets - 1) * c->n_problems + k;
-    const double lam = c->m->lams[k], mass = c->m->masses[k], b = c->m->intercepts[k];
-    const double feature = c->m->intercept_scaling, of_intercept = feature > 0 ? b / feature : 0;
-    const double ridge = c->e->ridge, *const a = c->a + k * n;
+    const double lam = c->m.lams[k], mass = c->m.masses[k], b = c->m.intercepts[k];
+    const double feature = c->m.intercept_scaling, of_intercept = feature > 0 ? b / feature : 0;
+    const double ridge = c->e.ridge, *const a = c->a + k * n;
     const point_sums *const model = c->sums + k, *const dual = c->sums + other;
-    const int64_t is_positive = c->e->is_positive;
+    const int64_t is_positive = c->e.is_positive;
     double growth, total = 0;
     const double losses =
         losses_in_doubt(&t, c->scores + k * n, b, c->points + k * n, model->doubt, ridge, &growth);
@@ -392,17 +450,20 @@ int pegasos_kernel_certify(const pegasos_kernel_models *models,
     making c;
     lay_out(&c, models, evidence, scratch);
     assert(c.n_problems >= 1 && (evidence->most_in_double >= 1 || !evidence->float_errors));
-    set_points(&c);
-    if ((evidence->rows ? score_by_weights(&c) : score_by_columns(&c)) != 0)
-        return 1;
     const double longest = evidence->rows ? (double)longest_row(evidence->rows) : 0;
-    for (int64_t p = 0; p < c.n_sets * c.n_problems; p++) {
-        const double squares = c.sums[p].squared_norm; /* of weights */
-        c.sums[p] = sum_point(&c, p, evidence->errors);
-        if (evidence->rows)
-            sum_weights(&c, p, longest, squares);
+    for (int64_t first = 0; first < models->n_problems; first += c.n_problems) {
+        set_rows(&c, models, evidence, first);
+        set_points(&c);
+        if ((evidence->rows ? score_by_weights(&c) : score_by_columns(&c)) != 0)
+            return 1;
+        for (int64_t p = 0; p < c.n_sets * c.n_problems; p++) {
+            const double squares = c.sums[p].squared_norm; /* of weights */
+            c.sums[p] = sum_point(&c, p, c.e.errors);
+            if (evidence->rows)
+                sum_weights(&c, p, longest, squares);
+        }
+        for (int64_t k = 0; k < c.n_problems; k++)
+            certificates[first + k] = certificate_of(&c, k);
     }
-    for (int64_t k = 0; k < c.n_problems; k++)
-        certificates[k] = certificate_of(&c, k);
     return 0;
 }
