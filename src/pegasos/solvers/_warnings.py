@@ -13,7 +13,8 @@ from pegasos.problems._certificate import Certificate
 from pegasos.problems._validate import counted, parameter, wording
 from pegasos.solvers._schedule import GAP, Schedule
 
-# Rows of each class that are asked whether a model tells classes apart, before all rows are.
+# Rows of each of two classes that are asked whether a model tells these apart, before all rows are;
+# of more classes, about as many in all.
 _ASKED = 16
 # Rows of smaller norms need large weights, which λ keeps small.
 _SMALL = 0.1
@@ -481,7 +482,8 @@ def _one_for_all(
 ) -> tuple[int, np.ndarray] | None:
     """The class that all rows `inside` are predicted to be of, and their scores, or None."""
     of_each = [np.flatnonzero((codes == k) & inside) for k in range(n_classes)]
-    few = np.concatenate([of[:: max(1, len(of) // _ASKED)][:_ASKED] for of in of_each])
+    most = -(-2 * _ASKED // n_classes)  # of each class
+    few = np.concatenate([of[:: max(1, len(of) // most)][:most] for of in of_each])
     for which in (few, None):  # then all
         with np.errstate(over="ignore", under="ignore"):
             scores = schedule.solver_class.scores(rows, *schedule.model(), which)
