@@ -763,6 +763,17 @@ int pegasos_kernel_solve_one(const pegasos_matrix *matrix, const pegasos_problem
                              const pegasos_options *options, const int8_t *labels,
                              const double *norms, void *memory, void *scratch);
 
+/* As pegasos_kernel_solve_one, of a problem that is solved on n of the rows, which ascend, with the
+ * kernel matrix among these: `memory` is of a fit of n rows, and all columns must be kept, or be
+ * computed at once. A factor has the rows `inside` alone. */
+int pegasos_kernel_solve_part(const pegasos_matrix *matrix, const pegasos_problem *problem,
+                              const pegasos_options *options, const int8_t *labels,
+                              const double *norms, int64_t n, const int64_t *inside, void *memory,
+                              void *scratch);
+
+/* How many bytes of scratch that takes. */
+int64_t pegasos_kernel_part_bytes(int64_t n, int64_t value_bytes);
+
 /* The beginnings of fits of the squared error, which make them together: to be called before
  * pegasos_solve_one. Fits that have begun are left as they are. `labels`, `memory` and the targets
  * of the problems lie one after the other. */

@@ -46,7 +46,7 @@ typedef struct making {
     int64_t n, n_problems, n_sets;
     int64_t *inside;                 /* n: the numbers of the rows */
     int8_t *labels;                  /* n_problems x n */
-    double *values_of_targets;       /* n_problems x n */
+    double *targets;                 /* n_problems x n */
     double *of_rows;                 /* 5 x n */
     double *a;                       /* n_problems x n: feasible dual variables */
     double *none;                    /* 2 n_problems: intercepts of 0 */
@@ -96,7 +96,7 @@ static int64_t lay_out(making *c, const pegasos_kernel_models *m, const pegasos_
     *c = (making){.n_problems = k};
     c->inside = take(&all, 8 * n);
     c->labels = take(&all, k * n);
-    c->values_of_targets = take(&all, m->targets.values ? 8 * k * n : 0);
+    c->targets = take(&all, m->targets.values ? 8 * k * n : 0);
     c->of_rows = take(&all, 8 * 5 * n);
     c->a = take(&all, 8 * k * n);
     c->none = take(&all, 16 * k);
@@ -151,7 +151,7 @@ static void set_rows(making *c, const pegasos_kernel_models *all,
     m->targets.n = c->n;
     m->targets.labels = c->labels;
     m->targets.weights = copy(c, all->targets.weights, c->of_rows);
-    m->targets.values = all->targets.values ? c->values_of_targets : NULL;
+    m->targets.values = all->targets.values ? c->targets : NULL;
     m->epsilons = all->epsilons ? all->epsilons + first : NULL;
     m->lams += first;
     m->masses += first;
@@ -165,7 +165,7 @@ static void set_rows(making *c, const pegasos_kernel_models *all,
         for (int64_t i = 0; i < c->n; i++)
             c->labels[k * c->n + i] = all->targets.labels[at + c->inside[i]];
         if (all->targets.values)
-            copy(c, all->targets.values + at, c->values_of_targets + k * c->n);
+            copy(c, all->targets.values + at, c->targets + k * c->n);
         copy(c, all->coef + at, c->points + k * c->n);
         copy(c, all->dual_variables + at, c->scores + k * c->n);
     }

@@ -20,6 +20,7 @@
  * begun again.
  */
 #include "fit.h"
+#include "memory.h"
 
 #include <math.h>
 #include <string.h>
@@ -347,4 +348,46 @@ int pegasos_kernel_solve_one(const pegasos_matrix *matrix, const pegasos_problem
     if (!prepare(&f, norms))
         return PEGASOS_STOPPED;
     return f.s->run.n_inside > 0 ? run_fit(&f) : PEGASOS_DONE;
+}
+
+/* ---- Parts ----------------------------------------------------------------------------------- */
+
+int64_t pegasos_kernel_part_bytes(int64_t n, int64_t value_bytes)
+{
+    /* Labels, four arrays of 8 bytes and values, each of which begins at a multiple of 8. */
+    return 8 * 6 + 33 * n + n * n * value_bytes + pegasos_kernel_scratch_bytes(n, value_bytes, n);
+}
+
+int pegasos_kernel_solve_part(const pegasos_matrix *matrix, const pegasos_problem *problem,
+                              const pegasos_options *options, const int8_t *labels,
+                              const double *norms, int64_t n, const int64_t *inside, void *memory,
+                              void *scratch)
+{
+    pegasos_columns *const all_columns = matrix->columns, columns = {.n_rows = n, .n_columns = n};
+    pegasos_matrix own_matrix = *matrix;
+    pegasos_problem own = *problem;
+    layout all = {scratch, 8, 0};
+    double *const own_norms = take(&all, 8 * n), *const targets = take(&all, 8 * n);
+    double *const weights = take(&all, 8 * n);
+    int8_t *const own_labels = take(&all, n);
+    columns.column_of = take(&all, 8 * n);
+    columns.columns = take(&all, n * n * all_columns->value_bytes);
+    columns.value_bytes = all_columns->value_bytes;
+    columns.n_kept = &columns.n_columns;
+    columns.workers = all_columns->workers;
+    own_matrix.columns = &columns;
+    own_matrix.rank = min_of(n, matrix->rank);
+    for (int64_t i = 0; i < n; i++) {
+        columns.column_of[i] = i;
+        own_labels[i] = labels[inside[i]];
+        own_norms[i] = norms[inside[i]];
+        targets[i] = problem->targets ? problem->targets[inside[i]] : 0;
+        weights[i] = problem->weights ? problem->weights[inside[i]] : 1;
+    }
+    own.targets = problem->targets ? targets : NULL;
+    own.weights = problem->weights ? weights : NULL;
+    if (pegasos_columns_values(all_columns, n, inside, n, inside, n, columns.columns) != 0)
+        return PEGASOS_STOPPED;
+    return pegasos_kernel_solve_one(&own_matrix, &own, options, own_labels, own_norms, memory,
+                                    take(&all, 0));
 }

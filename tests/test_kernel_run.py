@@ -200,6 +200,47 @@ def test_columns_are_asked_for_once_and_change_nothing(rng, dtype, loss, interce
     assert loss != "hinge" or np.count_nonzero(source.column_of >= 0) < len(case.y)
 
 
+def solve_inside(case, fits, insides):
+    matrix = _core.Matrix(
+        Source.whole(case.K).core, lambda _: np.empty((len(case.y), 0)), is_positive=True
+    )
+    return _core.solve(
+        matrix, case.targets, np.diag(case.K).astype(np.float64), fits, np.array([case.last_epoch]),
+        tol=case.tol, seed=3, solver=_core.ASCENT, insides=insides, watch=_core.Watch(),
+    )  # fmt: skip
+
+
+@of_all_cases
+def test_a_problem_on_some_rows_has_the_bits_of_one_over_these_rows(rng, dtype, loss, intercept):
+    case = Case(rng, dtype, loss, intercept)
+    inside = np.flatnonzero(case.y)
+    fits = _core.Fits(1, len(inside), 0)
+    (found,) = solve_inside(case, [fits], [inside])
+    assert found == fits.solutions()[0]
+    assert found["relative_gap"] <= TOL
+    case.K, case.y, case.z, case.c = (
+        case.K[np.ix_(inside, inside)], case.y[inside], case.z[inside], case.c[inside],
+    )  # fmt: skip
+    case.targets = core_targets(
+        loss, case.y, case.z, case.c, lams=np.array([LAM]), intercept_scaling=case.scaling,
+        free_intercept=case.is_free,
+    )  # fmt: skip
+    case.fits = _core.Fits(1, len(inside), 0)
+    case.run()
+    np.testing.assert_array_equal(fits.memory, case.fits.memory)
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "insides"),
+    [(2, [[0, 70]]), (2, [[-1, 0]]), (3, [[0, 1]]), (2, [[0, 1], [0, 1]]), (2, [])],
+)
+def test_rows_that_are_not_there_are_refused(rng, n_rows, insides):
+    case = Case(rng, np.float64, "hinge", "none")
+    rows = [np.array(inside) for inside in insides]
+    with pytest.raises(ValueError, match="insides"):
+        solve_inside(case, [_core.Fits(1, n_rows, 0)], rows)
+
+
 @pytest.mark.parametrize("loss", ALL)
 def test_the_solution_of_a_sample_is_spread_over_rows_of_the_problem_alone(rng, dtype, loss):
     case = Case(rng, dtype, loss, "none", n=600, tol=0.5)  # more rows than a sample has

@@ -229,9 +229,9 @@ class Fits:
     def are_valid(self, targets: Targets, value_bytes: int, with_numbers: bool = ...) -> bool: ...
 
 def solve(
-    over: Rows | Matrix, targets: Targets, norms: _Doubles, fits: Fits, max_epochs: _Ints, *,
-    tol: float, seed: int, solver: int, begin_together: bool = ..., watch: Watch,
-    n_threads: int = ..., n_jobs: int = ...,
+    over: Rows | Matrix, targets: Targets, norms: _Doubles, fits: Fits | list[Fits],
+    max_epochs: _Ints, *, tol: float, seed: int, solver: int, begin_together: bool = ...,
+    insides: list[_Ints] | None = ..., watch: Watch, n_threads: int = ..., n_jobs: int = ...,
 ) -> _Table: ...  # fmt: skip
 
 NEWTON_MAX_UNKNOWNS: Final[int]

@@ -282,6 +282,10 @@ cdef extern from "core.h" nogil:
     int pegasos_kernel_solve_one(const pegasos_matrix *, const pegasos_problem *,
                                  const pegasos_options *, const int8_t *, const double *, void *,
                                  void *)
+    int pegasos_kernel_solve_part(const pegasos_matrix *, const pegasos_problem *,
+                                  const pegasos_options *, const int8_t *, const double *, int64_t,
+                                  const int64_t *, void *, void *)
+    int64_t pegasos_kernel_part_bytes(int64_t, int64_t)
     int64_t pegasos_kernel_train_scratch_bytes(const pegasos_columns *, const pegasos_linear_set *)
     int pegasos_kernel_train(pegasos_columns *, const pegasos_linear_set *, double *, double *,
                              const pegasos_draws *, void *)
@@ -1549,6 +1553,7 @@ cdef class Work:
     cdef Points exact
     cdef Work inner
     cdef Matrix matrix
+    cdef object inside  # the rows of a part of it; None: all
     cdef object factor  # the last one of the matrix
     cdef Closing blas_limit
 
@@ -1616,17 +1621,17 @@ cdef class Work:
         cdef const double[::1] norms
         cdef uint8_t[::1] memory, room
         cdef Rows of_core
-        cdef int64_t n = self.columns.n_rows
         try:
             self.blas_limit = self.blas_limit or one_thread_of_blas()
-            rows = self.matrix.factor(self.watch.on_poll)
-            require(rows.shape[0] == n, "a factor must have n_rows rows")
+            factor_of_all = self.matrix.factor(self.watch.on_poll)
+            require(len(factor_of_all) == self.columns.n_rows, "a factor must have n_rows rows")
+            rows = factor_of_all if self.inside is None else factor_of_all[self.inside]
             factor.rows.n_features = rows.shape[1]
             if rows.shape[1] == 0:
                 return 0
             of_core = Rows(rows)
             norms = of_core.squared_norms()
-            memory = np.empty(pegasos_state_bytes(n, rows.shape[1]), np.uint8)
+            memory = np.empty(pegasos_state_bytes(rows.shape[0], rows.shape[1]), np.uint8)
             room = np.empty(pegasos_scratch_bytes(&of_core.c), np.uint8)
             self.factor = of_core, norms, memory, room
             factor.rows, factor.norms = of_core.c, &norms[0]
@@ -1953,6 +1958,9 @@ cdef class Fits:
 
     def solutions(self):
         """A table of the best models so far, and of the work that was done."""
+        return np.array(self.rows_of_table(), SOLUTION)
+
+    cdef list rows_of_table(self):
         cdef pegasos_solution found
         cdef const pegasos_fit_header *memory
         cdef int64_t k
@@ -1964,7 +1972,7 @@ cdef class Fits:
                          found.n_steps, found.epochs[0], found.epochs[1], found.epochs[2],
                          found.first_solver, found.solver, memory.value_bytes,
                          memory.pending == PEGASOS_GAP_CHECKED))
-        return np.array(rows, SOLUTION)
+        return rows
 
     cdef object numbers(self, const double *of_first, int64_t count):
         """`count` numbers of each fit, given where the first fit has them."""
@@ -2043,33 +2051,58 @@ cdef class Fits:
         return True
 
 
+# Problems are split into this many jobs for each thread at most.
+cdef int64_t JOBS_OF_THREAD = 16
+
+
 def solve(over not None, Targets targets not None, const double[::1] norms not None,
-          Fits fits not None, const int64_t[::1] max_epochs not None, *, double tol, uint64_t seed,
-          int64_t solver, bint begin_together=False, Watch watch not None, int64_t n_threads=1,
-          int64_t n_jobs=1):
+          fits not None, const int64_t[::1] max_epochs not None, *, double tol, uint64_t seed,
+          int64_t solver, bint begin_together=False, list insides=None, Watch watch not None,
+          int64_t n_threads=1, int64_t n_jobs=1):
     """Solve problems over `Rows` or a `Matrix`, one after the other, or `n_jobs` side by side.
 
     Returns `fits.solutions()`; there is one of `fits` for each. See ``pegasos_solve_one`` and
-    ``pegasos_kernel_solve_one``. Linear problems of the squared error may `begin_together`, see
-    ``pegasos_solve_squares``. Columns that are computed all at once are so first; other kernel
-    machines go one after the other. `n_threads` share kernel values and passes of Newton's method,
-    with each of the jobs as many, which changes no bit.
+    ``pegasos_kernel_solve_one``. With `insides`, each problem is solved on these rows alone of a
+    matrix whose columns are all there, or computed at once; `fits` is then a list, with `Fits` for
+    each. Linear problems of the squared error may `begin_together`, see ``pegasos_solve_squares``.
+    Columns that are computed all at once are so first; other kernel machines go one after the
+    other. `n_threads` share kernel values and passes of Newton's method, with each of the jobs as
+    many, which changes no bit.
     """
     cdef Matrix matrix = over if isinstance(over, Matrix) else None
     cdef Rows rows = None if matrix is not None else over
     cdef Columns columns = None if matrix is None else matrix.columns
     cdef bint is_kernel = matrix is not None
-    cdef int64_t n = columns.c.n_rows if is_kernel else rows.c.n_rows, n_problems = fits.c.shape[0]
+    cdef bint has_parts = insides is not None
+    cdef Fits whole = None if has_parts else fits, own_fits
+    cdef const int64_t[::1] inside
+    cdef pegasos_problem to_check
+    cdef int64_t n = columns.c.n_rows if is_kernel else rows.c.n_rows
+    cdef int64_t n_problems = len(fits) if has_parts else whole.c.shape[0], largest = 0
     cdef int64_t d = 0 if is_kernel else rows.c.n_features, k
     cdef int64_t value_bytes = columns.c.value_bytes if is_kernel else rows.c.value_bytes
     cdef bint is_by_blas = solver != PEGASOS_ASCENT and (is_kernel or pegasos_newton_uses_blas(d))
     cdef Closing blas_limit = None
-    require(fits.n_rows == n and fits.n_features == d, "fits must be of n_rows and n_features")
+    require(has_parts or (whole.n_rows == n and whole.n_features == d),
+            "fits must be of n_rows and n_features")
     require(targets.c.n == n and n_problems == targets.n_problems == max_epochs.shape[0],
             "targets must be of n_rows, and fits and max_epochs of their problems")
     require(norms.shape[0] == n, "norms must have n_rows entries")
     require_indices(max_epochs, 0, LARGEST // n - 1, "max_epochs must be in [0, 2**62/n_rows - 1)")
-    require(fits.are_valid(targets, value_bytes, False), "fits must be some which can go on")
+    require(has_parts or whole.are_valid(targets, value_bytes, False),
+            "fits must be some which can go on")
+    require(not has_parts or (is_kernel and len(insides) == n_problems
+                              and (columns.c.is_all_at_once or columns.n_kept == n)),
+            "insides must be of a matrix whose columns are there, and of each problem")
+    for k in range(n_problems if has_parts else 0):
+        own_fits, inside, to_check = fits[k], insides[k], targets.problem(k, NULL)
+        require_indices(inside, 0, n, "insides must be in [0, n_rows)")
+        require(own_fits.n_rows == inside.shape[0] and own_fits.n_features == 0
+                and own_fits.c.shape[0] == 1
+                and pegasos_memory_is_valid(&to_check, inside.shape[0], 0, value_bytes,
+                                            &own_fits.c[0, 0], False),
+                "fits must be some of insides which can go on")
+        largest = max(largest, inside.shape[0])
     require(not begin_together or (targets.c.loss.kind == PEGASOS_SQUARED_ERROR and not is_kernel),
             "only linear problems of the squared error begin together")
     require(tol == tol and PEGASOS_AUTO <= solver <= PEGASOS_NEWTON, "tol must be a number")
@@ -2093,12 +2126,14 @@ def solve(over not None, Targets targets not None, const double[::1] norms not N
         cdef int64_t first_row = 0, k
         cdef int status = PEGASOS_DONE
         cdef Room room
+        cdef Fits part
+        cdef const int64_t[::1] own_rows
         work = Work.of(own, n_shares, columns)
         if is_kernel:
             work.matrix, of_columns, of_columns.columns = matrix, matrix.c, &work.columns
             of_columns.factor, of_columns.factor_context = supply_factor, <void *> work
-            room = Room(pegasos_kernel_scratch_bytes(n, columns.c.value_bytes,
-                                                     work.columns.n_columns))
+            room = Room(pegasos_kernel_part_bytes(largest, value_bytes) if has_parts else
+                        pegasos_kernel_scratch_bytes(n, value_bytes, work.columns.n_columns))
         else:
             room = Room(max(pegasos_scratch_bytes(&rows.c) if begin < end else 0,
                             pegasos_squares_scratch_bytes(&rows.c, n_problems)
@@ -2114,19 +2149,28 @@ def solve(over not None, Targets targets not None, const double[::1] norms not N
             if is_beginning:
                 options.max_epochs, problem = max_epochs[0], targets.problem(0, &rows.c)
                 status = pegasos_solve_squares(n_problems, &problem, &options, targets.c.labels,
-                                               &norms[0], &fits.c[0, 0], room.at)
+                                               &norms[0], &whole.c[0, 0], room.at)
             elif work.columns.is_all_at_once:
                 if pegasos_columns_keep(&work.columns, 1, &first_row):
                     status = PEGASOS_STOPPED
             for k in range(begin, end if status == PEGASOS_DONE else begin):
                 options.max_epochs, labels = max_epochs[k], targets.c.labels + k * n
                 problem = targets.problem(k, NULL if is_kernel else &rows.c)
-                if is_kernel:
+                if has_parts:
+                    with gil:
+                        part, own_rows, work.inside = fits[k], insides[k], insides[k]
+                    status = pegasos_kernel_solve_part(
+                        &of_columns, &problem, &options, labels, &norms[0], own_rows.shape[0],
+                        &own_rows[0], &part.c[0, 0], room.at)
+                    # Most are too short to ask.
+                    if status == PEGASOS_DONE and own.c.poll and own.c.poll(own.c.context, NULL):
+                        status = PEGASOS_STOPPED
+                elif is_kernel:
                     status = pegasos_kernel_solve_one(&of_columns, &problem, &options, labels,
-                                                      &norms[0], &fits.c[k, 0], room.at)
+                                                      &norms[0], &whole.c[k, 0], room.at)
                 else:
                     status = pegasos_solve_one(&problem, &options, labels, &norms[0],
-                                               &fits.c[k, 0], room.at)
+                                               &whole.c[k, 0], room.at)
                 if status != PEGASOS_DONE:
                     break
         work.end(status)
@@ -2139,12 +2183,15 @@ def solve(over not None, Targets targets not None, const double[::1] norms not N
                 solve_some(0, 0, watch.on_poll, True, n_threads)
             elif is_kernel and columns.z is not None:
                 columns.keep(np.zeros(1, np.int64), watch, n_threads)
-            run_jobs([functools.partial(solve_some, k, k + 1) for k in range(n_problems)], n_jobs,
-                     watch.on_poll)
+            each = max(n_problems // (JOBS_OF_THREAD * n_jobs), 1)
+            run_jobs([functools.partial(solve_some, k, min(k + each, n_problems))
+                      for k in range(0, n_problems, each)], n_jobs, watch.on_poll)
     finally:  # Ctrl-C that comes as the block is freed could not be raised
         if blas_limit is not None:
             blas_limit.end()
-    return fits.solutions()
+    if not has_parts:
+        return whole.solutions()
+    return np.array([row for own_fits in fits for row in own_fits.rows_of_table()], SOLUTION)
 
 
 # ---- One problem over all classes --------------------------------------------------------------

@@ -156,17 +156,12 @@ class ColumnCache:
         return self.holds_all and len(self.points) <= self._small
 
     def inside(self, rows: np.ndarray, n_threads: int) -> tuple[Any, Any]:
-        """The kernel matrix among the rows of one of several problems, and who factorises it.
+        """Columns of their own for the rows of one of several problems, and who factorises these.
 
-        `rows` ascend. `n_threads` work at a time at most on a matrix that is not there.
+        `rows` ascend. `n_threads` work at a time at most.
         """
-        if not self.is_small:
-            own = ColumnCache(self.points[rows], self._megabytes / _SIDE_BY_SIDE, n_threads)
-            return own.core, own.factor
-        columns = np.empty((len(rows), len(rows)), self.columns.dtype)
-        self.core.among(rows, rows, columns, _core.Watch())
-        whole = _core.Columns(None, columns, np.arange(len(rows)))
-        return whole, lambda on_poll: np.ascontiguousarray(self.factor(on_poll)[rows])
+        own = ColumnCache(self.points[rows], self._megabytes / _SIDE_BY_SIDE, n_threads)
+        return own.core, own.factor
 
     def factor(self, on_poll: Callable[[], None] | None = None) -> np.ndarray:
         """L of shape (n, rank), K = L L^T but for rounding; see `pegasos.kernels._factor`."""

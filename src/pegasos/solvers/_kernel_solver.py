@@ -29,6 +29,9 @@ class KernelSolver(LinearSolver):
     pegasos = KernelPegasos
     small_size = 2**17
 
+    #: What the last run found, and the coefficients of all rows, which are asked for several times.
+    _coef: tuple[Any, Any] = None, None
+
     def __init__(
         self, settings: Settings, n_problems: int, n_rows: int, n_features: int, seed: int
     ) -> None:
@@ -38,7 +41,11 @@ class KernelSolver(LinearSolver):
 
     @property
     def coef(self) -> Any:
-        return self._of_all("coef", self.shape[0], "inside")
+        found, coef = self._coef
+        if found is None or found is not self._found:
+            coef = self._of_all("coef", self.shape[0], "inside")
+            self._coef = self._found, coef
+        return coef
 
     @property
     def value_bytes(self) -> int:
@@ -113,12 +120,15 @@ class KernelSolver(LinearSolver):
         rows: Any = self.rows
         points = rows.points
         core = rows.core, rows.factor
-        if group.inside is not None:
+        if group.inside is not None and not rows.is_small:
             core = rows.inside(group.inside, n_threads)
         return _core.Matrix(
             *core, is_positive=rows.is_positive, is_narrow=points.is_narrow,
             rank=points.kernel.rank(points.X.shape[1]),
         )  # fmt: skip
+
+    def _are_parts(self) -> bool:
+        return bool(self.rows.is_small)
 
     def widen(self) -> bool:
         if not self.rows.points.is_narrow:
@@ -127,13 +137,9 @@ class KernelSolver(LinearSolver):
         return True
 
     def _shares(self, method: str, n_threads: int) -> tuple[int, int, bool]:
-        n, rows, is_divided = len(self.base), self.rows, self._whole is None
-        n_jobs, n_each = 1, n_threads
+        n, rows = len(self.base), self.rows
         if rows.is_small:
             n_jobs = min(n_threads, n) if rows.size * n > _FEW else 1
             n_each = n_threads // n_jobs if rows.size > _FEW else 1
-            if is_divided:
-                rows.keep(np.arange(rows.shape[0]))  # which all problems take theirs from
-        elif is_divided:
-            n_jobs, n_each = rows.side_by_side(n)
-        return n_jobs, n_each if is_divided else n_each * n_jobs, False
+            return n_jobs, n_each * n_jobs, False
+        return (1, n_threads, False) if self._whole is not None else (*rows.side_by_side(n), False)

@@ -353,6 +353,10 @@ class LinearSolver:
             )
         return rows
 
+    def _are_parts(self) -> bool:
+        """Whether the core takes the rows of each problem from what `_of` returns for all."""
+        return False
+
     def widen(self) -> bool:
         """Let rows have all that they have: features in place of coordinates; False if they do."""
         if self.is_in_span:
@@ -438,16 +442,19 @@ class LinearSolver:
 
         self._found = None
         try:
-            if self._whole is None:
+            if self._whole is None and not self._are_parts():
                 table = np.zeros(len(self.base), _core.SOLUTION)
                 jobs = [functools.partial(solve_group, group) for group in self.groups]
                 with _threads.blas.one_thread():  # here, as in `_core.solve`
                     # Who hears of epochs reads all models, which no thread may be changing.
                     _core.run_jobs(jobs, 1 if by_epochs else n_jobs, on_progress)
             else:
+                groups, whole = self.groups, self._whole
                 table = solve(
-                    self._of(self.groups[0], n_threads), problem.targets, norms, self._whole,
+                    self._of(groups[0], n_threads), problem.targets, norms,
+                    [group.fits for group in groups] if whole is None else whole,
                     last(slice(None)), n_jobs=n_jobs, begin_together=begin_together,
+                    insides=[group.inside for group in groups] if whole is None else None,
                     watch=_core.Watch(on_progress, by_epochs=by_epochs),
                 )  # fmt: skip
         except _core.TooLargeError:
