@@ -50,8 +50,9 @@ class ProblemGroup:
 
     def shape(self, of_all: tuple[int, int]) -> tuple[int, int]:
         """How many rows and features it has, of how many there are."""
-        own = (self.inside, self.columns)
-        n, d = (size if some is None else len(some) for some, size in zip(own, of_all, strict=True))
+        n, d = of_all
+        n = n if self.inside is None else len(self.inside)
+        d = d if self.columns is None else len(self.columns)
         return n, n if self.span else d
 
     def begin(self, of_all: tuple[int, int], before: Any = None) -> None:
@@ -552,4 +553,5 @@ def shallow_copy(thing: Any) -> Any:
 
 def _insides(problem: Problem) -> list[np.ndarray]:
     """The rows of each problem; one that has none has a row that is in none."""
-    return [np.flatnonzero(y) if y.any() else np.zeros(1, np.int64) for y in problem.labels]
+    all_rows = map(np.flatnonzero, problem.labels)
+    return [rows if len(rows) else np.zeros(1, np.int64) for rows in all_rows]
