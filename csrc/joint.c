@@ -110,7 +110,7 @@ FOR_EVERY_WIDE_TYPE(DEFINE_PANELS)
 static joint joint_of(int64_t n_rows, int64_t n_features, int64_t n_classes)
 {
     joint j = {.n = n_rows, .d = n_features, .n_classes = n_classes};
-    j.padded_classes = (n_classes + LANES - 1) / LANES * LANES;
+    j.padded_classes = round_up(n_classes, LANES);
     j.size = j.padded_classes * (n_features + 1);
     return j;
 }

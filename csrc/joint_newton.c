@@ -64,11 +64,6 @@ typedef struct newton {
     double t;                               /* how far the search went along the step */
 } newton;
 
-static int64_t round_up(int64_t n)
-{
-    return (n + LANES - 1) / LANES * LANES;
-}
-
 int64_t pegasos_joint_unknowns(const pegasos_joint_problem *problem)
 {
     return problem->n_classes * (problem->rows->n_features + (problem->constant_feature > 0));
@@ -93,11 +88,11 @@ static int64_t lay_out_arrays(newton *x, const pegasos_joint_problem *problem, v
     layout all = {scratch, 8, 0};
     x->size = pegasos_joint_unknowns(problem);
     x->depth = x->size / K;
-    x->padded = round_up(x->depth);
+    x->padded = round_up(x->depth, LANES);
     x->next = take(&all, 8 * n * K);
     x->scores = take(&all, 8 * n * K);
     x->before = take(&all, 8 * n * K);
-    x->trial = take(&all, 8 * round_up(K) * (d + 1));
+    x->trial = take(&all, 8 * round_up(K, LANES) * (d + 1));
     x->gradient = take(&all, 8 * x->size);
     x->step = take(&all, 8 * x->size);
     x->scratch = take(&all, 8 * x->size);
@@ -107,7 +102,8 @@ static int64_t lay_out_arrays(newton *x, const pegasos_joint_problem *problem, v
     x->scaled = take(&all, 8 * ROWS * x->padded);
     x->pair = (symmetric){.size = x->depth, .stride = x->padded, .bytes = 8};
     x->pair.numbers = take(&all, 8 * x->padded * x->padded);
-    x->matrix = (symmetric){.size = x->size, .stride = round_up(x->size) + LANES, .bytes = 8};
+    x->matrix = (symmetric){.size = x->size, .bytes = 8};
+    x->matrix.stride = round_up(x->size, LANES) + LANES;
     x->matrix.numbers = take(&all, 8 * x->matrix.size * x->matrix.stride);
     return all.bytes;
 }

@@ -120,11 +120,6 @@ static INLINE bool holds_all(const pegasos_columns *columns)
 /* Arrays begin at multiples of this number of bytes, and have multiples of it of numbers. */
 enum { ALIGNED = 64 };
 
-static int64_t padded(int64_t n)
-{
-    return (n + ALIGNED - 1) / ALIGNED * ALIGNED;
-}
-
 static int64_t rows_of_sample(int64_t n_inside)
 {
     const int64_t part = min_of(n_inside / ROWS_PER_SAMPLED, MOST_OF_SAMPLE);
@@ -148,13 +143,12 @@ static int64_t rows_of_round(int64_t n_rows, int64_t n_columns)
     return max_of(n_rows / 2, min_of(n_rows, FEW));
 }
 
-/* Lays scratch memory out; returns how many bytes it takes, wherever it begins. */
+/* Lays scratch memory out; returns how many bytes it takes. */
 static int64_t lay_out(scratch *s, void *memory, int64_t n_rows, int64_t value_bytes,
                        int64_t n_columns)
 {
-    const int64_t bytes = 8 * padded(n_rows), most = rows_of_round(n_rows, n_columns);
-    const uintptr_t before = (uintptr_t)memory % ALIGNED;
-    layout all = {before ? (char *)memory + (ALIGNED - before) : memory, ALIGNED, 0};
+    const int64_t bytes = 8 * round_up(n_rows, ALIGNED), most = rows_of_round(n_rows, n_columns);
+    layout all = {memory, ALIGNED, 0};
     s->lists = take(&all, 6 * bytes);
     s->zeros = take(&all, bytes);
     s->column = take(&all, bytes);
@@ -165,15 +159,15 @@ static int64_t lay_out(scratch *s, void *memory, int64_t n_rows, int64_t value_b
     s->fresh = take(&all, bytes);
     s->room = take(&all, 4 * bytes);
     s->list = take(&all, bytes);
-    s->marks = take(&all, padded(n_rows));
-    s->values = take(&all, most * padded(most) * value_bytes);
-    return ALIGNED + all.bytes;
+    s->marks = take(&all, round_up(n_rows, ALIGNED));
+    s->values = take(&all, most * round_up(most, ALIGNED) * value_bytes);
+    return all.bytes;
 }
 
 int64_t pegasos_kernel_scratch_bytes(int64_t n_rows, int64_t value_bytes, int64_t n_columns)
 {
     scratch s;
-    return lay_out(&s, NULL, n_rows, value_bytes, n_columns);
+    return ALIGNED + lay_out(&s, NULL, n_rows, value_bytes, n_columns);
 }
 
 /* ---- What is known of a row ------------------------------------------------------------------ */
@@ -271,7 +265,7 @@ static void set_rows(run *r, bool is_sample)
     const pegasos_kernel *s = r->s;
     r->rows = r->arrays->active;
     r->m = s->n_active;
-    r->size = padded(r->m);
+    r->size = round_up(r->m, ALIGNED);
     r->n_values = 0;
     r->scale = is_sample ? 1 / (s->lam * s->sample_mass) : 1 / (s->lam * s->mass);
     r->is_direct = r->m == n && holds_all(r->columns);
@@ -804,7 +798,7 @@ static run run_of(const pegasos_matrix *matrix, pegasos_kernel *s,
              .scale = 1 / (s->lam * s->mass),
              .constant = s->constant_feature * s->constant_feature};
     assert(s->lam > 0 && s->mass > 0 && 1 <= s->n_inside && s->n_inside <= c->n_rows);
-    lay_out(&r.scratch, arrays->scratch, c->n_rows, c->value_bytes, c->n_columns);
+    lay_out(&r.scratch, aligned(arrays->scratch, ALIGNED), c->n_rows, c->value_bytes, c->n_columns);
     memset(r.scratch.zeros, 0, (size_t)c->n_rows * sizeof(double));
     return r;
 }

@@ -13,6 +13,7 @@
  */
 #include "exponential.h"
 #include "lanes.h"
+#include "memory.h"
 #include "rows.h"
 #include "tasks.h"
 
@@ -282,12 +283,6 @@ static int write_tile(const block *b, const pegasos_subset *x, const pegasos_sub
 
 /* ---- Blocks ---------------------------------------------------------------------------------- */
 
-static int64_t aligned(int64_t bytes)
-{
-    enum { ALIGNED = 64 };
-    return (bytes + ALIGNED - 1) / ALIGNED * ALIGNED;
-}
-
 /* Bytes of scratch that a tile may need. */
 static int64_t scratch_of_tile(const pegasos_points *x, const pegasos_points *z)
 {
@@ -296,7 +291,8 @@ static int64_t scratch_of_tile(const pegasos_points *x, const pegasos_points *z)
     const way how = way_of(x, z);
     if (how == BY_KERNEL || how == BY_TRANSPOSE)
         return 0;
-    return aligned(d * (how == BY_PANELS ? PEGASOS_PANEL_BYTES : (size.x + size.z) * bytes));
+    const int64_t each = how == BY_PANELS ? PEGASOS_PANEL_BYTES : (size.x + size.z) * bytes;
+    return round_up(d * each, PEGASOS_BUNDLE_BYTES);
 }
 
 /* A transpose begins with the rows that it is of; then there are offsets, indices, values. */

@@ -15,6 +15,12 @@ typedef struct layout {
     int64_t bytes; /* that are taken */
 } layout;
 
+/* The least multiple of `unit` that is at least n. */
+static INLINE int64_t round_up(int64_t n, int64_t unit)
+{
+    return (n + unit - 1) / unit * unit;
+}
+
 /* Where arrays that begin at multiples of `unit` bytes can lie in memory of as many more bytes. */
 static INLINE void *aligned(void *memory, int64_t unit)
 {
@@ -24,7 +30,7 @@ static INLINE void *aligned(void *memory, int64_t unit)
 /* The next array, of `bytes` bytes; NULL without memory. */
 static INLINE void *take(layout *p, int64_t bytes)
 {
-    const int64_t first = (p->bytes + p->unit - 1) / p->unit * p->unit;
+    const int64_t first = round_up(p->bytes, p->unit);
     p->bytes = first + bytes;
     return p->memory ? (char *)p->memory + first : NULL;
 }

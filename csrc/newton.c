@@ -160,11 +160,6 @@ typedef struct run {
     double *scaled;    /* and a piece of rows of A for each */
 } run;
 
-static int64_t round_up(int64_t n)
-{
-    return (n + LANES - 1) / LANES * LANES;
-}
-
 /* Blocks of n rows or, without vectors to add up, of d = 0 features. To add up their sums costs
  * little beside a pass. */
 static int64_t blocks_of(int64_t n, int64_t d)
@@ -178,7 +173,8 @@ enum { LINE = LANES * sizeof(double) };
 /* Lays out the arrays, each of which begins with a cache line; returns how many bytes they take. */
 static int64_t lay_out_arrays(run *r, int64_t n, int64_t d, void *scratch)
 {
-    const int64_t stride = round_up(d + 1), of_rows = 8 * round_up(n), of_features = 8 * stride;
+    const int64_t stride = round_up(d + 1, LANES), of_features = 8 * stride;
+    const int64_t of_rows = 8 * round_up(n, LANES);
     const bool has_matrix = d < PEGASOS_NEWTON_MAX_UNKNOWNS;
     r->stride = stride;
     r->n_blocks = blocks_of(n, d);
@@ -222,8 +218,7 @@ static run lay_out(fit *f)
     r.mass = f->s->mass;
     r.constant_feature = f->s->newton.constant_feature;
     r.is_free = f->problem->free_intercept;
-    r.piece = round_up((int64_t)fmin(most, MOST_ROWS));
-    r.piece = r.piece < LANES ? LANES : r.piece;
+    r.piece = max_of(LANES, round_up((int64_t)fmin(most, MOST_ROWS), LANES));
     lay_out_arrays(&r, n, d, aligned(f->newton_scratch, LINE));
     r.feasible_sums = r.is_free ? r.direction : r.sums;
     return r;
@@ -292,7 +287,7 @@ static void read_piece(const run *r, int64_t first, int64_t count, piece *x)
     if (values)
         memcpy(x->z, values + first, (size_t)x->count * sizeof(double));
     memcpy(x->centre, r->f->centre + first, (size_t)x->count * sizeof(double));
-    for (int64_t i = x->count; i < round_up(x->count); i++)
+    for (int64_t i = x->count; i < round_up(x->count, LANES); i++)
         x->y[i] = x->z[i] = x->c[i] = x->centre[i] = 0;
 }
 

@@ -43,7 +43,7 @@ static const double LEAST_SINGLE = 1e-4, LEAST_VARIANCE = 1e-6;
 
 static int64_t stride_of(int64_t n_features, int64_t n_outputs)
 {
-    return (n_features + 1 + n_outputs + SYMMETRIC_LANES - 1) / SYMMETRIC_LANES * SYMMETRIC_LANES;
+    return round_up(n_features + 1 + n_outputs, SYMMETRIC_LANES);
 }
 
 /* How many outputs a pass takes. */
