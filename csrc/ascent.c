@@ -33,18 +33,6 @@ enum { AHEAD = 16 };
  * later. bench/notes.md has measurements of these three numbers. */
 enum { MOVES = 2, MOVES_OF_SMOOTH = 3 };
 
-/* Chooses one of the rows active[n_chosen .. n_active - 1] at random, to be visited next after
- * those chosen earlier. */
-static INLINE int64_t choose_row(pegasos_dual *p, int64_t *active)
-{
-    const int64_t at = p->n_chosen++;
-    const int64_t chosen = at + pegasos_bounded_random(&p->generator, p->n_active - at);
-    const int64_t row = active[chosen];
-    active[chosen] = active[at];
-    active[at] = row;
-    return row;
-}
-
 /* Lets the row at `position` take part in the next epoch, too: such rows come first in the list. */
 static INLINE void keep_active(pegasos_dual *p, int64_t *active)
 {
@@ -108,7 +96,8 @@ static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, p
     int64_t j = 0;
     for (; j < count && p->position < p->n_active; j++, p->position++) {
         while (p->n_chosen < p->n_active && p->n_chosen <= p->position + AHEAD) {
-            const int64_t later = choose_row(p, active);
+            const int64_t later =
+                pegasos_draw_one(&p->generator, p->n_active, p->n_chosen++, active);
             PREFETCH(labels + later);
             PREFETCH(a + later);
             PREFETCH(norms + later);

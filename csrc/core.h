@@ -126,6 +126,9 @@ void pegasos_order_seek(pegasos_order *order, uint64_t seed, int64_t n_rows, int
 /* Unbiased in [0, n), n >= 1, from a SplitMix64 state that is any number. */
 int64_t pegasos_bounded_random(uint64_t *generator, int64_t n);
 
+/* Brings one of list[at .. count - 1], drawn at random, to list[at], and returns it. */
+int64_t pegasos_draw_one(uint64_t *generator, int64_t count, int64_t at, int64_t *list);
+
 /* Writes the next `count` draws. */
 void pegasos_order_draw(pegasos_order *order, int64_t *permutation, int64_t count, int64_t *draws);
 

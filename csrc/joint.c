@@ -266,20 +266,8 @@ joint_point joint_current_point(const joint *j)
 
 /* ---- Dual ascent ----------------------------------------------------------------------------- */
 
-/* Brings a random row that is still to be visited to `position`. */
-static int64_t next_row(const joint *j)
-{
-    pegasos_joint *s = j->s;
-    const int64_t left = s->n_active - s->position;
-    const int64_t chosen = s->position + pegasos_bounded_random(&s->generator, left);
-    const int64_t row = j->active[chosen];
-    j->active[chosen] = j->active[s->position];
-    j->active[s->position] = row;
-    return row;
-}
-
-/* The row that `next_row` will bring after row i, which is visited now; i itself if there is none,
- * or if v is not LARGE. */
+/* The row that will be drawn after row i, which is visited now; i itself if there is none, or if v
+ * is not LARGE. */
 static int64_t row_after(const joint *j, int64_t i)
 {
     const int64_t position = j->s->position + 1, left = j->s->n_active - position;
@@ -742,7 +730,7 @@ static int run_ascent(const joint *j)
             move_intercepts(j);
         }
         while (s->position < s->n_active) {
-            visit(j, next_row(j));
+            visit(j, pegasos_draw_one(&s->generator, s->n_active, s->position, j->active));
             s->position++;
             if (joint_is_stopped(j, 2))
                 return PEGASOS_STOPPED;

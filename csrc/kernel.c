@@ -399,12 +399,8 @@ static bool is_in_float(const run *r)
 /* Draws `some` of the first `count` in `list`, without replacement: they come first. */
 static void draw(uint64_t *generator, int64_t count, int64_t some, int64_t *list)
 {
-    for (int64_t k = 0; k < some; k++) {
-        const int64_t other = k + pegasos_bounded_random(generator, count - k);
-        const int64_t chosen = list[other];
-        list[other] = list[k];
-        list[k] = chosen;
-    }
+    for (int64_t k = 0; k < some; k++)
+        pegasos_draw_one(generator, count, k, list);
 }
 
 /* Moves all slopes by a change of b_k. */

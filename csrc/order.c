@@ -44,6 +44,14 @@ int64_t pegasos_bounded_random(uint64_t *generator, int64_t n)
     return (int64_t)high;
 }
 
+int64_t pegasos_draw_one(uint64_t *generator, int64_t count, int64_t at, int64_t *list)
+{
+    const int64_t other = at + pegasos_bounded_random(generator, count - at), one = list[other];
+    list[other] = list[at];
+    list[at] = one;
+    return one;
+}
+
 static void begin_epoch(pegasos_order *order, int64_t *permutation)
 {
     const int64_t epoch = order->next / order->n_rows;
@@ -68,13 +76,8 @@ static int64_t draw(pegasos_order *order, int64_t *permutation)
     order->next++;
     if (order->sampling == PEGASOS_UNIFORM)
         return pegasos_bounded_random(&order->generator, n);
-    if (!kept) {
-        const int64_t other = position + pegasos_bounded_random(&order->generator, n - position);
-        const int64_t row = permutation[other];
-        permutation[other] = permutation[position];
-        permutation[position] = row;
-    }
-    return permutation[position];
+    return kept ? permutation[position]
+                : pegasos_draw_one(&order->generator, n, position, permutation);
 }
 
 void pegasos_order_draw(pegasos_order *order, int64_t *permutation, int64_t count, int64_t *draws)
