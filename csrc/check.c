@@ -77,14 +77,13 @@ static bool are_sizes(const pegasos_rows *rows)
 static bool are_rows(const pegasos_rows *rows)
 {
     const bool is_dense = rows->index_bytes == 0;
-    if (is_dense ? !rows->values : !rows->indptr)
+    if (!is_dense && !rows->indptr)
         return false;
-    if (!is_dense && row_offset(rows, rows->n_rows) > 0 && !(rows->values && rows->indices))
+    const int64_t begin = row_begin(rows, 0), end = row_begin(rows, rows->n_rows);
+    if (end > 0 && !(rows->values && (is_dense || rows->indices)))
         return false;
-    if (!is_dense && !pegasos_rows_are_valid(rows, row_offset(rows, rows->n_rows)))
+    if (!is_dense && !pegasos_rows_are_valid(rows, end))
         return false;
-    const int64_t begin = is_dense ? 0 : row_offset(rows, 0);
-    const int64_t end = is_dense ? rows->n_rows * rows->n_features : row_offset(rows, rows->n_rows);
     return begin == end
            || are_finite((const char *)rows->values + begin * rows->value_bytes, rows->value_bytes,
                          end - begin);

@@ -308,11 +308,9 @@ static int score_by_columns(const making *c)
 
 static int64_t longest_row(const pegasos_rows *rows)
 {
-    int64_t most = rows->index_bytes ? 0 : rows->n_features;
-    for (int64_t i = 0; i < rows->n_rows && rows->index_bytes; i++) {
-        const int64_t length = row_offset(rows, i + 1) - row_offset(rows, i);
-        most = length > most ? length : most;
-    }
+    int64_t most = 0;
+    for (int64_t i = 0; i < rows->n_rows; i++)
+        most = max_of(most, row_begin(rows, i + 1) - row_begin(rows, i));
     return most;
 }
 

@@ -599,11 +599,9 @@ static int64_t choose_seen(const run *r, int64_t *which)
 /* Adds the numbers of a row, and their squares. */
 static void add_moments(const pegasos_rows *rows, int64_t i, double *sums, double *squares)
 {
-    const bool is_dense = rows->index_bytes == 0;
-    const int64_t first = is_dense ? i * rows->n_features : row_offset(rows, i);
-    const int64_t end = is_dense ? first + rows->n_features : row_offset(rows, i + 1);
+    const int64_t first = row_begin(rows, i), end = row_begin(rows, i + 1);
     for (int64_t j = first; j < end; j++) {
-        const int64_t at = is_dense ? j - first : row_column(rows, j);
+        const int64_t at = rows->index_bytes == 0 ? j - first : row_column(rows, j);
         const double value = get(rows->values, rows->value_bytes, j);
         sums[at] += value;
         squares[at] += value * value;

@@ -56,8 +56,7 @@ int64_t pegasos_take_rows(const pegasos_rows *rows, int64_t count, const int64_t
     assert(are_plausible(rows) && (is_sparse || !places));
     assert(are_in_range(which, count, 0, rows->n_rows));
     for (int64_t t = 0; t < count; t++) {
-        const int64_t i = which[t], begin = is_sparse ? row_offset(rows, i) : i * rows->n_features;
-        const int64_t n = is_sparse ? row_offset(rows, i + 1) - begin : rows->n_features;
+        const int64_t begin = row_begin(rows, which[t]), n = row_begin(rows, which[t] + 1) - begin;
         memmove((char *)values + end * value_bytes,
                 (const char *)rows->values + begin * value_bytes, (size_t)(n * value_bytes));
         if (is_sparse && !places)

@@ -95,11 +95,16 @@ static INLINE int64_t row_offset(const pegasos_rows *rows, int64_t i)
                                    : ((const int64_t *)rows->indptr)[i];
 }
 
+/* Where row i begins, dense or CSR; of the row after the last one, where that ends. */
+static INLINE int64_t row_begin(const pegasos_rows *rows, int64_t i)
+{
+    return rows->index_bytes == 0 ? i * rows->n_features : row_offset(rows, i);
+}
+
 /* How many numbers are stored. */
 static INLINE double stored_numbers(const pegasos_rows *rows)
 {
-    return rows->index_bytes == 0 ? (double)rows->n_rows * (double)rows->n_features
-                                  : (double)(row_offset(rows, rows->n_rows) - row_offset(rows, 0));
+    return (double)(row_begin(rows, rows->n_rows) - row_begin(rows, 0));
 }
 
 /* ... and how many in a row, in the mean. */

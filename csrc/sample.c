@@ -78,8 +78,7 @@ static int64_t draw(const fit *f, int64_t m, int64_t *which)
         if (f->targets.labels[i] == 0 || pegasos_bounded_random(&generator, left--) >= m - k)
             continue;
         which[k++] = i;
-        numbers += f->rows->index_bytes == 0 ? f->rows->n_features
-                                             : row_offset(f->rows, i + 1) - row_offset(f->rows, i);
+        numbers += row_begin(f->rows, i + 1) - row_begin(f->rows, i);
     }
     return numbers;
 }
