@@ -134,7 +134,7 @@ static void step_kernel(void)
 static void ascent_sparse(void)
 {
     for (int epoch = 0; epoch < 5; epoch++) {
-        pegasos_dual_run(&sparse_rows, duals, &one_column, norms, active, a, w, N);
+        pegasos_dual_run(&sparse_rows, duals, &one_column, norms, active, a, w, NULL, N);
         pegasos_dual_begin_epoch(duals);
     }
 }
@@ -142,7 +142,7 @@ static void ascent_sparse(void)
 static void ascent_dense(void)
 {
     for (int epoch = 0; epoch < 5; epoch++) {
-        pegasos_dual_run(&dense_rows, duals, &one_column, norms, active, a, w, N);
+        pegasos_dual_run(&dense_rows, duals, &one_column, norms, active, a, w, NULL, N);
         pegasos_dual_begin_epoch(duals);
     }
 }

@@ -175,23 +175,15 @@ void pegasos_dual_start(pegasos_dual *p, int64_t n_active)
     pegasos_dual_begin_epoch(p);
 }
 
-/* `pegasos_dual_run`; the u of each visit goes to the row's place in `last_u`, if there is one. */
-static int64_t visit(const pegasos_rows *rows, pegasos_dual *problem,
-                     const pegasos_targets *targets, const double *norms, int64_t *active,
-                     double *a, double *w, double *last_u, int64_t count)
+int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem,
+                         const pegasos_targets *targets, const double *norms, int64_t *active,
+                         double *a, double *w, double *last_u, int64_t count)
 {
     int64_t done = 0;
     assert(are_plausible(rows) && 0 <= problem->position && problem->position <= problem->n_active);
     assert(are_in_range(active, problem->n_active, 0, rows->n_rows));
     DISPATCH_WIDE(ascend, rows, problem, targets, norms, active, a, w, last_u, count, &done);
     return done;
-}
-
-int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem,
-                         const pegasos_targets *targets, const double *norms, int64_t *active,
-                         double *a, double *w, int64_t count)
-{
-    return visit(rows, problem, targets, norms, active, a, w, NULL, count);
 }
 
 /* ---- Epochs, gap checks, and when to stop ---------------------------------------------------- */
@@ -289,7 +281,7 @@ static bool visit_rows(fit *f)
     while (p->position < p->n_active) {
         const int64_t next = next_snapshot(f), left = next - p->position;
         const int64_t done = pegasos_dual_run(f->rows, p, &f->targets, f->norms, f->active, f->a,
-                                              f->w, min_of(left, most));
+                                              f->w, NULL, min_of(left, most));
         const bool is_over = p->position >= p->n_active;
         f->s->ascent.n_visits += done;
         if (is_averaged(f) && (is_over || p->position == next))
@@ -591,7 +583,8 @@ int pegasos_dual_run_epochs(const pegasos_rows *rows, pegasos_dual *problem,
     pegasos_dual_start(p, n_active);
     for (int64_t epoch = 0; epoch < n_epochs; epoch++) {
         while (p->position < p->n_active) {
-            const int64_t done = visit(rows, p, targets, norms, active, a, w, last_u, most);
+            const int64_t done =
+                pegasos_dual_run(rows, p, targets, norms, active, a, w, last_u, most);
             if (is_to_stop(watch, each * (double)done))
                 return PEGASOS_STOPPED;
         }

@@ -350,17 +350,17 @@ void pegasos_dual_begin_epoch(pegasos_dual *problem);
  * Visits up to `count` rows in random order, stopping at the end of the epoch, and returns how
  * many. A run that is cut anywhere continues with the same bits. `norms` (|x_i|^2, without the
  * constant feature) and `a` have n_rows numbers, `w` n_features. `active` is the caller's list of
- * row numbers, which is reordered; rows with label 0 must not be in it.
+ * row numbers, which is reordered; rows with label 0 must not be in it. `last_u`, NULL or n_rows
+ * numbers, gets the u of each row that is visited.
  */
 int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem,
                          const pegasos_targets *targets, const double *norms, int64_t *active,
-                         double *a, double *w, int64_t count);
+                         double *a, double *w, double *last_u, int64_t count);
 
 /*
  * Epochs over `rows`, some of a problem's rows, from their dual variables and the w = w(a) of all;
  * returns a status. What was stopped has changed a, w and the problem, and is begun anew from
- * copies. Rows with label 0 are passed over; `active` is scratch for n_rows numbers. `last_u` gets
- * the u of each row when it was visited last, and nothing for the others.
+ * copies. Rows with label 0 are passed over; `active` is scratch for n_rows numbers.
  */
 int pegasos_dual_run_epochs(const pegasos_rows *rows, pegasos_dual *problem,
                             const pegasos_targets *targets, const double *norms, int64_t *active,

@@ -175,15 +175,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (int64_t epoch = 0; epoch < n_epochs; epoch++) {
         const int64_t some = take_in(&in, 1, 15);
         int64_t visits = pegasos_dual_run(&rows, &whole.problem, &targets, norms, whole.active,
-                                          whole.a, whole.w, INT64_MAX);
-        int64_t done =
-            pegasos_dual_run(&rows, &cut.problem, &targets, norms, cut.active, cut.a, cut.w, some);
+                                          whole.a, whole.w, NULL, INT64_MAX);
+        int64_t done = pegasos_dual_run(&rows, &cut.problem, &targets, norms, cut.active, cut.a,
+                                        cut.w, NULL, some);
         MUST(done <= some);
         const bool first_again = cut.problem.position == 0 && done > 0;
         if (epoch < 3)
             cut = take_copy(&in, &cut, n, d); /* saved, and restored elsewhere */
         done += pegasos_dual_run(&rows, &cut.problem, &targets, norms, cut.active, cut.a, cut.w,
-                                 INT64_MAX);
+                                 NULL, INT64_MAX);
         MUST(visits <= n_active && done <= n_active);
         MUST(whole.problem.position == whole.problem.n_active);
         MUST(cut.problem.position == cut.problem.n_active);

@@ -412,9 +412,10 @@ static void climb_to_the_top(const pegasos_rows *rows, pegasos_loss loss)
     double before = 0;
     for (int epoch = 0; epoch < 1000; epoch++) {
         /* in two pieces, which must not matter */
-        const int64_t some = pegasos_dual_run(rows, &problem, &targets, norms, active, a, w, 7);
+        const int64_t some =
+            pegasos_dual_run(rows, &problem, &targets, norms, active, a, w, NULL, 7);
         CHECK(some <= 7);
-        while (pegasos_dual_run(rows, &problem, &targets, norms, active, a, w, N) > 0)
+        while (pegasos_dual_run(rows, &problem, &targets, norms, active, a, w, NULL, N) > 0)
             ;
         CHECK(problem.position == problem.n_active);
         double sum = 0, expected[D] = {0}, constant = 0, squared = 0;

@@ -72,7 +72,7 @@ static void *work(void *argument)
     pegasos_linear_run(j->rows, &set, 0, DRAWS, draws);
     pegasos_linear_norms(j->rows, 0, N, j->scratch, j->norms);
     for (int epoch = 0; epoch < 20; epoch++) {
-        pegasos_dual_run(j->rows, &j->dual, &targets, j->norms, j->active, j->a, j->w, N);
+        pegasos_dual_run(j->rows, &j->dual, &targets, j->norms, j->active, j->a, j->w, NULL, N);
         pegasos_dual_begin_epoch(&j->dual);
     }
     pegasos_linear_scores(j->rows, 0, NULL, N, 1, j->w, 8, 0, &none, j->scores);
