@@ -147,12 +147,6 @@ static INLINE pegasos_progress progress_of_state(const state *s)
     return (pegasos_progress){s->n_epochs, s->primal, s->relative_gap};
 }
 
-/* (P - D)/P, of the best model. */
-static INLINE double relative_gap_of(double primal, double dual)
-{
-    return fmax(primal - dual, 0) / fmax(primal, 1e-300);
-}
-
 /* To be called after each piece of work, which read this many numbers: whether to stop. */
 static INLINE bool fit_is_stopped(fit *f, double numbers)
 {

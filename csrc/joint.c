@@ -174,11 +174,6 @@ const int64_t *pegasos_joint_active(int64_t n_rows, int64_t n_features, int64_t 
 
 /* ---- One row --------------------------------------------------------------------------------- */
 
-double joint_weight(const joint *j, int64_t i)
-{
-    return j->p->weights ? j->p->weights[i] : 1;
-}
-
 /* scores[k] = <v_k, x_i> */
 static void score_classes(const joint *j, int64_t i, int64_t next, const double *v)
 {
@@ -302,7 +297,7 @@ static void visit(const joint *j, int64_t i)
 {
     pegasos_joint *s = j->s;
     const int64_t y = j->p->codes[i];
-    const double c = joint_weight(j, i), size = squared_norm(j, i);
+    const double c = sample_weight(j->p->weights, i), size = squared_norm(j, i);
     double *const a = j->a + i * j->n_classes, dot = 0, square = 0;
     if (s->n_epochs == 0)
         s->visited = s->n_steps + 1 == s->n_inside ? s->mass : s->visited + c;
@@ -437,7 +432,7 @@ static void step(const joint *j, pegasos_order *order, double radius)
         s->q * (double)s->n_inside / (s->mass * j->p->lam * (double)(s->n_steps + 1));
     for (int64_t t = 0; t < count; t++) {
         const int64_t i = j->drawn[t], worst = j->worst[t], y = j->p->codes[i];
-        const double u = joint_weight(j, i) / (s->q * (double)j->o->batch_size);
+        const double u = sample_weight(j->p->weights, i) / (s->q * (double)j->o->batch_size);
         if (worst == y)
             continue;
         if (j->o->project) {
@@ -476,7 +471,7 @@ static double make_feasible(const joint *j, int64_t i, const double *of_rows, do
 {
     const int64_t y = j->p->codes[i];
     const double *a = of_rows + i * j->n_classes, *cost = j->p->cost + y * j->n_classes;
-    const double c = joint_weight(j, i);
+    const double c = sample_weight(j->p->weights, i);
     double total = 0, value = 0;
     for (int64_t k = 0; k < j->n_classes; k++) {
         j->row[k] = k == y ? 0 : fmin(theta * a[k], 0);
@@ -507,8 +502,7 @@ double joint_norm(const joint *j, const double *v)
 pegasos_progress joint_progress(const joint *j)
 {
     const pegasos_joint *const s = j->s;
-    const double gap = fmax(s->primal - s->dual, 0) / fmax(s->primal, 1e-300);
-    return (pegasos_progress){s->n_epochs, s->primal, gap};
+    return (pegasos_progress){s->n_epochs, s->primal, relative_gap_of(s->primal, s->dual)};
 }
 
 bool joint_is_stopped(const joint *j, double passes)
@@ -613,7 +607,7 @@ double joint_objective_at_zero(const joint *j)
         double most = 0;
         for (int64_t k = 0; j->p->codes[i] >= 0 && k < j->n_classes; k++)
             most = fmax(most, j->p->cost[j->p->codes[i] * j->n_classes + k]);
-        sum += most > 0 ? joint_weight(j, i) * most : 0;
+        sum += most > 0 ? sample_weight(j->p->weights, i) * most : 0;
     }
     return sum / j->s->mass;
 }
@@ -627,7 +621,7 @@ static bool find_loss(const joint *j, const joint_point *x, double *loss)
         if (y < 0)
             continue;
         const int64_t worst = joint_score(j, i, i, x);
-        *loss += joint_weight(j, i) * (j->scores[worst] - j->scores[y]);
+        *loss += sample_weight(j->p->weights, i) * (j->scores[worst] - j->scores[y]);
         if (joint_is_stopped(j, 1))
             return false;
     }
@@ -766,7 +760,7 @@ static void begin(const joint *j)
     memset(s, 0, (size_t)pegasos_joint_state_bytes(j->n, j->d, j->n_classes, j->o->averages));
     for (int64_t i = 0; i < j->n; i++)
         if (j->p->codes[i] >= 0) {
-            mass += joint_weight(j, i);
+            mass += sample_weight(j->p->weights, i);
             j->active[s->n_inside++] = i;
         }
     s->n_rows = j->n;

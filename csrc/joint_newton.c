@@ -243,7 +243,8 @@ static bool evaluate(newton *x, const joint_point *point)
             memset(x->next + i * K, 0, (size_t)K * sizeof(double));
             continue;
         }
-        const double c = joint_weight(j, i), *cost = j->p->cost + y * K, *A = j->a + i * K;
+        const double c = sample_weight(j->p->weights, i), *cost = j->p->cost + y * K,
+                     *A = j->a + i * K;
         const int64_t worst = joint_score(j, i, i, point);
         double proximal = 0;
         x->primal += c * (j->scores[worst] - j->scores[y]);

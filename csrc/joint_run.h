@@ -6,6 +6,7 @@
 #define PEGASOS_JOINT_RUN_H
 
 #include "joint.h"
+#include "loss.h"
 #include "rows.h"
 
 #include <stdbool.h>
@@ -44,8 +45,6 @@ static INLINE double *joint_at(const joint *j, double *v, int64_t k, int64_t t)
 {
     return v + (k / JOINT_LANES * (j->d + 1) + t) * JOINT_LANES + k % JOINT_LANES;
 }
-
-double joint_weight(const joint *j, int64_t i);
 
 /* scores = Delta(k, y) + s_k; returns which is largest, y if several are. `next` is the row
  * that will be scored next, or i. */

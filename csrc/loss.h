@@ -80,6 +80,12 @@ static INLINE double rounding_of(pegasos_loss loss)
     return PEGASOS_ROUNDING * fmin(loss_of(loss).upper, 1);
 }
 
+/* (P - D)/P */
+static INLINE double relative_gap_of(double primal, double dual)
+{
+    return fmax(primal - dual, 0) / fmax(primal, 1e-300);
+}
+
 /* By what a gap is divided before tol is compared with it: P. One class: nu - D, which is
  * lam/2 |w(a)|^2, whatever nu adds to P. */
 static INLINE double size_of_gap(pegasos_loss loss, double relative_gap, double primal)
