@@ -286,7 +286,7 @@ static bool visit_rows(fit *f)
         f->s->ascent.n_visits += done;
         if (is_averaged(f) && (is_over || p->position == next))
             take_snapshot(f);
-        if (fit_is_stopped(f, each * (double)done))
+        if (is_to_stop(&f->watch, each * (double)done))
             return false;
     }
     return true;
@@ -412,7 +412,7 @@ static int find_dual_value(fit *f, double *dual)
     if (f->problem->free_intercept) {
         a = f->scratch;
         pegasos_make_feasible(&f->targets, 1, f->a, f->scratch);
-        if (!fit_combine(f, a, f->sum))
+        if (!pegasos_fit_combine(f, a, f->sum))
             return PEGASOS_STOPPED;
         norm = squared_norm_of(f->sum, d);
     } else
@@ -434,32 +434,13 @@ typedef struct candidate {
 static int find_primal_value(fit *f, candidate *x)
 {
     const pegasos_dual *const p = &f->s->dual;
-    const int64_t n = f->rows->n_rows;
-    const bool is_free = f->problem->free_intercept;
-    double *const scores = f->scratch;
-    x->intercept = is_free ? 0 : p->intercept + p->intercept_scaling * x->constant;
-    if (!fit_score(f, x->w, x->intercept, scores))
+    double *const room = f->problem->free_intercept ? f->scratch + f->rows->n_rows : NULL;
+    x->intercept = p->intercept + p->intercept_scaling * x->constant;
+    x->scores = f->scratch;
+    if (!pegasos_fit_score(f, x->w, room, &x->intercept, f->scratch))
         return PEGASOS_STOPPED;
-    if (is_free) { /* whose best value needs all scores */
-        x->intercept = pegasos_best_intercept(&f->targets, scores, f->scratch + n);
-        for (int64_t i = 0; i < n; i++)
-            scores[i] += x->intercept;
-    }
-    x->scores = scores;
-    x->primal = fit_objective(f, x->w, x->intercept, scores);
+    x->primal = fit_objective(f, x->w, x->intercept, x->scores);
     return isfinite(x->primal) ? PEGASOS_DONE : PEGASOS_OVERFLOW;
-}
-
-/* Keeps a point if it is the best so far, and finds the relative gap. */
-static void keep_best(const fit *f, const candidate *x, double dual)
-{
-    state *const s = f->s;
-    if (x->primal < s->primal) {
-        memcpy(f->coef, x->w, (size_t)f->rows->n_features * sizeof(double));
-        s->intercept = x->intercept;
-        s->primal = x->primal;
-    }
-    s->relative_gap = relative_gap_of(s->primal, dual);
 }
 
 /* Lets rows that are asleep take part in the next epoch unless they are stuck at `x`, which is
@@ -506,8 +487,8 @@ static int check_gap(fit *f, pegasos_ascent *s)
         status = find_primal_value(f, &last);
     if (status != PEGASOS_DONE)
         return status;
-    keep_best(f, &mean, dual);
-    keep_best(f, &last, dual);
+    pegasos_fit_keep_best(f, mean.w, mean.intercept, mean.primal, dual);
+    pegasos_fit_keep_best(f, last.w, last.intercept, last.primal, dual);
     if (!is_enough)
         wake_rows(f, &last);
     s->n_visits_at_check = s->n_visits;

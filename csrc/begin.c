@@ -225,13 +225,11 @@ bool pegasos_fit_begin_ascent(fit *f, bool is_zero)
         memset(f->w, 0, (size_t)d * sizeof(double));
         pegasos_constant_model(f->problem, &f->targets, s->mass, &intercept);
         intercept = f->problem->free_intercept ? intercept : 0;
-    } else if (!fit_combine(f, f->a, f->w))
+    } else if (!pegasos_fit_combine(f, f->a, f->w))
         return false;
-    if (!is_zero && f->problem->free_intercept) {
-        if (!fit_score(f, f->w, 0, f->scratch))
-            return false;
-        intercept = pegasos_best_intercept(&f->targets, f->scratch, f->scratch + n);
-    }
+    if (!is_zero && f->problem->free_intercept
+        && !pegasos_fit_score(f, f->w, f->scratch + n, &intercept, f->scratch))
+        return false;
     const double scale = 1 / (f->problem->lam * s->mass);
     if (problem_feature > 0)
         intercept = (1 - part * part) * s->intercept;
@@ -326,27 +324,18 @@ void pegasos_fit_set_newton(fit *f, double intercept)
 bool pegasos_fit_begin_newton(fit *f)
 {
     state *const s = f->s;
-    const int64_t n = f->rows->n_rows, d = f->rows->n_features;
-    const double nu = f->problem->loss.nu;
-    /* That of one class is found after w, and before a multiple of it is taken. */
-    double intercept = nu == 0 ? s->intercept : 0, primal;
-    if (!fit_score(f, f->coef, intercept, f->scores))
+    /* Of one class, Pegasos's first steps move the intercept by nu/lam, however small the rows: the
+     * best one is found for w, before a multiple of that is taken. */
+    double *const room = f->problem->loss.nu != 0 ? f->scratch : NULL;
+    double intercept = s->intercept, primal;
+    if (!pegasos_fit_score(f, f->coef, room, &intercept, f->scores))
         return false;
-    if (nu != 0) { /* Pegasos's first steps move it by nu/lam, however small the rows */
-        intercept = pegasos_best_intercept(&f->targets, f->scores, f->scratch);
-        for (int64_t i = 0; i < n; i++)
-            f->scores[i] += intercept;
-    }
     pegasos_fit_set_newton(f, intercept);
     if (!pegasos_newton_scale(f, &primal))
         return false;
     note_change(s, PEGASOS_NEWTON);
-    if (primal < s->primal) {
-        memcpy(f->coef, f->point, (size_t)d * sizeof(double));
-        s->intercept = s->newton.constant_feature * f->point[d];
-        s->primal = primal;
-        s->relative_gap = relative_gap_of(primal, s->newton.dual_objective);
-    }
+    if (primal < s->primal)
+        pegasos_fit_keep_best(f, f->point, newton_intercept(f), primal, s->newton.dual_objective);
     return true;
 }
 
@@ -387,8 +376,8 @@ static bool are_vectors(fit *f, bool *same)
     const int64_t n = f->rows->n_rows, d = f->rows->n_features;
     double apart = 0, size = 0, rounding = 0;
     if (s->solver == PEGASOS_NEWTON) {
-        const double constant = s->newton.constant_feature * f->point[d];
-        if (!fit_score(f, f->point, constant, f->scratch))
+        double intercept = newton_intercept(f);
+        if (!pegasos_fit_score(f, f->point, NULL, &intercept, f->scratch))
             return false;
         for (int64_t i = 0; i < n; i++) {
             apart = fmax(apart, fabs(f->scratch[i] - f->scores[i]));
@@ -398,7 +387,7 @@ static bool are_vectors(fit *f, bool *same)
         rounding = RUNNING * PEGASOS_ROUNDING * size_of_terms(f, f->point);
     } else {
         const double square = s->dual.intercept_scaling * s->dual.intercept_scaling;
-        if (!fit_combine(f, f->a, f->sum))
+        if (!pegasos_fit_combine(f, f->a, f->sum))
             return false;
         for (int64_t j = 0; j < d; j++)
             apart = fmax(apart, fabs(f->sum[j] - f->w[j]));
@@ -443,7 +432,7 @@ static bool find_dual(fit *f)
         mean = take_mean_away(f, a);
     else
         pegasos_make_feasible(&f->targets, is_free, f->a, a); /* rounding has made them less so */
-    if (!fit_combine(f, a, f->sum))
+    if (!pegasos_fit_combine(f, a, f->sum))
         return false;
     for (int64_t i = 0; i < f->rows->n_rows; i++)
         total += a[i] * f->targets.labels[i];
@@ -465,12 +454,13 @@ static bool find_dual(fit *f)
 bool pegasos_fit_check_data(fit *f)
 {
     state *s = f->s;
-    const double intercept = s->intercept, before = s->primal, dual = s->newton.dual_objective;
+    const double before = s->primal, dual = s->newton.dual_objective;
     bool same = true;
     if (s->solver != PEGASOS_AUTO) {
-        if (!are_vectors(f, &same) || !fit_score(f, f->coef, intercept, f->scratch))
+        if (!are_vectors(f, &same)
+            || !pegasos_fit_score(f, f->coef, NULL, &s->intercept, f->scratch))
             return false;
-        const double primal = fit_objective(f, f->coef, intercept, f->scratch);
+        const double primal = fit_objective(f, f->coef, s->intercept, f->scratch);
         if (fabs(primal - before) > rounding_of_fit(f))
             forget(s);
         else if (s->solver == PEGASOS_ASCENT && isfinite(before))

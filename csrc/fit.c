@@ -1,6 +1,6 @@
 /*
  * fit.c - the memory of a linear fit: where its parts lie, and what callers read from it and write
- * to it. Where n_features is 0, memory is that of a kernel machine.
+ * to it. Where n_features is 0, memory is that of a kernel machine. And passes that solvers share.
  */
 #include "fit.h"
 #include "memory.h"
@@ -144,4 +144,50 @@ void pegasos_set_point(int64_t n_rows, int64_t n_features, void *memory, const d
     memcpy(f.a, a, (size_t)n_rows * sizeof(double));
     memcpy(f.coef, coef, (size_t)n_features * sizeof(double));
     f.s->intercept = intercept;
+}
+
+/* ---- What solvers share ---------------------------------------------------------------------- */
+
+bool pegasos_fit_combine(fit *f, const double *a, double *sum)
+{
+    const double cost = cost_of_row(f->rows), scale = 1 / (f->problem->lam * f->s->mass);
+    double factors[ROWS_PER_PIECE];
+    memset(sum, 0, (size_t)f->rows->n_features * sizeof(double));
+    for (int64_t first = 0, count; first < f->rows->n_rows; first += count) {
+        count = rows_of_piece(f->rows, first);
+        for (int64_t i = 0; i < count; i++)
+            factors[i] = scale * a[first + i] * f->targets.labels[first + i];
+        pegasos_linear_combine(f->rows, first, count, factors, sum);
+        if (is_to_stop(&f->watch, (double)count * cost))
+            return false;
+    }
+    return true;
+}
+
+bool pegasos_fit_score(fit *f, const double *w, double *room, double *intercept, double *scores)
+{
+    const double cost = cost_of_row(f->rows), b = room ? 0 : *intercept;
+    const int64_t n = f->rows->n_rows;
+    for (int64_t first = 0, count; first < n; first += count) {
+        count = rows_of_piece(f->rows, first);
+        pegasos_linear_scores(f->rows, first, NULL, count, 1, w, 8, 0, &b, scores + first);
+        if (is_to_stop(&f->watch, (double)count * cost))
+            return false;
+    }
+    if (room)
+        *intercept = pegasos_best_intercept(&f->targets, scores, room);
+    for (int64_t i = 0; room && i < n; i++)
+        scores[i] += *intercept;
+    return true;
+}
+
+void pegasos_fit_keep_best(fit *f, const double *w, double intercept, double primal, double dual)
+{
+    state *const s = f->s;
+    if (primal < s->primal) {
+        memcpy(f->coef, w, (size_t)f->rows->n_features * sizeof(double));
+        s->intercept = intercept;
+        s->primal = primal;
+    }
+    s->relative_gap = relative_gap_of(s->primal, dual);
 }

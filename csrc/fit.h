@@ -147,24 +147,15 @@ static INLINE pegasos_progress progress_of_state(const state *s)
     return (pegasos_progress){s->n_epochs, s->primal, s->relative_gap};
 }
 
-/* To be called after each piece of work, which read this many numbers: whether to stop. */
-static INLINE bool fit_is_stopped(fit *f, double numbers)
-{
-    return is_to_stop(&f->watch, numbers);
-}
-
 /* sum = w(a); false: stopped. */
-static INLINE bool fit_combine(fit *f, const double *a, double *sum)
-{
-    const double scale = 1 / (f->problem->lam * f->s->mass);
-    return combine_all(f->rows, f->targets.labels, scale, a, sum, &f->watch);
-}
+bool pegasos_fit_combine(fit *f, const double *a, double *sum);
 
-/* scores_i = <w, x_i> + intercept; false: stopped. */
-static INLINE bool fit_score(fit *f, const double *w, double intercept, double *scores)
-{
-    return score_all(f->rows, w, intercept, scores, &f->watch);
-}
+/* scores_i = <w, x_i> + intercept; false: stopped. Where there is `room` for 4 n numbers, not NULL,
+ * the intercept becomes the best one for w. */
+bool pegasos_fit_score(fit *f, const double *w, double *room, double *intercept, double *scores);
+
+/* Keeps a model if it is the best so far, and finds the gap, given the best dual value. */
+void pegasos_fit_keep_best(fit *f, const double *w, double intercept, double primal, double dual);
 
 /* P of a model, from its sum of losses. */
 static INLINE double fit_primal(const fit *f, const double *w, double intercept, double losses)
@@ -185,6 +176,12 @@ static INLINE double fit_objective(const fit *f, const double *w, double interce
 {
     const double losses = pegasos_loss_sum(&f->targets, 0, f->rows->n_rows, scores, 1, 0);
     return fit_primal(f, w, intercept, losses);
+}
+
+/* The intercept of Newton's point. */
+static INLINE double newton_intercept(const fit *f)
+{
+    return f->s->newton.constant_feature * f->point[f->rows->n_features];
 }
 
 /* A gap of running sums is brought to this part of the gap that is asked for: the certificate may

@@ -519,12 +519,8 @@ static void keep_best(const run *r, const iteration *s)
             r->f->a[i] = feasible_at(r, s, i);
         best->newton.dual_objective = s->dual;
     }
-    if (s->primal < best->primal) {
-        memcpy(r->f->coef, r->f->point, (size_t)r->d * sizeof(double));
-        best->intercept = r->constant_feature * r->f->point[r->d];
-        best->primal = s->primal;
-    }
-    best->relative_gap = relative_gap_of(best->primal, best->newton.dual_objective);
+    pegasos_fit_keep_best(r->f, r->f->point, newton_intercept(r->f), s->primal,
+                          best->newton.dual_objective);
 }
 
 /* ---- Newton's equations ---------------------------------------------------------------------- */
@@ -1155,15 +1151,10 @@ bool pegasos_newton_scale(fit *f, double *primal)
 static bool find_best_primal(const run *r)
 {
     state *const best = r->f->s;
-    double *const scores = r->ratios;
-    if (!fit_score(r->f, r->f->coef, r->is_free ? 0 : best->intercept, scores))
+    double *const room = r->is_free ? r->four_of_rows : NULL;
+    if (!pegasos_fit_score(r->f, r->f->coef, room, &best->intercept, r->ratios))
         return false;
-    if (r->is_free) {
-        best->intercept = pegasos_best_intercept(r->targets, scores, r->four_of_rows);
-        for (int64_t i = 0; i < r->n; i++)
-            scores[i] += best->intercept;
-    }
-    best->primal = fit_objective(r->f, r->f->coef, best->intercept, scores);
+    best->primal = fit_objective(r->f, r->f->coef, best->intercept, r->ratios);
     best->relative_gap = relative_gap_of(best->primal, best->newton.dual_objective);
     return true;
 }
