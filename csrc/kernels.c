@@ -256,8 +256,7 @@ static int write_tile(const block *b, const pegasos_subset *x, const pegasos_sub
     const bool copies_x = is_sparse || (by_blas && x->which);
     const bool copies_z = is_sparse || (by_blas && z->which);
     const lines X = lines_of(x, copies_x ? room : NULL, x_norms);
-    const function_float f = function_of_float(&p->kernel, how == BY_DIFFERENCES);
-    const function_double g = function_of_double(&p->kernel, how == BY_DIFFERENCES);
+    const pegasos_kernel_function *const f = &p->kernel;
     if (how == BY_TRANSPOSE)
         DISPATCH_SPARSE(multiply, b->transpose, x, stride, out);
     else if (how == BY_PANELS)
@@ -270,13 +269,13 @@ static int write_tile(const block *b, const pegasos_subset *x, const pegasos_sub
         if (by_blas)
             multiply_by_blas(blas, &X, &Z, d, bytes, stride, to);
         if (bytes == 4 && has_products)
-            transform_float(&f, &X, &Z, stride, (float *)to);
+            transform_float(f, &X, &Z, stride, (float *)to);
         else if (bytes == 4)
-            panels_float(&f, &X, &Z, d, stride, (float *)to);
+            panels_float(f, how == BY_DIFFERENCES, &X, &Z, d, stride, (float *)to);
         else if (has_products)
-            transform_double(&g, &X, &Z, stride, (double *)to);
+            transform_double(f, &X, &Z, stride, (double *)to);
         else
-            panels_double(&g, &X, &Z, d, stride, (double *)to);
+            panels_double(f, how == BY_DIFFERENCES, &X, &Z, d, stride, (double *)to);
     }
     return 0;
 }

@@ -20,23 +20,6 @@ static INLINE const VALUE *NAME(row_of)(const lines *rows, int64_t i, int64_t d)
     return (const VALUE *)rows->values + (rows->which ? rows->which[i] : rows->first + i) * d;
 }
 
-/* A kernel with its numbers in this type. */
-typedef struct NAME(function) {
-    int64_t kind, degree;
-    bool is_apart; /* of differences, not of products */
-    VALUE gamma, coef0, root;
-} NAME(function);
-
-static NAME(function) NAME(function_of)(const pegasos_kernel_function *kernel, bool is_apart)
-{
-    return (NAME(function)){.kind = kernel->kind,
-                            .degree = kernel->degree,
-                            .is_apart = is_apart,
-                            .gamma = (VALUE)kernel->gamma,
-                            .coef0 = (VALUE)kernel->coef0,
-                            .root = (VALUE)sqrt(kernel->gamma)};
-}
-
 /* exp(-gamma |x - z|^2) from products <x, z>, for one x and LANES z: |x|^2 + |z|^2 - 2 <x, z> */
 static INLINE void NAME(gauss_lanes)(VALUE *restrict products, VALUE x_norm,
                                      const VALUE *restrict z_norms, VALUE gamma)
@@ -72,14 +55,15 @@ typedef struct NAME(norms) {
     int x_step, z_step;
 } NAME(norms);
 
-/* Makes kernel values of `count` times LANES sums, in place, each LANES for one x. */
-static INLINE void NAME(finish)(const NAME(function) * f, int64_t count, VALUE *restrict sums,
-                                NAME(norms) norms)
+/* Makes kernel values of `count` times LANES sums, in place, each LANES for one x; if `is_apart`,
+ * they are of differences, else of products. */
+static INLINE void NAME(finish)(const pegasos_kernel_function *f, bool is_apart, int64_t count,
+                                VALUE *restrict sums, NAME(norms) norms)
 {
-    const VALUE gamma = f->gamma, coef0 = f->coef0;
+    const VALUE gamma = (VALUE)f->gamma, coef0 = (VALUE)f->coef0;
     const VALUE factor = f->kind == PEGASOS_LAPLACIAN ? gamma : 1;
     const int64_t degree = f->degree;
-    if (f->is_apart)
+    if (is_apart)
         for (int64_t k = 0; k < count; k++, sums += LANES)
             for (int l = 0; l < LANES; l++)
                 sums[l] = NAME(exp_of)(-factor * sums[l]);
@@ -95,7 +79,7 @@ static INLINE void NAME(finish)(const NAME(function) * f, int64_t count, VALUE *
 }
 
 /* Makes kernel values of n x m products, in place. */
-CLONES_WIDE static void NAME(transform)(const NAME(function) * f, const lines *x_rows,
+CLONES_WIDE static void NAME(transform)(const pegasos_kernel_function *f, const lines *x_rows,
                                         const lines *z_rows, int64_t stride, VALUE *products)
 {
     const VALUE *const x_norms = x_rows->norms, *const z_norms = z_rows->norms;
@@ -107,11 +91,11 @@ CLONES_WIDE static void NAME(transform)(const NAME(function) * f, const lines *x
         memcpy(last, z_norms + full * LANES, bytes);
     for (int64_t i = 0; i < n; i++, products += stride) {
         const VALUE *const x = x_norms ? x_norms + i : NULL;
-        NAME(finish)(f, full, products, (NAME(norms)){x, z_norms, 0, LANES});
+        NAME(finish)(f, false, full, products, (NAME(norms)){x, z_norms, 0, LANES});
         if (bytes == 0)
             continue;
         memcpy(rest, products + full * LANES, bytes); /* in a buffer of full length */
-        NAME(finish)(f, 1, rest, (NAME(norms)){x, last, 0, 0});
+        NAME(finish)(f, false, 1, rest, (NAME(norms)){x, last, 0, 0});
         memcpy(products + full * LANES, rest, bytes);
     }
 }
@@ -169,11 +153,13 @@ DEFINE_ADD(add_sizes, DO_SIZE)
  * far from 0 and near to each other, and with the root of gamma on them squares overflow only where
  * the kernel is 0.
  */
-CLONES_WIDE static void NAME(panels)(const NAME(function) * f, const lines *x, const lines *z,
-                                     int64_t d, int64_t stride, VALUE *out)
+CLONES_WIDE static void NAME(panels)(const pegasos_kernel_function *f, bool is_apart,
+                                     const lines *x, const lines *z, int64_t d, int64_t stride,
+                                     VALUE *out)
 {
-    const bool has_norms = f->kind == PEGASOS_GAUSSIAN && !f->is_apart;
+    const bool has_norms = f->kind == PEGASOS_GAUSSIAN && !is_apart;
     const VALUE *const x_norms = x->norms;
+    const VALUE root = (VALUE)sqrt(f->gamma);
     VALUE panel[DEPTH * LANES], norms[LANES] = {0}, sums[BUFFERED][LANES];
     for (int64_t j = 0; j < z->count; j += LANES) {
         const int64_t width = z->count - j < LANES ? z->count - j : LANES;
@@ -198,15 +184,15 @@ CLONES_WIDE static void NAME(panels)(const NAME(function) * f, const lines *x, c
                     const VALUE *rows[ABREAST];
                     for (int64_t h = 0; h < ABREAST; h++)
                         rows[h] = NAME(row_of)(x, i + (r + h < count ? r + h : r), d) + k;
-                    if (!f->is_apart)
+                    if (!is_apart)
                         NAME(add_products)(rows, depth, panel, 0, sums + r);
                     else if (f->kind == PEGASOS_GAUSSIAN)
-                        NAME(add_squares)(rows, depth, panel, f->root, sums + r);
+                        NAME(add_squares)(rows, depth, panel, root, sums + r);
                     else
                         NAME(add_sizes)(rows, depth, panel, 0, sums + r);
                 }
                 if (k + depth == d)
-                    NAME(finish)(f, count, sums[0],
+                    NAME(finish)(f, is_apart, count, sums[0],
                                  (NAME(norms)){has_norms ? x_norms + i : NULL, norms, 1, 0});
                 for (int64_t r = 0; r < count; r++)
                     if (width == LANES)
