@@ -113,35 +113,21 @@ static double best_of_hinges(int64_t count, const breakpoint *breakpoints, doubl
     return n_ends > 0 ? sum_of_ends / (double)n_ends : 0;
 }
 
-/* The slope in b of sum_i c_i l(u_i), and its derivative; `scores` may be NULL: all 0. Rows are
- * copied first, so that loops have no branches and fixed lengths, and become SIMD. */
+/* The slope in b of sum_i c_i l(u_i), and its derivative; `scores` may be NULL: all 0. */
 CLONES_WIDE static double slope_in_intercept(const pegasos_targets *t, const double *scores,
                                              double b, double *curvature)
 {
-    enum { ROWS = 256, LANES = LOSS_LANES };
+    enum { ROWS = TARGETS_READ, LANES = LOSS_LANES };
     const loss_form l = loss_of(t->loss);
-    int8_t labels[ROWS] = {0};
-    double slopes[LANES] = {0}, curvatures[LANES] = {0}, slope = 0, y[ROWS], c[ROWS], u[ROWS];
-    double z[ROWS], f[ROWS] = {0};
-    for (int64_t i = 0; i < ROWS; i++)
-        z[i] = c[i] = 1;
+    double slopes[LANES] = {0}, curvatures[LANES] = {0}, slope = 0;
+    double y[ROWS], z[ROWS], c[ROWS], u[ROWS], f[ROWS] = {0};
     for (int64_t first = 0; first < t->n; first += ROWS) {
         const int64_t count = min_of(t->n - first, ROWS);
-        const size_t bytes = (size_t)count * sizeof(double);
-        memset(labels, 0, ROWS);
-        memcpy(labels, t->labels + first, (size_t)count);
-        if (t->values)
-            memcpy(z, t->values + first, bytes);
-        if (t->weights)
-            memcpy(c, t->weights + first, bytes);
+        read_targets(t, first, count, y, z, c);
         if (scores)
-            memcpy(f, scores + first, bytes);
-        for (int64_t i = 0; i < ROWS; i++)
-            y[i] = labels[i];
-        for (int64_t i = 0; i < ROWS; i++) /* rows outside may have any score and weight */
+            memcpy(f, scores + first, (size_t)count * sizeof(double));
+        for (int64_t i = 0; i < ROWS; i++) /* rows outside may have any score */
             u[i] = y[i] != 0 ? z[i] - y[i] * f[i] : 0;
-        for (int64_t i = 0; i < ROWS; i++)
-            c[i] = y[i] != 0 ? c[i] : 1;
         for (int64_t i = 0; i < count; i += LANES) {
             double p[LANES], second[LANES];
             for (int k = 0; k < LANES; k++)

@@ -40,6 +40,7 @@
 #include <float.h>
 #include <math.h>
 #include <stdbool.h>
+#include <string.h>
 
 typedef struct loss_form {
     int64_t kind;
@@ -136,6 +137,27 @@ static INLINE double sample_weight(const double *weights, int64_t i)
 static INLINE double weight_at(const pegasos_targets *t, int64_t i)
 {
     return t->labels[i] == 0 ? 0 : sample_weight(t->weights, i);
+}
+
+/* Labels, z_i and c_i of some rows as numbers, and what stands for no row, up to TARGETS_READ: so
+ * loops over them have fixed lengths and no branches. */
+enum { TARGETS_READ = 256 };
+static INLINE void read_targets(const pegasos_targets *t, int64_t first, int64_t count, double *y,
+                                double *z, double *c)
+{
+    const size_t bytes = (size_t)count * sizeof(double);
+    int8_t labels[TARGETS_READ] = {0};
+    memcpy(labels, t->labels + first, (size_t)count);
+    for (int64_t i = 0; i < TARGETS_READ; i++)
+        y[i] = labels[i];
+    for (int64_t i = 0; i < TARGETS_READ; i++)
+        z[i] = c[i] = 1;
+    if (t->values)
+        memcpy(z, t->values + first, bytes);
+    if (t->weights)
+        memcpy(c, t->weights + first, bytes);
+    for (int64_t i = 0; i < TARGETS_READ; i++)
+        c[i] = y[i] != 0 ? c[i] : 0;
 }
 
 /* u_i, where f(x_i) = score. */

@@ -52,7 +52,13 @@ enum { LANES = SYMMETRIC_LANES };
 /* A pass takes pieces of at most MOST_ROWS rows, of about PIECE numbers. Pieces that become
  * products of Newton's matrix have BLAS_ROWS rows with BLAS and PLAIN_ROWS with plain loops. Those
  * of a line search have SEARCH_ROWS rows, of each of which it reads SEARCH_COST numbers. */
-enum { MOST_ROWS = 256, BLAS_ROWS = 128, PLAIN_ROWS = 32, SEARCH_ROWS = 1 << 14, SEARCH_COST = 4 };
+enum {
+    MOST_ROWS = TARGETS_READ,
+    BLAS_ROWS = 128,
+    PLAIN_ROWS = 32,
+    SEARCH_ROWS = 1 << 14,
+    SEARCH_COST = 4
+};
 static const double PIECE = 1e6;
 /* Rows are divided into at most MOST_BLOCKS blocks; those of the band, for which each block has a
  * matrix, into blocks of at least ROWS_PER_MATRIX rows. */
@@ -272,23 +278,12 @@ typedef struct piece {
 
 static void read_piece(const run *r, int64_t first, int64_t count, piece *x)
 {
-    const int8_t *const labels = r->targets->labels + first;
-    const double *const values = r->targets->values, *const weights = r->targets->weights;
     x->first = first;
     x->count = count;
-    for (int64_t i = 0; i < x->count; i++)
-        x->y[i] = labels[i];
-    for (int64_t i = 0; i < x->count; i++)
-        x->c[i] = labels[i] != 0;
-    for (int64_t i = 0; weights && i < x->count; i++)
-        x->c[i] *= weights[first + i];
-    for (int64_t i = 0; i < x->count; i++)
-        x->z[i] = 1;
-    if (values)
-        memcpy(x->z, values + first, (size_t)x->count * sizeof(double));
-    memcpy(x->centre, r->f->centre + first, (size_t)x->count * sizeof(double));
-    for (int64_t i = x->count; i < round_up(x->count, LANES); i++)
-        x->y[i] = x->z[i] = x->c[i] = x->centre[i] = 0;
+    read_targets(r->targets, first, count, x->y, x->z, x->c);
+    memcpy(x->centre, r->f->centre + first, (size_t)count * sizeof(double));
+    for (int64_t i = count; i < round_up(count, LANES); i++)
+        x->centre[i] = 0;
 }
 
 /* Of one class, the objective has nu b, b = feature * weight of the constant feature. */
