@@ -227,6 +227,8 @@ static run lay_out(fit *f)
     r.piece = max_of(LANES, round_up((int64_t)fmin(most, MOST_ROWS), LANES));
     lay_out_arrays(&r, n, d, aligned(f->newton_scratch, LINE));
     r.feasible_sums = r.is_free ? r.direction : r.sums;
+    for (int64_t i = n; i < round_up(n, LANES); i++) /* line searches read whole lanes */
+        r.u[i] = r.step_scores[i] = r.weights[i] = r.ratios[i] = 0;
     return r;
 }
 
@@ -952,45 +954,29 @@ static INLINE void slopes_at(const double *u, const double *step_scores, const d
         curvature[l] = slope[l] == a[l] && (form.dead == 0 || a[l] != 0) ? 1 : 0;
 }
 
-static INLINE void add_slopes_of(const double *u, const double *step_scores, const double *weights,
-                                 const double *centre, double width, double t, const loss_form form,
-                                 double *first, double *second)
-{
-    double slope[LANES], curvature[LANES], weighted[LANES];
-    slopes_at(u, step_scores, centre, width, t, form, slope, curvature);
-    for (int l = 0; l < LANES; l++)
-        weighted[l] = weights[l] * step_scores[l];
-    for (int l = 0; l < LANES; l++)
-        first[l] += weighted[l] * slope[l];
-    for (int l = 0; l < LANES; l++)
-        second[l] += weighted[l] * step_scores[l] * curvature[l];
-}
-
 static INLINE void sum_slopes(int64_t n, const double *u, const double *step_scores,
                               const double *weights, const double *centre, double width, double t,
                               const loss_form form, double *sums)
 {
     const double per_width = 1 / width;
-    double first[LANES] = {0}, second[LANES] = {0}, slope = 0, curvature = 0;
-    int64_t i = 0;
-    for (; n - i >= LANES; i += LANES)
-        add_slopes_of(u + i, step_scores + i, weights + i, centre + i, width, t, form, first,
-                      second);
-    if (i < n) { /* the rest, with weights of 0 to fill up */
-        double rest[4][LANES] = {{0}};
-        const size_t bytes = (size_t)(n - i) * sizeof(double);
-        memcpy(rest[0], u + i, bytes);
-        memcpy(rest[1], step_scores + i, bytes);
-        memcpy(rest[2], weights + i, bytes);
-        memcpy(rest[3], centre + i, bytes);
-        add_slopes_of(rest[0], rest[1], rest[2], rest[3], width, t, form, first, second);
+    double first[LANES] = {0}, second[LANES] = {0}, sum_of_first = 0, sum_of_second = 0;
+    for (int64_t i = 0; i < n; i += LANES) {
+        const double *const step = step_scores + i;
+        double slope[LANES], curvature[LANES], weighted[LANES];
+        slopes_at(u + i, step, centre + i, width, t, form, slope, curvature);
+        for (int l = 0; l < LANES; l++)
+            weighted[l] = weights[i + l] * step[l];
+        for (int l = 0; l < LANES; l++)
+            first[l] += weighted[l] * slope[l];
+        for (int l = 0; l < LANES; l++)
+            second[l] += weighted[l] * step[l] * curvature[l];
     }
     for (int l = 0; l < LANES; l++) {
-        slope += first[l];
-        curvature += second[l] * per_width;
+        sum_of_first += first[l];
+        sum_of_second += second[l] * per_width;
     }
-    sums[0] += slope;
-    sums[1] += curvature;
+    sums[0] += sum_of_first;
+    sums[1] += sum_of_second;
 }
 
 CLONES_WIDE static void add_slopes(const block_pass *pass, int64_t block, int64_t i, int64_t count)
