@@ -111,25 +111,21 @@ CLONES_WIDE static void NAME(transform)(const pegasos_kernel_function *f, const 
     static INLINE void NAME(name)(const VALUE *const *x, int64_t depth, const VALUE *panel,        \
                                   VALUE root, VALUE sums[ABREAST][LANES])                          \
     {                                                                                              \
-        const VALUE *const x0 = x[0], *const x1 = x[1], *const x2 = x[2], *const x3 = x[3];        \
         (void)root;                                                                                \
         for (int h = 0; h < LANES; h += LANES_BYTES / (int)sizeof(VALUE)) {                        \
-            VEC s0, s1, s2, s3, z;                                                                 \
-            LOAD(s0, sums[0] + h);                                                                 \
-            LOAD(s1, sums[1] + h);                                                                 \
-            LOAD(s2, sums[2] + h);                                                                 \
-            LOAD(s3, sums[3] + h);                                                                 \
+            VEC s[ABREAST], z;                                                                     \
+            UNROLLED                                                                               \
+            for (int r = 0; r < ABREAST; r++)                                                      \
+                LOAD(s[r], sums[r] + h);                                                           \
             for (int64_t k = 0; k < depth; k++) {                                                  \
                 LOAD(z, panel + k * LANES + h);                                                    \
-                DO_TERM(s0, x0[k]);                                                                \
-                DO_TERM(s1, x1[k]);                                                                \
-                DO_TERM(s2, x2[k]);                                                                \
-                DO_TERM(s3, x3[k]);                                                                \
+                UNROLLED                                                                           \
+                for (int r = 0; r < ABREAST; r++)                                                  \
+                    DO_TERM(s[r], x[r][k]);                                                        \
             }                                                                                      \
-            STORE(sums[0] + h, s0);                                                                \
-            STORE(sums[1] + h, s1);                                                                \
-            STORE(sums[2] + h, s2);                                                                \
-            STORE(sums[3] + h, s3);                                                                \
+            UNROLLED                                                                               \
+            for (int r = 0; r < ABREAST; r++)                                                      \
+                STORE(sums[r] + h, s[r]);                                                          \
         }                                                                                          \
     }
 #define DO_PRODUCT(s, number) s = ADD(s, MULTIPLY(SPLAT(number), z))

@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 static INLINE int64_t min_of(int64_t a, int64_t b)
 {

@@ -168,28 +168,17 @@ static INLINE void NAME(dot_panel)(const pegasos_rows *rows, int64_t i, const vo
     const INDEX *column = rows->indices;
     const VALUE *x = rows->values;
     const int64_t end = row_offset(rows, i + 1);
-    VECTOR sum0[WIDTH] = {0}, sum1[WIDTH] = {0}, sum2[WIDTH] = {0}, sum3[WIDTH] = {0};
+    VECTOR sum[PANEL_LINES][WIDTH] = {{0}};
     for (int64_t j = row_offset(rows, i); j < end; j++) {
         const VECTOR *restrict v =
             (const VECTOR *)panel + (int64_t)column[j] * (PANEL_LINES * WIDTH);
         const VECTOR value = x[j];
-        for (int l = 0; l < WIDTH; l++)
-            sum0[l] += value * v[l];
-        for (int l = 0; l < WIDTH; l++)
-            sum1[l] += value * v[WIDTH + l];
-        for (int l = 0; l < WIDTH; l++)
-            sum2[l] += value * v[2 * WIDTH + l];
-        for (int l = 0; l < WIDTH; l++)
-            sum3[l] += value * v[3 * WIDTH + l];
+        UNROLLED
+        for (int k = 0; k < PANEL_LINES; k++)
+            for (int l = 0; l < WIDTH; l++)
+                sum[k][l] += value * v[k * WIDTH + l];
     }
-    for (int l = 0; l < WIDTH; l++)
-        out[l] = sum0[l];
-    for (int l = 0; l < WIDTH; l++)
-        out[WIDTH + l] = sum1[l];
-    for (int l = 0; l < WIDTH; l++)
-        out[2 * WIDTH + l] = sum2[l];
-    for (int l = 0; l < WIDTH; l++)
-        out[3 * WIDTH + l] = sum3[l];
+    memcpy(out, sum, sizeof sum);
 }
 
 /* |x_i|^2. A column may be there more than once, and its entries add up: where columns do not rise,
