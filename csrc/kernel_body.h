@@ -122,8 +122,8 @@ static INLINE choice NAME(best_of)(const REAL *gains, const OF_REAL(whole) * gro
     do {                                                                                           \
         VEC dead_;                                                                                 \
         LOAD(dead_, from);                                                                         \
-        const VEC least_ = SUBTRACT(SPLAT(0), dead_), above_ = LARGER(vector, least_);             \
-        (vector) = SUBTRACT(vector, SMALLER(above_, dead_));                                       \
+        const VEC least_ = SPLAT(0) - dead_, above_ = LARGER(vector, least_);                      \
+        (vector) = (vector) - SMALLER(above_, dead_);                                              \
     } while (0)
 
 /* Moves the slopes of all rows as the steps of a pair do, by -s sum_t step_t (column_t + constant),
@@ -149,15 +149,13 @@ CLONES_WIDE static void NAME(apply_and_choose)(const run *r, bool has_corner, co
         LOAD(inverse, l->inverse + k);
         LOAD(lowest, l->lowest + k);
         LOAD(highest, l->highest + k);
-        const VEC moves = ADD(MULTIPLY(SPLAT(p), q), MULTIPLY(SPLAT(t), z));
-        g = SUBTRACT(g, ADD(moves, SPLAT(both)));
+        g -= SPLAT(p) * q + SPLAT(t) * z + SPLAT(both);
         STORE(l->slope + k, g);
         if (has_corner)
             SHRINK(g, l->dead + k);
-        const VEC far = MULTIPLY(g, inverse), near = LARGER(far, lowest);
+        const VEC far = g * inverse, near = LARGER(far, lowest);
         const VEC step = SMALLER(near, highest);
-        const VEC less = MULTIPLY(SPLAT(half), MULTIPLY(h, step));
-        const VEC gain = MULTIPLY(step, SUBTRACT(g, less));
+        const VEC gain = step * (g - SPLAT(half) * (h * step));
         KEEP_BEST(gain, (OF_REAL(whole))k, best, where);
     }
     STORE(gains, best);
@@ -192,15 +190,14 @@ CLONES_WIDE static void NAME(choose_partner)(const run *r, bool has_corner, cons
         LOAD(h, l->curvature + k);
         LOAD(lowest, l->lowest + k);
         LOAD(highest, l->highest + k);
-        const VEC q = MULTIPLY(SPLAT(scale), ADD(value, SPLAT(constant)));
-        VEC u = SUBTRACT(g, MULTIPLY(q, SPLAT(step_of_i)));
+        const VEC q = SPLAT(scale) * (value + SPLAT(constant));
+        VEC u = g - q * SPLAT(step_of_i);
         if (has_corner)
             SHRINK(u, l->dead + k);
-        const VEC shorter = SUBTRACT(h, MULTIPLY(MULTIPLY(q, q), SPLAT(shared)));
-        const VEC some = MULTIPLY(SPLAT(least), h), left = LARGER(shorter, some);
-        const VEC far = DIVIDE(u, left), near = LARGER(far, lowest), step = SMALLER(near, highest);
-        const VEC less = MULTIPLY(SPLAT(half), MULTIPLY(left, step));
-        const VEC gain = MULTIPLY(step, SUBTRACT(u, less));
+        const VEC shorter = h - q * q * SPLAT(shared);
+        const VEC some = SPLAT(least) * h, left = LARGER(shorter, some);
+        const VEC far = u / left, near = LARGER(far, lowest), step = SMALLER(near, highest);
+        const VEC gain = step * (u - SPLAT(half) * (left * step));
         KEEP_BEST(gain, (OF_REAL(whole))k, best, where);
     }
     STORE(gains, best);

@@ -128,16 +128,16 @@ CLONES_WIDE static void NAME(transform)(const pegasos_kernel_function *f, const 
                 STORE(sums[r] + h, s[r]);                                                          \
         }                                                                                          \
     }
-#define DO_PRODUCT(s, number) s = ADD(s, MULTIPLY(SPLAT(number), z))
+#define DO_PRODUCT(s, number) s += SPLAT(number) * z
 #define DO_SQUARE(s, number)                                                                       \
     do {                                                                                           \
-        const VEC difference = MULTIPLY(SPLAT(root), SUBTRACT(SPLAT(number), z));                  \
-        s = ADD(s, MULTIPLY(difference, difference));                                              \
+        const VEC difference = SPLAT(root) * (SPLAT(number) - z);                                  \
+        s += difference * difference;                                                              \
     } while (0)
 #define DO_SIZE(s, number)                                                                         \
     do {                                                                                           \
-        const VEC up = SUBTRACT(SPLAT(number), z), down = SUBTRACT(z, SPLAT(number));              \
-        s = ADD(s, LARGER(up, down));                                                              \
+        const VEC up = SPLAT(number) - z, down = z - SPLAT(number);                                \
+        s += LARGER(up, down);                                                                     \
     } while (0)
 DEFINE_ADD(add_products, DO_PRODUCT)
 DEFINE_ADD(add_squares, DO_SQUARE)

@@ -21,11 +21,6 @@
 #define VEC                  OF_REAL(vec)
 #define PLACES               OF_REAL(places)
 
-#define ADD(a, b)      ((a) + (b))
-#define SUBTRACT(a, b) ((a) - (b))
-#define MULTIPLY(a, b) ((a) * (b))
-#define DIVIDE(a, b)   ((a) / (b))
-
 typedef int32_t whole_float;
 typedef int64_t whole_double;
 
