@@ -48,19 +48,6 @@ static INLINE double dual_part(const loss_form l, const pegasos_targets *t, int6
 }
 
 /*
- * Whether a row's best step is none, even if the derivative of m D along a_i changes by up to
- * `margin`. A bound stops a_i, or the corner of l* at 0, on whose two sides the derivatives differ.
- */
-static INLINE bool is_stuck(const loss_form loss, double a, double c, double u, double margin)
-{
-    const bool is_at_lower = a <= loss_lower(loss, c), is_at_upper = a >= loss_upper(loss, c);
-    const double slope = u - loss_diagonal(loss, c) * a;
-    const double up = loss.dead == 0 ? slope : slope - (a < 0 ? -1 : 1) * loss.dead;
-    const double down = loss.dead == 0 ? slope : slope - (a > 0 ? 1 : -1) * loss.dead;
-    return (is_at_upper || up < -margin) && (is_at_lower || down > margin);
-}
-
-/*
  * Shrinking (after Hsieh et al., section 3.2): a row that is stuck by a margin sleeps. It is left
  * out until a gap check finds that it is no longer stuck. A move is how far a step changes the
  * score of its own row, |change of a_i| s |x_i|^2. The margin is a few mean moves of the last
@@ -119,8 +106,12 @@ static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, p
         if (last_u)
             last_u[i] = u;
         /* The log loss has all rows between their bounds. */
-        if (loss_is_quadratic(loss) && is_stuck(loss, a[i], c, u, 0)) {
-            if (is_stuck(loss, a[i], c, u, margin_of(p, loss)))
+        const double steepness =
+            loss_is_quadratic(loss)
+                ? loss_steepness(loss, a[i], c, u - loss_diagonal(loss, c) * a[i])
+                : 0;
+        if (steepness < 0) { /* it is stuck */
+            if (steepness < -margin_of(p, loss))
                 p->asleep += dual_part(loss, targets, i, a[i]);
             else
                 keep_active(p, active);
@@ -455,7 +446,7 @@ static void wake_rows(const fit *f, const candidate *x)
     for (int64_t j = p->n_active; j < f->s->n_inside; j++) {
         const int64_t i = f->active[j];
         const double c = sample_weight(t->weights, i), u = error_at(t, i, x->scores[i] + b);
-        if (is_stuck(loss, f->a[i], c, u, 0))
+        if (loss_steepness(loss, f->a[i], c, u - loss_diagonal(loss, c) * f->a[i]) < 0)
             continue;
         p->asleep -= dual_part(loss, t, i, f->a[i]);
         f->active[j] = f->active[p->n_active];

@@ -230,18 +230,6 @@ static INLINE double dual_slope(const run *r, int64_t i, double score, double in
            - y * loss_diagonal(r->loss, weight(r, i)) * a;
 }
 
-/* How steep m D is along a_i, in units of scores; 0 at the optimum. Below 0: a bound or the corner
- * of l* stops a_i, and the slope is this far from releasing it. */
-static INLINE double violation(const run *r, int64_t i, double slope)
-{
-    const double u = r->targets->labels[i] * slope, c = weight(r, i), a = r->arrays->a[i];
-    if (!loss_is_quadratic(r->loss))
-        return c > 0 ? fabs(log_loss_excess(a, c, u)) : 0;
-    const double up = u - (a < 0 ? -r->loss.dead : r->loss.dead);
-    const double down = (a > 0 ? r->loss.dead : -r->loss.dead) - u;
-    return a <= lower_bound(r, i) ? up : a >= upper_bound(r, i) ? down : fmax(up, down);
-}
-
 /* Whether rounds make steps on pairs, which have a closed form where l* is quadratic, and need a
  * matrix that is positive semi-definite; else rows are visited one at a time. */
 static bool is_by_pairs(const run *r)
@@ -531,7 +519,9 @@ static void choose_rows(const run *r)
     double *const key = r->scratch.product, largest = 0;
     int64_t *const list = r->scratch.list, count = 0;
     for (int64_t i = 0; i < n; i++) {
-        key[i] = violation(r, i, dual_slope(r, i, r->arrays->scores[i], intercept));
+        const double slope = dual_slope(r, i, r->arrays->scores[i], intercept);
+        key[i] =
+            loss_steepness(r->loss, r->arrays->a[i], weight(r, i), r->targets->labels[i] * slope);
         largest = r->targets->labels[i] != 0 ? fmax(largest, key[i]) : largest;
     }
     const double reach = fmin(largest, s->largest_score_change);

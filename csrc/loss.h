@@ -379,6 +379,20 @@ static INLINE double log_loss_excess(double a, double c, double u)
     return a > 0 ? u - 1 - log_of(a / (c - a)) : INFINITY;
 }
 
+/* How steep m D is along a, in units of scores, of an a whose derivative is `slope` without what
+ * the corner of l* adds at 0; 0 at the optimum. Below 0: a bound or that corner stops a, and the
+ * slope is this far from releasing it. */
+static INLINE double loss_steepness(loss_form l, double a, double c, double slope)
+{
+    if (!loss_is_quadratic(l))
+        return c > 0 ? fabs(log_loss_excess(a, c, slope)) : 0;
+    const double up = l.dead == 0 ? slope : slope - (a < 0 ? -l.dead : l.dead);
+    const double down = l.dead == 0 ? -slope : (a > 0 ? l.dead : -l.dead) - slope;
+    if (a <= loss_lower(l, c))
+        return up;
+    return a >= loss_upper(l, c) || down > up ? down : up;
+}
+
 /*
  * The log loss: the dual variable b at which u - q (b - a) is where b is the slope. With b = c p,
  * p = 1/(1 + e^-z), that is the root of F(z) = z - (u - 1) + q (b - a), which grows; it is convex
