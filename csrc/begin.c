@@ -8,8 +8,8 @@
 #include "fit.h"
 
 /* Newton's method: the errors over which a loss with corners is smoothed at first, of about 1, and
- * the least and the greatest width: see narrowest_width and widest_width. A smooth loss that is
- * curved within NARROW only is smoothed, too, down to OWN_PART of its own width. */
+ * the least and the greatest width: see first_newton. A smooth loss that is curved within NARROW
+ * only is smoothed, too, down to OWN_PART of its own width. */
 static const double FIRST_WIDTH = 0.25, NARROWEST = 1e-4, FLATTEST = 1e-12, WIDEST = 1e-3;
 static const double NARROW = 0.003, OWN_PART = 0.01;
 /* A free intercept is found by a constant feature of this size at least (see pegasos_ascent); in
@@ -255,35 +255,6 @@ bool pegasos_fit_begin_ascent(fit *f, bool is_zero)
 
 /* ---- Newton's method ------------------------------------------------------------------------- */
 
-/* About how far a change of a_i by c_i moves the score of row i: |x_i|^2/(lam m). */
-static double move_of_scores(const fit *f)
-{
-    return mean_norm(&f->targets, f->norms, f->s->n_inside) / (f->problem->lam * f->s->mass);
-}
-
-/* Smoothing the hinge over a width far above such a move would let dual variables creep. */
-static double narrowest_width(const fit *f, double move)
-{
-    return fmax(NARROWEST * fmax(fmin(move, 1), FLATTEST),
-                OWN_PART * loss_of(f->problem->loss).width);
-}
-
-/* The width with which Newton's method begins. Where Huber's epsilon is small, few rows are where
- * the loss is curved, by which steps would be led astray. */
-static double first_width(loss_form loss)
-{
-    const bool is_as_it_is = loss_is_smooth(loss) && loss.upper >= NARROW;
-    return is_as_it_is ? loss_width(loss) : FIRST_WIDTH / loss.upper;
-}
-
-/* Up to which width the band may grow where Newton's steps are short (see `move` in newton.c).
- * Where lam is large, that is less than the first width, with which short steps are few. That of
- * the log loss is its own. */
-static double widest_width(const fit *f, double move)
-{
-    return loss_is_quadratic(loss_of(f->problem->loss)) ? WIDEST * move : 0;
-}
-
 /* A free intercept's may be any, but beside one that is much larger than the rows, rounding hides
  * them. Rows of one class may have any size; those of others are to be of about 1. */
 static double newton_feature(const fit *f)
@@ -294,17 +265,30 @@ static double newton_feature(const fit *f)
     return p->free_intercept ? 1 : p->intercept_scaling;
 }
 
-/* The numbers that Newton's method begins with, given the best model so far. */
+/*
+ * The numbers that Newton's method begins with, given the best model so far. A change of a_i by c_i
+ * moves the score of row i by about |x_i|^2/(lam m):
+ *
+ *   - Smoothing the hinge over a width far above such a move would let dual variables creep.
+ *   - Where Huber's epsilon is small, few rows are where the loss is curved, by which steps would
+ *     be led astray: so it is smoothed, too.
+ *   - The band may grow up to `widest` where steps are short (see `move` in newton.c). Where lam is
+ *     large, that is less than the first width, with which short steps are few. That of the log
+ *     loss is its own.
+ */
 static pegasos_newton first_newton(const fit *f)
 {
-    const double move = move_of_scores(f);
+    const state *const s = f->s;
+    const loss_form loss = loss_of(f->problem->loss);
+    const double move = mean_norm(&f->targets, f->norms, s->n_inside) / (f->problem->lam * s->mass);
+    const bool is_as_it_is = loss_is_smooth(loss) && loss.upper >= NARROW;
+    const double least = NARROWEST * fmax(fmin(move, 1), FLATTEST);
     return (pegasos_newton){
         .constant_feature = newton_feature(f),
-        .narrowest = narrowest_width(f, move),
-        .widest = widest_width(f, move),
-        .width = first_width(loss_of(f->problem->loss)),
-        .dual_objective =
-            isfinite(f->s->primal) ? f->s->primal * (1 - f->s->relative_gap) : -INFINITY,
+        .narrowest = fmax(least, OWN_PART * loss.width),
+        .widest = loss_is_quadratic(loss) ? WIDEST * move : 0,
+        .width = is_as_it_is ? loss_width(loss) : FIRST_WIDTH / loss.upper,
+        .dual_objective = isfinite(s->primal) ? s->primal * (1 - s->relative_gap) : -INFINITY,
     };
 }
 

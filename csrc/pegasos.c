@@ -51,16 +51,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- Vectors of the rows' type --------------------------------------------------------------- */
-
-static double squared_norm(const void *vector, int64_t value_bytes, int64_t n)
-{
-    double sum = 0;
-    for (int64_t j = 0; j < n; j++)
-        sum += get(vector, value_bytes, j) * get(vector, value_bytes, j);
-    return sum;
-}
-
 /* ---- The step -------------------------------------------------------------------------------- */
 
 void pegasos_linear_start(pegasos_linear *problem)
@@ -105,10 +95,12 @@ static void fold(pegasos_linear *p, const pegasos_rows *rows, void *v, void *a)
  * rounding can pile up, and q is folded into v before it gets small. */
 static void project(pegasos_linear *p, const pegasos_rows *rows, void *v, void *a)
 {
-    const int64_t d = rows->n_features;
+    const int64_t d = rows->n_features, bytes = rows->value_bytes;
     if (p->n_norm_updates > d) {
-        p->squared_norm =
-            squared_norm(v, rows->value_bytes, d) + p->constant_weight * p->constant_weight;
+        double sum = 0;
+        for (int64_t j = 0; j < d; j++)
+            sum += get(v, bytes, j) * get(v, bytes, j);
+        p->squared_norm = sum + p->constant_weight * p->constant_weight;
         p->n_norm_updates = 0;
     }
     if (project_on_ball(p))
