@@ -256,6 +256,10 @@ void pegasos_linear_squares(const pegasos_rows *rows, int64_t first, int64_t cou
 void pegasos_linear_outer(const pegasos_rows *rows, int64_t i, double factor, int64_t stride,
                           double *matrix);
 
+/* out = factor x_i, and zeros up to `stride`; numbers of 4 or 8 bytes. */
+void pegasos_linear_scale(const pegasos_rows *rows, int64_t i, double factor, int64_t stride,
+                          int64_t bytes, void *out);
+
 /* norms[i] = |x_{first + i}|^2, i < count. `scratch` is n_features zeros for CSR rows, and is so
  * again afterwards; dense rows do not touch it. */
 void pegasos_linear_norms(const pegasos_rows *rows, int64_t first, int64_t count, double *scratch,

@@ -175,7 +175,7 @@ static int64_t sum_pair(const newton *x, int64_t n, int64_t l)
         const int64_t i = x->of_class[t];
         double *const row = x->scaled + count * x->padded, root = sqrt(x->second_derivatives[i]);
         if (x->is_inside[l * j->n + i]) {
-            pegasos_scale_row(j->p->rows, i, root, x->padded, 8, row);
+            pegasos_linear_scale(j->p->rows, i, root, x->padded, 8, row);
             if (j->constant_feature > 0)
                 row[j->d] = j->constant_feature * root;
             count++;

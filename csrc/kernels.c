@@ -191,19 +191,9 @@ static lines lines_of(const pegasos_subset *subset, void *room, void *norms)
         found.norms = (const char *)p->norms + subset->first * bytes;
     if (!room)
         return found;
-    for (int64_t i = 0; i < subset->count; i++) {
-        const int64_t row = number_of(subset, i);
-        char *const to = (char *)room + i * d * bytes;
-        if (p->rows.index_bytes == 0) {
-            memcpy(to, (const char *)p->rows.values + row * d * bytes, (size_t)(d * bytes));
-            continue;
-        }
-        memset(to, 0, (size_t)(d * bytes));
-        for (int64_t j = row_offset(&p->rows, row); j < row_offset(&p->rows, row + 1); j++) {
-            const int64_t c = row_column(&p->rows, j);
-            set_to(to, bytes, c, get(to, bytes, c) + get(p->rows.values, bytes, j));
-        }
-    }
+    for (int64_t i = 0; i < subset->count; i++)
+        pegasos_linear_scale(&p->rows, number_of(subset, i), 1, d, bytes,
+                             (char *)room + i * d * bytes);
     found.values = room;
     found.first = 0;
     found.which = NULL;

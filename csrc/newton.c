@@ -535,44 +535,6 @@ static double diagonal(const run *r, const iteration *s, int64_t j)
                          : fmin(lam, square / (s->width * r->mass));
 }
 
-/* out = root (x, feature), and zeros up to the stride. */
-#define DEFINE_SCALE(NAME, VALUE, OUT)                                                             \
-    CLONES static void scale_##NAME(int64_t d, const VALUE *restrict x, double root,               \
-                                    OUT *restrict out)                                             \
-    {                                                                                              \
-        int64_t j = 0;                                                                             \
-        for (; d - j >= LANES; j += LANES)                                                         \
-            for (int l = 0; l < LANES; l++)                                                        \
-                out[j + l] = (OUT)(root * (double)x[j + l]);                                       \
-        for (; j < d; j++)                                                                         \
-            out[j] = (OUT)(root * (double)x[j]);                                                   \
-    }
-DEFINE_SCALE(float_to_float, float, float)
-DEFINE_SCALE(float_to_double, float, double)
-DEFINE_SCALE(double_to_float, double, float)
-DEFINE_SCALE(double_to_double, double, double)
-
-void pegasos_scale_row(const pegasos_rows *rows, int64_t i, double root, int64_t stride,
-                       int64_t bytes, void *out)
-{
-    const int64_t d = rows->n_features, dense = rows->index_bytes == 0 ? d : 0;
-    memset((char *)out + dense * bytes, 0, (size_t)((stride - dense) * bytes));
-    if (dense && rows->value_bytes == 4 && bytes == 4)
-        scale_float_to_float(d, (const float *)rows->values + i * d, root, (float *)out);
-    else if (dense && rows->value_bytes == 4)
-        scale_float_to_double(d, (const float *)rows->values + i * d, root, (double *)out);
-    else if (dense && bytes == 4)
-        scale_double_to_float(d, (const double *)rows->values + i * d, root, (float *)out);
-    else if (dense)
-        scale_double_to_double(d, (const double *)rows->values + i * d, root, (double *)out);
-    else
-        for (int64_t j = row_offset(rows, i); j < row_offset(rows, i + 1); j++) {
-            const int64_t at = row_column(rows, j);
-            const double value = root * get(rows->values, rows->value_bytes, j);
-            set_to(out, bytes, at, get(out, bytes, at) + value);
-        }
-}
-
 /* Up to ROWS_SEEN rows of the problem, from everywhere, as rows may be sorted; returns how many. */
 static int64_t choose_seen(const run *r, int64_t *which)
 {
@@ -638,7 +600,7 @@ static void scale_row(const run *r, int64_t k, int64_t bytes, char *out)
 {
     const int64_t i = r->band[k];
     const double root = sqrt(r->second_derivatives[i]);
-    pegasos_scale_row(r->rows, i, root, r->stride, bytes, out);
+    pegasos_linear_scale(r->rows, i, root, r->stride, bytes, out);
     for (int64_t j = 0; r->is_far && j < r->d; j++)
         ((double *)(void *)out)[j] -= root * r->middle[j];
     set_to(out, bytes, r->d, r->constant_feature * root);

@@ -116,7 +116,7 @@ static void add_rows_to_matrix(const block_pass *pass, int64_t block, int64_t fi
     for (int64_t k = 0; k < count; k++) {
         char *const row = scaled + k * stride * m.bytes;
         const double root = sqrt(weight_of(f, first + k) / f->s->mass);
-        pegasos_scale_row(f->rows, first + k, root, stride, m.bytes, row);
+        pegasos_linear_scale(f->rows, first + k, root, stride, m.bytes, row);
         set_to(row, m.bytes, d, x->constant_feature * root);
         for (int64_t l = 0; l < x->n_problems; l++)
             set_to(row, m.bytes, d + 1 + l, root * f[l].targets.values[first + k]);

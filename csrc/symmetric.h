@@ -27,10 +27,6 @@ typedef struct symmetric {
  * constant), rounding must stay small beside it; and numbers lie well within the range. */
 bool symmetric_may_be_single(const pegasos_blas *blas, double trace, double lam);
 
-/* out = root x_i, and zeros up to `stride`; numbers of 4 or 8 bytes (newton.c). */
-void pegasos_scale_row(const pegasos_rows *rows, int64_t i, double root, int64_t stride,
-                       int64_t bytes, void *out);
-
 /* Adds z z^T for `count` rows z, whose numbers from `size` up to the stride are 0. There must be
  * room for rows up to a multiple of TILE_ROWS, which are overwritten, and for `stride` rows of the
  * matrix, which is 0 before where `is_first`. */
