@@ -42,25 +42,15 @@ typedef struct mirror {
     int64_t first, last; /* rows whose columns are there, from `first` on */
 } mirror;
 
-#define DEFINE_MIRROR(VALUE)                                                                       \
-    static void mirror_##VALUE(int64_t n, int64_t first, int64_t last, int64_t j, VALUE *columns)  \
-    {                                                                                              \
-        for (int64_t i = first; i < last; i++)                                                     \
-            columns[j * n + i] = columns[i * n + j];                                               \
-    }
-DEFINE_MIRROR(float)
-DEFINE_MIRROR(double)
-
 static void do_mirror(void *argument, int64_t slot, int64_t k)
 {
     const mirror *const m = argument;
-    const int64_t n = m->c->n_rows, first = m->last + k * GATHERED;
+    const int64_t n = m->c->n_rows, bytes = m->c->value_bytes, first = m->last + k * GATHERED;
+    void *const columns = m->c->columns;
     (void)slot;
     for (int64_t j = first; j < n && j < first + GATHERED; j++)
-        if (m->c->value_bytes == 4)
-            mirror_float(n, m->first, m->last, j, m->c->columns);
-        else
-            mirror_double(n, m->first, m->last, j, m->c->columns);
+        for (int64_t i = m->first; i < m->last; i++)
+            set_to(columns, bytes, j * n + i, get(columns, bytes, i * n + j));
 }
 
 /* Computes all columns, of a symmetric matrix a half, which is mirrored; not 0: stopped. */
@@ -123,35 +113,24 @@ int pegasos_columns_keep(pegasos_columns *c, int64_t count, const int64_t *rows)
 /* ---- Values among rows ----------------------------------------------------------------------- */
 
 /* Numbers far apart each take a line of cache: those of the next column are asked for meanwhile. */
-#define DEFINE_GATHER(VALUE)                                                                       \
-    static void gather_##VALUE(int64_t count, const int64_t *places, int64_t stride,               \
-                               const VALUE *columns, int64_t m, const int64_t *which,              \
-                               int64_t out_stride, VALUE *out)                                     \
-    {                                                                                              \
-        for (int64_t i = 0; i < count; i++, out += out_stride) {                                   \
-            const int64_t place = places[i], next = i + 1 < count ? places[i + 1] : -1;            \
-            if (place < 0)                                                                         \
-                continue;                                                                          \
-            const VALUE *from = columns + place * stride;                                          \
-            const VALUE *ahead = columns + (next < 0 ? place : next) * stride;                     \
-            for (int64_t j = 0; j < m; j++) {                                                      \
-                out[j] = from[which[j]];                                                           \
-                PREFETCH(ahead + which[j]);                                                        \
-            }                                                                                      \
-        }                                                                                          \
-    }
-DEFINE_GATHER(float)
-DEFINE_GATHER(double)
-
 void pegasos_kernel_gather(int64_t count, const int64_t *places, int64_t stride,
                            int64_t value_bytes, const void *columns, int64_t m,
                            const int64_t *which, int64_t out_stride, void *out)
 {
     assert(count >= 0 && m >= 0 && are_in_range(which, m, 0, INT64_MAX));
-    if (value_bytes == 4)
-        gather_float(count, places, stride, columns, m, which, out_stride, out);
-    else
-        gather_double(count, places, stride, columns, m, which, out_stride, out);
+    const char *const first = columns;
+    const int64_t bytes = value_bytes, apart = stride * bytes;
+    for (int64_t i = 0; i < count; i++) {
+        if (places[i] < 0)
+            continue;
+        const int64_t next = i + 1 < count && places[i + 1] >= 0 ? places[i + 1] : places[i];
+        const char *const from = first + places[i] * apart, *const ahead = first + next * apart;
+        char *const to = (char *)out + i * out_stride * bytes;
+        for (int64_t j = 0; j < m; j++) {
+            set_to(to, bytes, j, get(from, bytes, which[j]));
+            PREFETCH(ahead + which[j] * bytes);
+        }
+    }
 }
 
 typedef struct gathering {

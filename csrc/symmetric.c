@@ -179,10 +179,8 @@ static void add(const symmetric *m, const symmetric *more)
 {
     for (int64_t i = 0; i < m->size; i++)
         for (int64_t j = i * m->stride; j <= i * m->stride + i; j++)
-            if (m->bytes == 4)
-                ((float *)m->numbers)[j] += ((const float *)more->numbers)[j];
-            else
-                ((double *)m->numbers)[j] += ((const double *)more->numbers)[j];
+            set_to(m->numbers, m->bytes, j,
+                   get(m->numbers, m->bytes, j) + get(more->numbers, m->bytes, j));
 }
 
 void symmetric_add_up(const symmetric *first, int64_t n_blocks)
