@@ -55,9 +55,6 @@ int64_t pegasos_draw_one(uint64_t *generator, int64_t count, int64_t at, int64_t
 static void begin_epoch(pegasos_order *order, int64_t *permutation)
 {
     const int64_t epoch = order->next / order->n_rows;
-    const bool kept = order->sampling == PEGASOS_CYCLIC && epoch > 0;
-    if (kept)
-        return;
     order->generator = mix(order->seed ^ mix((uint64_t)epoch + 1));
     if (order->sampling == PEGASOS_UNIFORM)
         return;
@@ -70,9 +67,9 @@ static void begin_epoch(pegasos_order *order, int64_t *permutation)
 static int64_t draw(pegasos_order *order, int64_t *permutation)
 {
     const int64_t n = order->n_rows, position = order->next % n;
-    if (position == 0)
-        begin_epoch(order, permutation);
     const bool kept = order->sampling == PEGASOS_CYCLIC && order->next >= n;
+    if (position == 0 && !kept)
+        begin_epoch(order, permutation);
     order->next++;
     if (order->sampling == PEGASOS_UNIFORM)
         return pegasos_bounded_random(&order->generator, n);
