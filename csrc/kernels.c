@@ -71,7 +71,8 @@ static INLINE void multiply_rows(const row_functions *f, const pegasos_rows *tra
 
 /* Products where most entries meet: rows of z are written out side by side, as many as there are
  * registers for their sums, and each x goes over them once. */
-static INLINE void multiply_panels(const row_functions *f, const pegasos_rows *x,
+typedef void dot_panel(const pegasos_rows *rows, int64_t i, const void *panel, void *sums);
+static INLINE void multiply_panels(dot_panel *dot, const pegasos_rows *x,
                                    const pegasos_subset *subset, const pegasos_subset *others,
                                    void *panel, int64_t stride, void *products)
 {
@@ -89,7 +90,7 @@ static INLINE void multiply_panels(const row_functions *f, const pegasos_rows *x
             }
         }
         for (int64_t i = 0; i < subset->count; i++) {
-            f->dot_panel(x, number_of(subset, i), panel, sums);
+            dot(x, number_of(subset, i), panel, sums);
             memcpy((char *)products + (i * stride + first) * bytes, sums, (size_t)(count * bytes));
         }
     }
@@ -105,7 +106,7 @@ static INLINE void multiply_panels(const row_functions *f, const pegasos_rows *x
         const pegasos_rows *rows, const pegasos_subset *x, const pegasos_subset *z, void *panel,   \
         int64_t stride, void *products)                                                            \
     {                                                                                              \
-        multiply_panels(&functions_##TYPE, rows, x, z, panel, stride, products);                   \
+        multiply_panels(dot_panel_##TYPE, rows, x, z, panel, stride, products);                    \
     }
 FOR_EVERY_SPARSE_TYPE(DEFINE_PRODUCTS)
 

@@ -141,8 +141,6 @@ typedef struct row_functions {
      * fast. */
     void (*add_rows)(const pegasos_rows *rows, int64_t count, const int64_t *which,
                      const double *factors, void *v);
-    /* |x_i|^2, by `scratch`, which is n_features zeros */
-    double (*squared_norm)(const pegasos_rows *rows, int64_t i, double *scratch);
     /* Vectors in a bundle; the same for interleaved ones, `width` of them and a whole bundle. */
     int lanes;
     void (*dot_bundle)(const pegasos_rows *rows, int64_t i, const void *v, int64_t stride,
@@ -152,9 +150,6 @@ typedef struct row_functions {
      * tiles do not pay. A row's numbers do not depend on which others are with it. */
     void (*dot_tile)(const pegasos_rows *rows, const int64_t *which, int64_t count, const void *v,
                      int64_t stride, int width, double *out);
-    /* Products of CSR row i with the vectors of a panel, interleaved as in a bundle; NULL for dense
-     * rows. */
-    void (*dot_panel)(const pegasos_rows *rows, int64_t i, const void *panel, void *sums);
 } row_functions;
 
 enum {

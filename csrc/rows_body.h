@@ -158,8 +158,8 @@ static INLINE void NAME(add_bundle)(const pegasos_rows *rows, int64_t i, const d
     }
 }
 
-/* The same sums for the vectors of a panel, PANEL_LINES lines of cache wide, which stay in
- * registers. */
+/* sums[l] = <v_l, x_i> for the vectors of a panel, PANEL_LINES lines of cache wide and interleaved
+ * as in a bundle: sums stay in registers. */
 static INLINE void NAME(dot_panel)(const pegasos_rows *rows, int64_t i, const void *panel,
                                    void *sums)
 {
@@ -206,9 +206,8 @@ static INLINE double NAME(squared_norm)(const pegasos_rows *rows, int64_t i, dou
     return sum;
 }
 
-#define ADD_ROWS  NULL
-#define DOT_TILE  NULL
-#define DOT_PANEL NAME(dot_panel)
+#define ADD_ROWS NULL
+#define DOT_TILE NULL
 
 #else
 
@@ -421,9 +420,8 @@ static INLINE void NAME(dot_tile)(const pegasos_rows *rows, const int64_t *which
             out[t * width + l] = sums[t][l];
 }
 
-#define ADD_ROWS  NAME(add_rows)
-#define DOT_TILE  NAME(dot_tile)
-#define DOT_PANEL NULL
+#define ADD_ROWS NAME(add_rows)
+#define DOT_TILE NAME(dot_tile)
 
 #endif
 
@@ -433,17 +431,14 @@ MAYBE_UNUSED static const row_functions NAME(functions) = {.prefetch_offset = NA
                                                            .add_rows = ADD_ROWS,
                                                            .lanes = PEGASOS_BUNDLE_BYTES
                                                                     / sizeof(VECTOR),
-                                                           .squared_norm = NAME(squared_norm),
                                                            .dot_bundle = NAME(dot_bundle),
                                                            .add_bundle = NAME(add_bundle),
-                                                           .dot_tile = DOT_TILE,
-                                                           .dot_panel = DOT_PANEL};
+                                                           .dot_tile = DOT_TILE};
 
 #undef LANES
 #undef BLOCK
 #undef ADD_ROWS
 #undef DOT_TILE
-#undef DOT_PANEL
 #undef CHUNK
 #undef VALUE
 #undef VECTOR

@@ -109,7 +109,7 @@ static INLINE void combine_rows(const row_functions *f, const pegasos_rows *rows
                                     double *scratch, double *norms)                                \
     {                                                                                              \
         for (int64_t i = 0; i < count; i++)                                                        \
-            norms[i] = functions_##TYPE.squared_norm(rows, first + i, scratch);                    \
+            norms[i] = squared_norm_##TYPE(rows, first + i, scratch);                              \
     }                                                                                              \
     CLONES static void combine_##TYPE(const pegasos_rows *rows, int64_t first, int64_t count,      \
                                       const double *factors, double *sum)                          \
