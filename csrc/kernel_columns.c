@@ -88,13 +88,8 @@ int pegasos_columns_keep(pegasos_columns *c, int64_t count, const int64_t *rows)
 {
     const int64_t n = c->n_rows;
     int64_t missing[ROWS];
-    bool is_there = true;
-    for (int64_t j = 0; j < count; j++)
-        is_there &= c->column_of[rows[j]] >= 0;
-    if (is_there)
-        return 0;
     if (c->is_all_at_once)
-        return fill_all(c);
+        return *c->n_kept == n ? 0 : fill_all(c);
     for (int64_t j = 0; j < count && *c->n_kept < c->n_columns;) {
         const int64_t room = min_of(ROWS, c->n_columns - *c->n_kept);
         int64_t some = 0;

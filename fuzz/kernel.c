@@ -257,12 +257,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     /* scores of coefficients on columns */
     if (kind == PEGASOS_LINEAR && !in.extreme) {
         const int64_t count = take_in(&in, 0, 5), problems = take_in(&in, 1, 3);
-        int64_t *rows = room(&in, count, 8), *place = room(&in, stride, 8);
+        int64_t n_kept = n, *rows = room(&in, count, 8), *place = room(&in, stride, 8);
         double *coef = room(&in, problems * count, 8), *scores = room(&in, problems * stride, 8);
         pegasos_columns columns = {.n_rows = stride,
                                    .value_bytes = bytes,
                                    .columns = K,
                                    .column_of = place,
+                                   .n_kept = &n_kept,
                                    .workers = &workers};
         for (int64_t i = 0; i < stride; i++)
             place[i] = i < n ? n - 1 - i : -1;
