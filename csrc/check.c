@@ -16,34 +16,31 @@ const char *pegasos_message(int status)
         [PEGASOS_OVERFLOW] =
             "an objective or a kernel value is not a finite number: scale the rows to about 1",
         [PEGASOS_BAD_SIZES] =
-            "rows must have n_rows and n_features of at least 1, value_bytes of 4 or "
-            "8, index_bytes of 0, 4 or 8, and indptr_bytes of 4 or 8 if they are CSR",
+            "rows must have n_rows and n_features of at least 1, value_bytes of 4 or 8, "
+            "index_bytes of 0, 4 or 8, and indptr_bytes of 4 or 8 if they are CSR",
         [PEGASOS_BAD_ROWS] =
             "a linear machine must have rows, and rows have `values`, and `indices` and `indptr` "
-            "if "
-            "they are CSR; values must be finite; CSR offsets must not decrease, and indices be in "
-            "[0, n_features)",
+            "if they are CSR; values must be finite; CSR offsets must not decrease, and indices "
+            "be in [0, n_features)",
         [PEGASOS_BAD_TARGETS] =
             "targets must not be NULL; they must be -1 or +1, or 0 for rows outside the problem, "
-            "and not all 0; those of "
-            "PEGASOS_EPSILON_INSENSITIVE and the losses after it must be finite; where nu is not "
-            "0, "
-            "none is -1",
-        [PEGASOS_BAD_WEIGHTS] = "weights must be finite and not negative, and their sum over the "
-                                "problem's rows finite and not 0",
+            "and not all 0; those of PEGASOS_EPSILON_INSENSITIVE and the losses after it must be "
+            "finite; where nu is not 0, none is -1",
+        [PEGASOS_BAD_WEIGHTS] =
+            "weights must be finite and not negative, and their sum over the problem's rows "
+            "finite and not 0",
         [PEGASOS_BAD_LAM] = "lam must be a finite number above 0",
         [PEGASOS_BAD_LOSS] =
-            "loss must be of a kind that there is, PEGASOS_HINGE and so on, and its epsilon finite "
-            "and not negative, above 0 for PEGASOS_HUBER, and 0 for losses that have none; nu must "
-            "be "
-            "0, or in (0, 1] for PEGASOS_HINGE",
+            "loss must be of a kind that there is, PEGASOS_HINGE and so on, and its epsilon "
+            "finite and not negative, above 0 for PEGASOS_HUBER, and 0 for losses that have none; "
+            "nu must be 0, or in (0, 1] for PEGASOS_HINGE",
         [PEGASOS_BAD_INTERCEPT] =
-            "free_intercept must be 0 or 1, and intercept_scaling finite, not "
-            "negative, and 0 if the intercept is free, as it must be where nu is not 0",
+            "free_intercept must be 0 or 1, and intercept_scaling finite, not negative, and 0 if "
+            "the intercept is free, as it must be where nu is not 0",
         [PEGASOS_BAD_OPTIONS] =
-            "tol must be a number, max_epochs not negative, poll_every a finite "
-            "number that is not negative, poll_epochs and resume 0 or 1, and solver PEGASOS_AUTO, "
-            "PEGASOS_ASCENT or PEGASOS_NEWTON, which kernel machines do not take",
+            "tol must be a number, max_epochs not negative, poll_every a finite number that is "
+            "not negative, poll_epochs and resume 0 or 1, and solver PEGASOS_AUTO, PEGASOS_ASCENT "
+            "or PEGASOS_NEWTON, which kernel machines do not take",
         [PEGASOS_BAD_KERNEL] =
             "a kernel must come without rows and have n_rows of at least 1, n_columns that is not "
             "negative, and `values`, with K(x_i, x_i) finite and not negative",
