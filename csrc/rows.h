@@ -121,13 +121,6 @@ static INLINE int64_t row_column(const pegasos_rows *rows, int64_t j)
                                   : ((const int64_t *)rows->indices)[j];
 }
 
-/* Where to stop asking for CSR row i ahead of its use: past a few kB the hardware has caught on. */
-static INLINE int64_t prefetch_end(const pegasos_rows *rows, int64_t i)
-{
-    const int64_t begin = row_offset(rows, i), end = row_offset(rows, i + 1);
-    return end - begin > 1024 ? begin + 1024 : end;
-}
-
 /* What the solver asks of rows; rows_body.h writes them once per type. `next` is a row that will be
  * wanted soon and may be fetched meanwhile; i itself if there is none. */
 typedef struct row_functions {

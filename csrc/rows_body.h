@@ -47,7 +47,7 @@ static INLINE double NAME(dot)(const pegasos_rows *rows, int64_t i, const void *
     const VALUE *x = rows->values;
     const INDEX *column = rows->indices;
     int64_t ahead = row_offset(rows, next);
-    const int64_t ahead_end = next == i ? ahead : prefetch_end(rows, next);
+    const int64_t ahead_end = next == i ? ahead : row_offset(rows, next + 1);
     double sum = 0;
     int64_t j = begin;
     while (end - j >= LANES) {
