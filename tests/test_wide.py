@@ -193,6 +193,26 @@ def test_a_search_is_over_coordinates(rng, spans):
     np.testing.assert_allclose(found, wanted, atol=0.04)
 
 
+@pytest.mark.parametrize("kind", ["far from 0", "a large column", "centred", "repeated rows"])
+def test_a_search_is_over_features_where_coordinates_are_not_exact_enough(kind, rng, monkeypatch):
+    X = rng.normal(size=(60, 200))
+    X[:, :3] *= 10
+    y = (X[:, :3].sum(axis=1) > 0).astype(int)
+    X -= X.mean(axis=0)
+    if kind == "repeated rows":
+        X[40:], y[40:] = X[20:40], y[20:40]
+    if kind == "far from 0":
+        X += 1e8
+    if kind == "a large column":
+        X[:, -1] += 1e10
+    assert _rows.Span(_core.Rows(X)).is_sure == (kind in ("centred", "repeated rows"))
+    options = {"Cs": [1e-2, 1], "cv_effort": 1e-3, "penalize_intercept": False}
+    found = PegasosClassifierCV(**options).fit(X, y).cv_results_["mean_test_score"]
+    monkeypatch.setattr(_rows, "span_few", lambda n, d: False)
+    wanted = PegasosClassifierCV(**options).fit(X, y).cv_results_["mean_test_score"]
+    np.testing.assert_allclose(found, wanted, atol=0.05)
+
+
 # ---- Stops, other data, saved states -------------------------------------------------------------
 
 
@@ -239,6 +259,28 @@ def test_fits_that_are_stopped_anywhere_have_the_same_bits(loss, between, dtype,
         np.testing.assert_array_equal(cut.coef_, whole.coef_)
         np.testing.assert_array_equal(cut.intercept_, whole.intercept_)
         assert cut.n_iter_ == whole.n_iter_
+
+
+@pytest.mark.parametrize("between", ["nothing", "a pickle"])
+def test_features_that_came_back_stay_where_a_fit_is_stopped(between, rng):
+    X, y, _ = make_wide(rng)
+    X = rng.normal(size=X.shape) + 1e6
+    machine = PegasosClassifier(
+        loss="squared_hinge", C=1.0, max_iter=200, warm_start=True, random_state=0
+    )
+    go_on = (lambda c: c) if between == "nothing" else (lambda c: pickle.loads(pickle.dumps(c)))
+    whole, _ = stopped_now_and_then(machine, X, y, (), go_on)
+    assert "solver.span" not in whole._state
+    cut, _ = stopped_now_and_then(
+        PegasosClassifier(**machine.get_params()), X, y, range(1, 4000, 17), go_on
+    )
+    np.testing.assert_array_equal(cut.coef_, whole.coef_)
+    assert cut.n_iter_ == whole.n_iter_
+    n_epochs = whole.n_iter_
+    assert whole.fit(X, y).n_iter_ == n_epochs
+    whole._state["solver.is_wide"] += 1
+    with pytest.raises(ValueError, match=r"damaged.*solver\.is_wide does not fit"):
+        whole.fit(X, y)
 
 
 @pytest.mark.parametrize("change", ["other rows", "sparse rows", "pegasos", "weights"])

@@ -543,8 +543,9 @@ class _Linear(_Search):
         X = task.data.X
         rows, dtype = _rows.of_training(X)
         is_cheap = _rows.Span.passes(rows) <= _PASSES_FOR_SPAN
-        if self.solver in ("auto", "newton") and is_cheap and _rows.are_wide(rows):
-            rows, dtype = _rows.Span(rows).rows, np.dtype(np.float64)  # which all machines share
+        span = _rows.span_of(rows) if is_cheap and self.solver in ("auto", "newton") else None
+        if span:  # which all machines share
+            rows, dtype = span.rows, np.dtype(np.float64)
         yield (), _grid.Machines(LinearSolver, X, rows, dtype)
 
 

@@ -18,6 +18,8 @@ _MANY_NUMBERS, _MOST_STORED, _ROWS_ASKED = 2**18, 1 / 8, 64
 _WIDE, _MOST_SPANNED = 2, 1500
 # Products of rows are summed over as many features at a time as have this many numbers.
 _NUMBERS_AT_ONCE = 2**19
+# What is above rounding errors is at least this many times what they are.
+_SURE = 10
 # Products and additions that BLAS makes in a second.
 _PRODUCTS_PER_SECOND = 4e10
 
@@ -69,10 +71,18 @@ class Span:
             sizes = np.where(lengths > 0, lengths, 1)
             gram /= sizes
             gram /= sizes[:, None]
-            self._factor = _factor_of(gram)
+            self._factor, self._error = _factor_of(gram)
         L = self._factor * lengths[:, None]
         self.rows, self.fingerprint = _core.Rows(L), fingerprint(L)
         self._given, self._sizes = rows, sizes[:, None]
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether most rows have a part of their own that is above rounding errors.
+
+        Not where all rows are far from 0, or one column is a million times the others, say.
+        """
+        return bool(np.median(self._factor.diagonal()) ** 2 >= _SURE * self._error)
 
     @staticmethod
     def passes(rows: _core.Rows) -> float:
@@ -109,13 +119,22 @@ def _matrix_of(rows: _core.Rows) -> Any:
     return X.tocsc()
 
 
-def _factor_of(gram: np.ndarray) -> np.ndarray:
-    """The Cholesky factor of a matrix of products of unit vectors, up to rounding errors."""
+def span_of(rows: _core.Rows) -> Span | None:
+    """The span of rows that are wide, if coordinates in it can stand for them."""
+    span = Span(rows) if are_wide(rows) else None
+    return span if span and span.is_sure else None
+
+
+def _factor_of(gram: np.ndarray) -> tuple[np.ndarray, float]:
+    """The Cholesky factor of a matrix of products of unit vectors, up to rounding errors.
+
+    And what was added to its diagonal for these.
+    """
     error = len(gram) * np.finfo(np.float64).eps
     while True:
         np.fill_diagonal(gram, 1 + error)
         try:
-            return np.linalg.cholesky(gram)
+            return np.linalg.cholesky(gram), error
         except np.linalg.LinAlgError:
             error *= 10
 

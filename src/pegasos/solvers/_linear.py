@@ -322,7 +322,7 @@ class LinearSolver:
         It goes on where its rows have the same, else begins at its point. If `rows` span too much,
         it has features again.
         """
-        span = _rows.Span(rows) if _rows.are_wide(rows) else None
+        span = _rows.span_of(rows)
         if span and span.fingerprint == group.fingerprint:
             return dataclasses.replace(group, span=span, restored=None)
         return self._begun_again(group, span)
@@ -361,8 +361,8 @@ class LinearSolver:
     def widen(self) -> bool:
         """Let rows have all that they have: features in place of coordinates; False if they do."""
         if self.is_in_span:
-            self.groups = [self._begun_again(self.groups[0], None)]
-            self._is_wide = False
+            # Both or neither where Ctrl-C stops it, so that what goes on does not come back.
+            vars(self).update(groups=[self._begun_again(self.groups[0], None)], _is_wide=False)
             return True
         return False
 
@@ -406,7 +406,10 @@ class LinearSolver:
                     go_on(min(most, max_iter))
                 is_near = (self.solutions()["relative_gap"] <= nearly * tol).all()
                 if not is_near and most < max_iter:
-                    self.groups = [self._begun_again(self.groups[0], _rows.Span(self.rows))]
+                    span = _rows.span_of(self.rows)
+                    if span:
+                        self.groups = [self._begun_again(self.groups[0], span)]
+                    self._is_wide = bool(span)
                     break
         go_on(max_iter)
 
@@ -491,6 +494,8 @@ class LinearSolver:
             if self.is_in_span:
                 fingerprint = np.array([self.groups[0].fingerprint], np.int64)
                 arrays |= {"span": fingerprint, "coef": self.coef}
+            if not self._is_wide:
+                arrays["is_wide"] = np.zeros(1, np.int64)
             return arrays | {"memory": self.groups[0].fits.memory}
         for group in self.groups:
             if group.fits is None and group.start is not None:  # which has no columns yet
@@ -515,6 +520,7 @@ class LinearSolver:
         for name in cls._ARRAYS:
             getattr(solver, name)[...] = state[name]
         solver.groups = groups_of(state)
+        solver._is_wide = "is_wide" not in state
         return solver
 
 

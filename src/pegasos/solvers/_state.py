@@ -174,7 +174,9 @@ def _relations_of_memory(
     settings, (n_rows, n_features) = pegasos.settings, of_all
     yield "solver.shape", np.array_equal(state["solver.shape"], np.array(of_all))
     yield "solver.n_inside", state["solver.n_inside"] <= n_rows
-    yield "solver.span", "solver.span" not in state or _rows.span_few(n_rows, n_features)
+    for name in ("solver.span", "solver.is_wide"):
+        yield name, name not in state or _rows.span_few(n_rows, n_features)
+    yield "solver.is_wide", state.get("solver.is_wide", 0) == 0
     if "solver.sizes" in state:
         for name, size in (("inside", n_rows), ("columns", n_features)):
             yield f"solver.{name}", state[f"solver.{name}"] < size
@@ -204,6 +206,8 @@ def _memory_of(state: dict[str, np.ndarray], shape: tuple[int, int, int]) -> dic
         if "solver.span" in state:
             coef = np.broadcast_to(0.0, (n_problems, n_features))
             of_span, n_known = {"solver.span": np.zeros(1, np.int64), "solver.coef": coef}, n_rows
+        if "solver.is_wide" in state:
+            of_span["solver.is_wide"] = np.zeros(1, np.int64)
         size = n_problems, _core.Fits.n_bytes(n_rows, n_known)
         return of_span | {"solver.memory": np.broadcast_to(np.uint8(0), size)}
     sizes = state["solver.sizes"]
