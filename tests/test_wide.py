@@ -24,6 +24,12 @@ from pegasos import (
 from pegasos.problems import _rows, _validate
 
 
+@pytest.fixture(autouse=True)
+def small_rows(monkeypatch):
+    """Small rows are moved to their span as large ones are, for which BLAS takes all the time."""
+    monkeypatch.setattr(_rows, "_SECONDS_BESIDE", 0)
+
+
 @pytest.fixture
 def spans(monkeypatch):
     """The spans that are found, in their order."""
@@ -131,7 +137,7 @@ def test_fits_have_the_optimum_of_a_linear_kernel(
     )
     target = y if is_classifier else z
     clf = linear(solver=solver, **options).fit(convert(X, layout, dtype), target, weights)
-    assert spans or (solver, C) == ("auto", 1e-4)
+    assert spans or C == 1e-4
     other = kernel(kernel="linear", **options).fit(X, target, weights)
     np.testing.assert_allclose(clf.objective_, other.objective_, rtol=3e-6)
     assert (clf.duality_gap_ <= 1e-6 * clf.objective_ + 1e-12).all()

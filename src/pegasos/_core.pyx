@@ -400,7 +400,7 @@ cdef int require_aligned(const void *address, size_t bytes, str what) except -1:
     return require(<size_t>address % bytes == 0, what)
 
 
-def aligned_zeros(shape, dtype, str what=None):
+cpdef aligned_zeros(shape, dtype, str what=None):
     """Zeros that begin on a line of cache: loads that straddle two lines cost a fifth more.
 
     Where memory has no room for them, the error says `what` they are; None: as NumPy's does.

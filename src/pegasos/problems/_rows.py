@@ -20,8 +20,8 @@ _WIDE, _MOST_SPANNED = 2, 1500
 _NUMBERS_AT_ONCE = 2**19
 # What is above rounding errors is at least this many times what they are.
 _SURE = 10
-# Products and additions that BLAS makes in a second.
-_PRODUCTS_PER_SECOND = 4e10
+# Products and additions that BLAS makes in a second, and what else it takes to change to a span.
+_PRODUCTS_PER_SECOND, _SECONDS_BESIDE = 4e10, 5e-4
 
 
 def of_training(X: Any) -> tuple[_core.Rows, np.dtype]:
@@ -88,7 +88,8 @@ class Span:
     def passes(rows: _core.Rows) -> float:
         """About how many passes over the rows take as long as to find it."""
         n, d = rows.shape
-        return n * n * d / _PRODUCTS_PER_SECOND / max(seconds_a_pass(rows), 1e-12)
+        seconds = n * n * d / _PRODUCTS_PER_SECOND + _SECONDS_BESIDE
+        return seconds / max(seconds_a_pass(rows), 1e-12)
 
     def coef(self, coordinates: np.ndarray) -> np.ndarray:
         """Coefficients w = Q^T v of all features, given v, one row for each problem."""

@@ -6,7 +6,7 @@ method. Here are the pieces of memory that it works on, one for each problem.
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -392,40 +392,8 @@ class LinearSolver:
         after `max_iter`. Without `tol`, all epochs are made. `method` is a key of `METHODS`;
         `by_epochs`: somebody wants to hear of every epoch, so that pieces of work end with it.
 
-        Where rows are few beside features, epochs in coordinates of their span are cheap. To find
-        it is worth its time for fits that have taken as much without it, and are not nearly done.
+        Where rows are few beside features, it stops for coordinates of their span: `_limits`.
         """
-        go_on = functools.partial(
-            self._run, tol, method=method, by_epochs=by_epochs, n_threads=n_threads,
-            on_progress=on_progress,
-        )  # fmt: skip
-        if tol is not None and method != "sdca" and self._may_move():
-            few = self._epochs_before_span() if method == "auto" else 0
-            for most, nearly in ((few, _NEARLY), (2 * few, 1)):
-                if most > 0:
-                    go_on(min(most, max_iter))
-                is_near = (self.solutions()["relative_gap"] <= nearly * tol).all()
-                if not is_near and most < max_iter:
-                    span = _rows.span_of(self.rows)
-                    if span:
-                        self.groups = [self._begun_again(self.groups[0], span)]
-                    self._is_wide = bool(span)
-                    break
-        go_on(max_iter)
-
-    def _may_move(self) -> bool:
-        """Whether problems have features now, and may have coordinates of the span instead."""
-        may_be = self._is_wide and self._whole is not None and not self.is_in_span
-        return may_be and self.shape[1] > 0 and _rows.are_wide(self.rows)
-
-    def _epochs_before_span(self) -> int:
-        """After how many epochs as much time was spent as it takes to find the span."""
-        return int(_rows.Span.passes(self.rows) / (2 * len(self.base)))
-
-    def _run(
-        self, tol: float | None, max_iter: int, *, method: str, by_epochs: bool, n_threads: int,
-        on_progress: Any,
-    ) -> None:  # fmt: skip
         problem, norms = self.problem, self.norms_of(self.rows)
         n_jobs, n_threads, begin_together = self._shares(method, n_threads)
         solve: Any = functools.partial(
@@ -433,37 +401,61 @@ class LinearSolver:
             n_threads=n_threads,
         )  # fmt: skip
 
-        def last(some: slice) -> Any:
-            return np.minimum(self.base[some] + max(max_iter, 0), 2**62 // self.shape[0] - 2)
+        def last(some: slice, most: int) -> Any:
+            return np.minimum(self.base[some] + most, 2**62 // self.shape[0] - 2)
 
-        def solve_group(group: ProblemGroup, on_poll: Callable[[], None]) -> None:
+        def solve_group(group: ProblemGroup, most: int, on_poll: Callable[[], None]) -> None:
             some, over = group.problems, self._of(group, n_threads)
             table[some] = solve(
                 over, problem.subset(some, group.inside).targets, norms[group.inside], group.fits,
-                last(some), watch=_core.Watch(on_poll, by_epochs=by_epochs),
+                last(some, most), watch=_core.Watch(on_poll, by_epochs=by_epochs),
             )  # fmt: skip
             on_poll()  # which most problems are too short to call
 
         self._found = None
-        try:
-            if self._whole is None and not self._are_parts():
-                table = np.zeros(len(self.base), _core.SOLUTION)
-                jobs = [functools.partial(solve_group, group) for group in self.groups]
-                with _threads.blas.one_thread():  # here, as in `_core.solve`
-                    # Who hears of epochs reads all models, which no thread may be changing.
-                    _core.run_jobs(jobs, 1 if by_epochs else n_jobs, on_progress)
-            else:
-                groups, whole = self.groups, self._whole
-                table = solve(
-                    self._of(groups[0], n_threads), problem.targets, norms,
-                    [group.fits for group in groups] if whole is None else whole,
-                    last(slice(None)), n_jobs=n_jobs, begin_together=begin_together,
-                    insides=[group.inside for group in groups] if whole is None else None,
-                    watch=_core.Watch(on_progress, by_epochs=by_epochs),
-                )  # fmt: skip
-        except _core.TooLargeError:
-            raise _validate.overflow("float64", self.settings.lam) from None
+        for most in self._limits(tol, max(max_iter, 0), method):
+            try:
+                if self._whole is None and not self._are_parts():
+                    table = np.zeros(len(self.base), _core.SOLUTION)
+                    jobs = [functools.partial(solve_group, group, most) for group in self.groups]
+                    with _threads.blas.one_thread():  # here, as in `_core.solve`
+                        # Who hears of epochs reads all models, which no thread may be changing.
+                        _core.run_jobs(jobs, 1 if by_epochs else n_jobs, on_progress)
+                else:
+                    groups, whole = self.groups, self._whole
+                    table = solve(
+                        self._of(groups[0], n_threads), problem.targets, norms,
+                        [group.fits for group in groups] if whole is None else whole,
+                        last(slice(None), most), n_jobs=n_jobs, begin_together=begin_together,
+                        insides=[group.inside for group in groups] if whole is None else None,
+                        watch=_core.Watch(on_progress, by_epochs=by_epochs),
+                    )  # fmt: skip
+            except _core.TooLargeError:
+                raise _validate.overflow("float64", self.settings.lam) from None
         self._found = table
+
+    def _limits(self, tol: float | None, max_iter: int, method: str) -> Iterator[int]:
+        """Epochs after which the core is to stop, at last `max_iter`.
+
+        It takes time to find the span of rows, in coordinates of which epochs are cheap where rows
+        are few beside features. This is worth it for fits that have taken as much time without it,
+        and are not nearly done: these change between two limits.
+        """
+        has_features = self._whole is not None and self.shape[1] > 0 and not self.is_in_span
+        may_change = self._is_wide and method != "sdca" and has_features
+        if tol is not None and may_change and _rows.are_wide(self.rows):
+            few = int(_rows.Span.passes(self.rows) / (2 * len(self.base)))
+            for most, nearly in ((few, _NEARLY), (2 * few, 1)):
+                if most > 0:
+                    yield min(most, max_iter)
+                is_near = (self.solutions()["relative_gap"] <= nearly * tol).all()
+                if not is_near and most < max_iter:
+                    span = _rows.span_of(self.rows)
+                    if span:
+                        self.groups = [self._begun_again(self.groups[0], span)]
+                    self._is_wide = bool(span)
+                    break
+        yield max_iter
 
     def _shares(self, method: str, n_threads: int) -> tuple[int, int, bool]:
         """How many problems go side by side, threads of a call, and whether to `begin_together`."""
