@@ -516,8 +516,6 @@ typedef struct pegasos_columns {
     int64_t is_symmetric;    /* 1: then half of the matrix is computed, and mirrored */
     int64_t needs_full_rows; /* 1: a row's values are computed with all rows at once */
     int64_t is_cheap;        /* 1: values that are added to scores are computed, not kept */
-    int64_t is_gather_slow;  /* 1: computing few values of a column is faster than gathering
-                               those that are kept */
     /* Writes K(x_i, x_j), as pegasos_kernel_values does; `rows` are listed. It asks its watch. */
     int (*values)(void *context, int64_t count, const int64_t *rows, int64_t first, int64_t m,
                   const int64_t *which, int64_t stride, void *out);

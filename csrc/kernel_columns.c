@@ -16,9 +16,6 @@
 
 /* Rows whose columns are computed, or added to scores, at a time; and columns of a block. */
 enum { ROWS = 256, WIDTH = 4096, MIRRORED = 512, GATHERED = 16 };
-/* Numbers this far apart each take a line of cache: where gathering is slow, values are computed
- * instead. */
-enum { FAR = 16 };
 /* The time in which a kernel value that is there is added to a score, in reads of a number. */
 static const double PART_OF_NUMBER = 0.125;
 /* Clearing a number may take as long as reading this many. */
@@ -156,16 +153,15 @@ int pegasos_columns_values(pegasos_columns *c, int64_t count, const int64_t *row
     int64_t missing[ROWS], lines[ROWS], n_missing = 0;
     if (c->is_all_at_once && pegasos_columns_keep(c, count, rows) != 0)
         return 1;
-    const bool is_far = c->is_gather_slow && !c->is_all_at_once && c->n_rows > FAR * m;
     for (int64_t j = 0; j < count; j++)
-        n_missing += is_far || c->column_of[rows[j]] < 0;
+        n_missing += c->column_of[rows[j]] < 0;
     if (n_missing < count
         && !run_tasks(c->workers, (count + GATHERED - 1) / GATHERED, GATHERED * (double)m,
                       do_gather, &g))
         return 1;
     for (int64_t j = 0, some; j < count && n_missing > 0;) {
         for (some = 0; j < count && some < most; j++)
-            if (is_far || c->column_of[rows[j]] < 0) {
+            if (c->column_of[rows[j]] < 0) {
                 missing[some] = rows[j];
                 lines[some++] = j;
             }

@@ -250,7 +250,7 @@ cdef extern from "core.h" nogil:
         int64_t n_rows, value_bytes, n_columns
         void *columns
         int64_t *column_of, *n_kept
-        int64_t is_all_at_once, is_symmetric, needs_full_rows, is_cheap, is_gather_slow
+        int64_t is_all_at_once, is_symmetric, needs_full_rows, is_cheap
         int (*values)(void *context, int64_t count, const int64_t *rows, int64_t first, int64_t m,
                       const int64_t *which, int64_t stride, void *out) noexcept nogil
         void *context, *block
@@ -1726,7 +1726,6 @@ cdef class Columns:
                 "there must be room for all columns at once")
         self.c.is_all_at_once, self.c.is_cheap = is_all_at_once, is_cheap
         self.c.needs_full_rows = points.c.by_transpose
-        self.c.is_gather_slow = points.c.by_panels
         self.c.is_symmetric = points.c.write == NULL and not points.c.by_transpose
 
     cdef int check(self) except -1:
