@@ -26,6 +26,9 @@ _CHEAP = 0.005
 _MANY, _LONG = 10**5, 0.01
 # A gap of at most this many times `tol` is reached in about as many epochs as were made.
 _NEARLY = 10
+# Newton's method in coordinates of a span has matrices of rows by rows, which take longer than
+# products with rows that are more than this.
+_MOST_BY_NEWTON = 500
 # Problems that have at most this part of the rows, on average, are solved on their own rows.
 _MOST_OF_PART = 0.5
 
@@ -442,7 +445,8 @@ class LinearSolver:
         and are not nearly done: these change between two limits.
         """
         has_features = self._whole is not None and self.shape[1] > 0 and not self.is_in_span
-        may_change = self._is_wide and method != "sdca" and has_features
+        most_rows = {"auto": np.inf, "newton": _MOST_BY_NEWTON}.get(method, 0)
+        may_change = self._is_wide and has_features and self.shape[0] <= most_rows
         if tol is not None and may_change and _rows.are_wide(self.rows):
             few = int(_rows.Span.passes(self.rows) / (2 * len(self.base)))
             for most, nearly in ((few, _NEARLY), (2 * few, 1)):
