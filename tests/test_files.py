@@ -714,6 +714,39 @@ def test_ctrl_c_names_no_checkpoint_of_an_earlier_run(tmp_path, small, resume, m
     assert capsys.readouterr().err == f"pegasos: interrupted{go_on}\n"
 
 
+def test_ctrl_c_in_a_converter_of_numpy_is_no_bad_data(tmp_path, monkeypatch, capsys):
+    """It was called a label that is not a number: NumPy makes it the cause of a ValueError."""
+
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    def stopped(lines, *, converters, **options):
+        return loadtxt(lines, converters=dict.fromkeys(converters, interrupted), **options)
+
+    loadtxt = np.loadtxt
+    monkeypatch.setattr(np, "loadtxt", stopped)
+    path = tmp_path / "a.csv"
+    path.write_text("a,b,y\n1,2,yes\n3,4,no\n")
+    with pytest.raises(KeyboardInterrupt):
+        pegasos.PegasosClassifier().fit(pegasos.Blocks(path, cache=tmp_path / "cache"))
+    assert main("train", path, "-o", tmp_path / "new.npz", "-q") == 130
+    assert capsys.readouterr().err == "pegasos: interrupted\n"
+
+
+@pytest.mark.parametrize("is_ctrl_c", [False, True])
+def test_ctrl_c_during_an_import_is_told_as_such(tmp_path, small, is_ctrl_c, monkeypatch, capsys):
+    def imports(*_):
+        cause = KeyboardInterrupt() if is_ctrl_c else OSError()
+        inner = ImportError("initialization failed")
+        inner.__cause__ = cause
+        raise ImportError("initialization failed") from inner
+
+    monkeypatch.setattr(cli, "_training_rows", imports)
+    code = main("train", small[0], "-o", tmp_path / "new.npz", "-q")
+    told = "interrupted" if is_ctrl_c else "error: initialization failed"
+    assert (code, capsys.readouterr().err) == (130 if is_ctrl_c else 2, f"pegasos: {told}\n")
+
+
 @pytest.mark.filterwarnings("default")
 def test_warnings_are_one_line_without_a_place(tmp_path, small, capsys):
     train = ["train", small[0], "-o", tmp_path / "new.npz", "-q", "--solver", "sdca"]

@@ -20,7 +20,7 @@ from typing import IO, Any, TextIO
 import numpy as np
 
 import pegasos
-from pegasos import kernels
+from pegasos import _interrupts, kernels
 from pegasos.problems import _multiclass, _validate
 from pegasos.problems._losses import LOSSES, TARGET_LOSSES
 
@@ -1000,7 +1000,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with warnings.catch_warnings(), _validate.written_by(_Options()):
         warnings.showwarning = _warn
         try:
-            return int(args.run(args))
+            with _interrupts.told_as_such():
+                return int(args.run(args))
         except (ImportError, MemoryError, OSError, TypeError, ValueError) as error:
             name, what = getattr(error, "filename", None), str(error)
             if isinstance(error, OSError) and name is not None:

@@ -31,6 +31,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
+from pegasos import _interrupts
 from pegasos._extras import needed_by
 from pegasos.io import _archive
 from pegasos.problems import _validate
@@ -389,7 +390,8 @@ class _Text:
                 file.readline()
             while lines := file.readlines(max(1, n_bytes // _TEXT)):
                 try:
-                    X, y = self.parse(lines)
+                    with _interrupts.told_as_such():
+                        X, y = self.parse(lines)
                 except UnicodeDecodeError:
                     raise
                 except (ValueError, OverflowError) as error:
