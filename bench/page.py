@@ -476,9 +476,11 @@ def main():
     before, rest = readme.split(BEGIN)
     lines, _ = overview(results)
     some = [line for line in lines if line[0] in SHOWN or line[:2] in SHOWN]
-    told = results.setting() + " bench/README.md names each commit."
+    told = "The table is a selection. bench/README.md has the other lines, searches in which peers "
+    told += 'found better scores among them, and a section "Where others are faster". '
+    told += f"{results.setting()} bench/README.md names each commit."
     told += " Linear fits of pegasos have one thread, kernel fits and searches two."
-    told = textwrap.fill(told, 98)
+    told = textwrap.fill(told, 98, break_on_hyphens=False)
     args.readme.write_text(
         before + BEGIN + "\n\n" + markdown(NAMES[:-1], [cells(line)[:-1] for line in some])
         + f"\n{told}\n\n" + END + rest.split(END)[1]
