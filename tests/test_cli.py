@@ -793,7 +793,7 @@ def test_info_says_that_an_objective_is_unknown(tmp_path, capsys):
     pegasos.PegasosClassifier().partial_fit(X, y, classes=[0, 1]).to_model().save(path)
     assert cli.main(["info", path]) == 0
     (line,) = re.findall("^objective.*$", capsys.readouterr().out, re.MULTILINE)
-    assert line == "objective unknown: the fit was interrupted, or makes no certificate"
+    assert line == cli._UNKNOWN
 
 
 def test_info_tells_what_a_model_is(tmp_path, capsys):

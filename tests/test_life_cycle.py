@@ -7,6 +7,7 @@ import sys
 import threading
 import warnings
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,6 +19,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
+import pegasos
 from pegasos import (
     KernelPegasosClassifier,
     KernelPegasosRegressor,
@@ -141,6 +143,7 @@ def test_a_partial_fit_that_fails_changes_nothing(rng):
 
 
 REFITS = """
+import joblib
 import numpy as np
 from pegasos import KernelPegasosClassifier
 
@@ -689,3 +692,57 @@ def test_more_columns_than_memory_has_room_for(solver, d):
     for call in calls:
         with pytest.raises((MemoryError, ValueError), match=rf"{d} (features|weights)|shape.*{d}"):
             call(X, y)
+
+
+def certified(machine, path):
+    """Whether `to_model`, its file and the estimator of the file have a certificate."""
+    model = machine.to_model()
+    model.save(path)
+    known = {
+        "gap" in repr(model), np.isfinite(model.objective).all(),
+        np.isfinite(pegasos.load(path).dual_objective).all(),
+        hasattr(pegasos.load(path).to_estimator(), "duality_gap_"),
+    }  # fmt: skip
+    assert len(known) == 1
+    return known.pop()
+
+
+@pytest.mark.parametrize("kind", ["coefficients", "in place", "intercept"])
+@pytest.mark.parametrize(
+    "machine",
+    [
+        pegasos.PegasosClassifier(),
+        pegasos.PegasosClassifier(multi_class="crammer_singer"),
+        pegasos.PegasosRegressor(),
+        pegasos.PegasosOneClass(),
+        pegasos.PegasosClassifierCV(cv=2, Cs=2),
+        pegasos.KernelPegasosClassifier(),
+        pegasos.KernelPegasosRegressor(),
+    ],
+    ids=lambda machine: type(machine).__name__,
+)
+@pytest.mark.filterwarnings("ignore")
+def test_a_certificate_is_not_claimed_of_numbers_that_were_set(tmp_path, rng, machine, kind):
+    """A model whose coefficients a user had set to 0 told the objective and gap of the fit."""
+    X = rng.normal(size=(60, 3)) + 2
+    machine = clone(machine).fit(X, (X[:, 0] > 2) + 0)
+    machine = getattr(machine, "best_estimator_", machine)
+    path = tmp_path / "model.npz"
+    assert certified(machine, path)
+    machine = joblib_copy(machine, tmp_path)
+    assert certified(machine, path)
+    machines = [machine, pegasos.load(path).to_estimator()]
+    for changed in machines:
+        name = "dual_coef_" if hasattr(changed, "dual_coef_") else "coef_"
+        if kind == "in place":
+            getattr(changed, name)[...] *= -1
+        else:
+            name = "intercept_" if kind == "intercept" else name
+            setattr(changed, name, getattr(changed, name) + 1)
+        assert not certified(changed, path)
+    assert certified(machine.fit(X, (X[:, 0] > 2) + 0), path)
+
+
+def joblib_copy(machine, folder):
+    joblib.dump(machine, folder / "machine.joblib")
+    return joblib.load(folder / "machine.joblib")

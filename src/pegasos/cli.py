@@ -32,7 +32,9 @@ y). Text may be compressed with gzip, bzip2 or xz. "-" is standard input. The
 format is told from the name; --format overrides it.
 """
 
-_UNKNOWN = "objective unknown: the fit was interrupted, or makes no certificate"
+_UNKNOWN = (
+    "objective unknown: the fit was interrupted or makes no certificate, or coefficients were set"
+)
 
 # Of more problems, objectives are told in one line.
 _MANY = 30

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import functools
 import types
 import weakref
-from collections.abc import Generator
+import zlib
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -42,7 +44,7 @@ _FITTING: weakref.WeakValueDictionary[int, _Fit] = weakref.WeakValueDictionary()
 # Optional fitted attributes. A new fit deletes those that it does not set.
 _OPTIONAL = (
     "feature_names_in_", "alpha_counts_", "objective_", "dual_objective_", "duality_gap_", "_state",
-    "_ended", "_is_foreign", "_fingerprint", "_gamma",
+    "_ended", "_is_foreign", "_fingerprint", "_gamma", "_checksum",
 )  # fmt: skip
 
 
@@ -204,6 +206,8 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         _warn(schedule, data, certificate)           warns at the end, of more than the gap
     """
 
+    #: Which attribute has the coefficients.
+    _COEFFICIENTS: str
     #: Which kind of machines it trains.
     _solver_class: type[LinearSolver] = LinearSolver
 
@@ -225,6 +229,8 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
     _on_dask: str | None = None
     #: Whether `_state` is of a version of pegasos that lays out the memory of fits otherwise.
     _is_foreign = False
+    #: Of the coefficients and intercepts that the certificate is of; None: not known.
+    _checksum: int | None = None
     #: What models say of where they come from; of pickles without it, nothing is known.
     _origin: Any = types.MappingProxyType({"version": None})
     #: Of fits of the command line: where they are kept, and what models say of their file.
@@ -548,6 +554,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
                 "objective_": primal,
                 "dual_objective_": dual,
                 "duality_gap_": np.maximum(primal - dual, 0),  # below 0 by rounding only
+                "_checksum": self._checksum_of(attributes),
             }
         attributes |= self._state_of(after, data, is_final=True)
         if is_complete and self.warm_start:
@@ -587,6 +594,19 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         """Become what `attributes` say: all was made before, so that what fails changes nothing."""
         _core.update_atomically(vars(self), attributes, _OPTIONAL)
 
+    @classmethod
+    def _checksum_of(cls, attributes: Mapping[str, Any]) -> int:
+        coefficients, intercept = (attributes[k] for k in (cls._COEFFICIENTS, "intercept_"))
+        of_coefficients = zlib.crc32(np.asarray(coefficients).tobytes())
+        return zlib.crc32(np.asarray(intercept).tobytes(), of_coefficients)
+
+    def _if_unchanged(self, model: Any) -> Any:
+        """The model, without its certificate if users have set coefficients or intercepts."""
+        if self._checksum in (None, self._checksum_of(vars(self))):
+            return model
+        unknown = np.full_like(model.objective, np.nan)
+        return dataclasses.replace(model, objective=unknown, dual_objective=unknown)
+
     def _model_fields(self) -> dict[str, Any]:
         """What a model file holds beside coefficients and what y is."""
         unknown = np.full(len(self.n_steps_), np.nan)
@@ -610,7 +630,11 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         n = model._n_problems if model._has_targets else 1
         data: Any = types.SimpleNamespace(units=(1.0,) * n)  # no fit goes on from these
         settings = fitted._settings_for(model.lam, data)
-        fitted._set_attributes(attributes | {"_fitted": fitted._fixed_parameters(settings)})
+        attributes |= {
+            "_fitted": fitted._fixed_parameters(settings),
+            "_checksum": cls._checksum_of(attributes),
+        }
+        fitted._set_attributes(attributes)
         return fitted
 
     @classmethod

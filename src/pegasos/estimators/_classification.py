@@ -164,7 +164,7 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
         [0.71]
         """
         _validate.boolean("geometric", geometric)
-        model = self.to_model()
+        model = self._fitted_model()
         if model.multi_class == "crammer_singer":
             raise ValueError(
                 "margins are of binary problems, and multi_class='crammer_singer' has none: take "

@@ -36,6 +36,7 @@ def _squared_norms(matrix: Any, support: np.ndarray, coef: np.ndarray) -> np.nda
 
 
 class KernelMachine(PegasosEstimator):
+    _COEFFICIENTS = "dual_coef_"
     _solver_class = KernelSolver
 
     support_: np.ndarray
@@ -70,7 +71,14 @@ class KernelMachine(PegasosEstimator):
         return np.sqrt(np.where(squared >= 0, squared, np.nan))
 
     def to_model(self) -> KernelModel:
-        """The fitted model as a `pegasos.KernelModel`, which can be saved without pickle."""
+        """The fitted model as a `pegasos.KernelModel`, which can be saved without pickle.
+
+        It has no certificate if `dual_coef_` or `intercept_` was changed after the fit.
+        """
+        model: KernelModel = self._if_unchanged(self._fitted_model())
+        return model
+
+    def _fitted_model(self) -> KernelModel:
         check_is_fitted(self, "dual_coef_")
         return KernelModel(support=self._support, dual_coef=self.dual_coef_, **self._model_fields())
 
@@ -110,7 +118,7 @@ class KernelMachine(PegasosEstimator):
         return True
 
     def _problem_scores(self, X: Any) -> np.ndarray:
-        model = self.to_model()
+        model = self._fitted_model()
         X = self._validate_rows(X, reset=False)
         if self._support.kernel.is_precomputed:
             try:

@@ -26,6 +26,7 @@ _LAM_OF_PIECES = 1e-4
 
 
 class LinearMachine(PegasosEstimator):
+    _COEFFICIENTS = "coef_"
     coef_: np.ndarray
     #: Whether λ alone says which ball holds the optimum.
     _has_one_ball = False
@@ -68,7 +69,14 @@ class LinearMachine(PegasosEstimator):
             return self._learn_piece(data, first=first)
 
     def to_model(self) -> LinearModel:
-        """The fitted model as a `pegasos.LinearModel`, which can be saved without pickle."""
+        """The fitted model as a `pegasos.LinearModel`, which can be saved without pickle.
+
+        It has no certificate if `coef_` or `intercept_` was changed after the fit.
+        """
+        model: LinearModel = self._if_unchanged(self._fitted_model())
+        return model
+
+    def _fitted_model(self) -> LinearModel:
         check_is_fitted(self, "coef_")
         coef = np.asarray(self.coef_)
         if getattr(self, "_is_flat", False):  # of one output, as y was
@@ -81,7 +89,7 @@ class LinearMachine(PegasosEstimator):
         return parameters, attributes | {"coef_": model.coef[0] if model.is_flat else model.coef}
 
     def _problem_scores(self, X: Any) -> np.ndarray:
-        model = self.to_model()
+        model = self._fitted_model()
         if isinstance(X, Blocks):
             model._check_names(X.feature_names)
             return np.concatenate([model._problem_scores(rows) for rows, _, _ in X])
@@ -99,7 +107,7 @@ class LinearMachine(PegasosEstimator):
     def _prepare_in_memory(self, blocks: Blocks) -> tuple[Any, Data]:
         """As `_prepare`, of all rows of blocks."""
         if self.warm_start and hasattr(self, "coef_"):  # a checkpoint has no model yet
-            self.to_model()._check_names(blocks.feature_names)
+            self._fitted_model()._check_names(blocks.feature_names)
         names = self.__dict__.pop("feature_names_in_", None)  # which arrays do not have
         try:
             return super()._prepare(*blocks.in_memory())

@@ -68,7 +68,7 @@ class OneClass(CommonMixin, OutlierMixin, PegasosEstimator):
         ndarray of shape (n_samples,)
             f(x) = <w, x> + b = ``score_samples(X) - offset_``.
         """
-        return self.to_model()._class_scores(self._problem_scores(X))
+        return self._fitted_model()._class_scores(self._problem_scores(X))
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Scores of the rows of `X`, without the offset; the larger, the more like training rows.
@@ -100,7 +100,7 @@ class OneClass(CommonMixin, OutlierMixin, PegasosEstimator):
         ndarray of int of shape (n_samples,)
             +1 where `decision_function` is at least 0.
         """
-        return self.to_model()._predictions_of(self.decision_function(X))
+        return self._fitted_model()._predictions_of(self.decision_function(X))
 
     def _model_fields(self) -> dict[str, Any]:
         y = {"classes": _multiclass.ONE_CLASS_LABELS, "multi_class": self._scheme}
