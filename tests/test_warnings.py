@@ -55,6 +55,25 @@ def kernel(lam=1e-3, **options):
     return KernelPegasosClassifier(lam=lam, kernel="linear", random_state=0, **options)
 
 
+@pytest.mark.parametrize(
+    "machine",
+    [
+        PegasosClassifier(lam=1e-2),
+        KernelPegasosClassifier(lam=1e-2, kernel="linear"),
+        PegasosRegressor(loss="squared_error", fit_intercept=False),
+        pegasos.PegasosOneClass(),
+    ],
+    ids=lambda machine: type(machine).__name__,
+)
+def test_warnings_of_models_that_tell_nothing_have_a_category(rng, machine):
+    """They were a UserWarning like any other, which nobody could filter."""
+    X, y = rare(rng)
+    y = y if isinstance(machine, pegasos.estimators._classification.Classifier) else 10 + X[:, 0]
+    with pytest.warns(pegasos.ConstantPredictionWarning) as told:
+        machine.fit(X - X.mean(axis=0), y)
+    assert len(told) == 1
+
+
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("penalize_intercept", [True, False])
 @pytest.mark.parametrize("solver", ["auto", "sdca", "newton"])

@@ -8,6 +8,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from pegasos._functional import C_from_lam, decision_function, fit, lam_from_C
+from pegasos._user_warnings import ConstantPredictionWarning
 from pegasos.io._model import KernelModel, LinearModel, load, to_model
 
 __version__ = "0.1.0"
@@ -42,6 +43,7 @@ _ESTIMATORS = {
 __all__ = [
     "Blocks",
     "C_from_lam",
+    "ConstantPredictionWarning",
     "KernelModel",
     "KernelPegasosClassifier",
     "KernelPegasosClassifierCV",

@@ -10,6 +10,24 @@ from typing import Any
 _BETWEEN = {"pegasos", "sklearn", "joblib", "numpy", *sys.stdlib_module_names}
 
 
+class ConstantPredictionWarning(UserWarning):
+    """Warn of a model that predicts no better than a constant, or hardly.
+
+    A classifier predicts one class for all training rows, a regressor has about the mean loss of a
+    constant, or a one-class machine has w = 0.
+
+    Examples
+    --------
+    >>> import numpy as np, pegasos, warnings
+    >>> X, y = np.linspace(0, 1, 100)[:, None], np.arange(100) < 5
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", pegasos.ConstantPredictionWarning)
+    ...     clf = pegasos.PegasosClassifier().fit(X, y)
+    >>> print(*set(clf.predict(X)))
+    False
+    """
+
+
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Issue a warning of the innermost line that is the user's.
 

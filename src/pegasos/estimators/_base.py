@@ -268,11 +268,12 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         -----
         ConvergenceWarning
             If the fit ends above the gap `tol`.
+        ConstantPredictionWarning
+            If a classifier predicts one class for all rows of X. If a constant has a smaller mean
+            loss than a regressor, or hardly a larger one. If a one-class machine has w = 0.
         UserWarning
-            If a classifier predicts one class for all rows of X. If a column of labels is constant.
-            If a constant has a smaller mean loss than a regressor. If a one-class machine has
-            w = 0. If X is a Dask array or data frame, which is read into memory; see
-            `pegasos.dask`.
+            If a column of labels is constant. If X is a Dask array or data frame, which is read
+            into memory; see `pegasos.dask`.
         """
         kept, to_complete = self.__dict__, None
         try:

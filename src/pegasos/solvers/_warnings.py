@@ -1,5 +1,6 @@
 """Warn at the end of a fit of a gap that is too large, and of a model that tells nothing."""
 
+import functools
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,6 +13,10 @@ from pegasos.problems import _multiclass
 from pegasos.problems._certificate import Certificate
 from pegasos.problems._validate import counted, parameter, wording
 from pegasos.solvers._schedule import GAP, Schedule
+
+_warn_of_model = functools.partial(
+    _user_warnings.warn, category=_user_warnings.ConstantPredictionWarning
+)
 
 # Rows of each of two classes that are asked whether a model tells these apart, before all rows are;
 # of more classes, about as many in all.
@@ -262,7 +267,7 @@ def warn_of_single_class(
     if is_weak or not helps or is_strong:
         helps.append(_less_regularised(min(lam, size * size) if is_weak else lam))
     so = "though their scores differ and may rank rows" if differs else "so this model is of no use"
-    _user_warnings.warn(
+    _warn_of_model(
         f"all training rows are predicted to be of class {classes[winner]}, {so}. What may help: "
         f"{_joined(helps)}"
     )
@@ -304,7 +309,7 @@ def _warn_of_equal_means(rows: Any, winner: Any) -> None:
     elif not _is_at_its_mean(rows, 1 - _equal(rows)):  # else all rows are equal
         helps.append(f"a kernel machine with {parameter('kernel', 'rbf')}")
     helps.append("other features")
-    _user_warnings.warn(
+    _warn_of_model(
         f"all training rows are predicted to be of class {winner}, so this model is of no use: "
         f"{why} has a lower mean loss than a constant. What may help: {_joined(helps)}"
     )
@@ -359,7 +364,7 @@ def warn_of_constant(
     about, settings = name(k), settings.subset([k])
     own, other = settings.objectives_in_user_units(np.array([mean_loss[k], least[k]]))
     constant = constants[k] * settings.units[0]
-    _user_warnings.warn(
+    _warn_of_model(
         f"a constant predicts the training targets{f' of {about}' if about else ''} better than "
         f"this model: {constant:.4g} has a mean loss of {other:.4g}, the model has {own:.4g}. "
         f"What may help: {_joined(helps)}"
@@ -390,7 +395,7 @@ def _warn_of_small_weights(
         losses = np.array([mean_loss[k], least[k], better[k]])
         own, constant, longer = settings.subset([k]).objectives_in_user_units(losses)
         helps = _joined([_less_regularised(settings.lam), wording().for_units])
-        _user_warnings.warn(
+        _warn_of_model(
             f"this model predicts the training targets{f' of {name(k)}' if name(k) else ''} hardly "
             f"better than a constant, because its weights are small: it has a mean loss of "
             f"{own:.4g}, the best constant {constant:.4g}, and {_rounded(factor[k])} times these "
@@ -407,7 +412,7 @@ def _warn_of_equal_constant(epsilon: float | None, targets: np.ndarray, about: s
     else:
         why = "w = 0, and the fit found no model with a lower objective"
         helps = f"a positive semi-definite kernel such as {parameter('kernel', 'rbf')}"
-    _user_warnings.warn(
+    _warn_of_model(
         f"a constant predicts the training targets{f' of {about}' if about else ''} at least as "
         f"well as this model: {why}. What may help: {helps}"
     )
@@ -426,7 +431,7 @@ def warn_of_zero_weights(schedule: Schedule, certificate: Certificate) -> None:
             "from it"
         )
         helps = f"a kernel machine with {parameter('kernel', 'rbf')}, or rows that are not centred"
-    _user_warnings.warn(f"w = 0, so this model finds no outlier: {why}. What may help: {helps}")
+    _warn_of_model(f"w = 0, so this model finds no outlier: {why}. What may help: {helps}")
 
 
 def _has_zero_weights(schedule: Schedule, certificate: Certificate) -> bool:
