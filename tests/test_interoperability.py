@@ -20,7 +20,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_iris, make_moons
 from sklearn.decomposition import PCA
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import InconsistentVersionWarning, NotFittedError
 from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics import accuracy_score, make_scorer
 from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut, cross_validate
@@ -312,6 +312,23 @@ def test_there_are_files_of_every_format():
     assert all(kind._FORMAT.endswith(" 1") for kind in kinds)  # a new version needs new fixtures
 
 
+@pytest.mark.parametrize("search", [False, True])
+def test_a_pickle_of_another_version_warns_as_those_of_scikit_learn(
+    iris, tmp_path, monkeypatch, search
+):
+    machine = PegasosClassifierCV(Cs=2, cv=2) if search else PegasosClassifier()
+    path = tmp_path / "machine.joblib"
+    joblib.dump(machine.set_params(random_state=0).fit(*iris), path)
+    expected = joblib.load(path).predict(iris[0])  # of this version: no warning
+    this = pegasos.__version__
+    monkeypatch.setattr(pegasos, "__version__", "later")
+    about = f"estimator pegasos.PegasosClassifier from version {this} when using version later"
+    with pytest.warns(InconsistentVersionWarning, match=about) as told:
+        machine = joblib.load(path)
+    assert [warning.filename for warning in told] == [__file__]
+    assert (machine.predict(iris[0]) == expected).all()
+
+
 def test_models_know_the_version_that_trained_them(iris, tmp_path, monkeypatch):
     path, this = tmp_path / "m.npz", pegasos.__version__
     assert pegasos.load(FIXTURES / "linear-labels-1.npz").version is None
@@ -322,7 +339,8 @@ def test_models_know_the_version_that_trained_them(iris, tmp_path, monkeypatch):
     model = pegasos.load(path)
     again = model.to_estimator()
     assert model.version == this == again.to_model().version
-    assert pickle.loads(pickled).to_model().version == this
+    with pytest.warns(InconsistentVersionWarning):
+        assert pickle.loads(pickled).to_model().version == this
     del clf._origin  # as pickles of earlier fits
     assert clf.to_model().version is None
     assert again.fit(*iris).to_model().version == "later"

@@ -28,7 +28,7 @@ class ConstantPredictionWarning(UserWarning):
     """
 
 
-def warn(message: str, category: type[Warning] = UserWarning) -> None:
+def warn(message: str | Warning, category: type[Warning] = UserWarning) -> None:
     """Issue a warning of the innermost line that is the user's.
 
     A worker's stack has no such line; the outermost one of this package stands for it.

@@ -16,6 +16,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import InconsistentVersionWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
@@ -315,11 +316,19 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
             raise
 
     def __getstate__(self) -> Any:
-        return super().__getstate__() | {"_layout": _state.layout()}
+        return super().__getstate__() | {"_layout": _state.layout(), "_version": this_version()}
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
         own = dict(kept)
         is_foreign = own.pop("_layout", None) != _state.layout()
+        version, this = own.pop("_version", this_version()), this_version()
+        if version != this:
+            warning = InconsistentVersionWarning(
+                estimator_name=f"pegasos.{type(self).__name__}",
+                current_sklearn_version=this,
+                original_sklearn_version=version,
+            )
+            _user_warnings.warn(warning)
         super().__setstate__(own | ({"_is_foreign": True} if is_foreign else {}))
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Data]:
