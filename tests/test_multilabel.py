@@ -199,3 +199,13 @@ def test_searches_score_the_share_of_rows_with_all_labels_right(rng, kind, conta
         assert predicted.shape == Y.shape
         assert sparse.issparse(predicted) == (container is not np.array)  # as y of the search
     assert ours.score(X, Y) > 0.5
+
+
+@pytest.mark.parametrize("container", [sparse.csr_array, sparse.csc_matrix])
+def test_predictions_are_of_the_kind_of_y(rng, container):
+    """A y that was a matrix of SciPy, in which * is another product, came back as an array."""
+    X, Y = make_labels(rng)
+    kind = sparse.csr_matrix if container is sparse.csc_matrix else sparse.csr_array
+    for machine in PegasosClassifier(), pegasos.PegasosClassifierCV(cv=2, Cs=2):
+        clf = pickle.loads(pickle.dumps(machine.fit(X, container(Y))))
+        assert type(clf.predict(X)) is kind

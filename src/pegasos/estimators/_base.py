@@ -69,7 +69,8 @@ class Data:
     classes: Any = None
     codes: Any = None
     scheme: str = ""  # how problems are made of classes: `pegasos.problems._multiclass.SCHEMES`
-    is_sparse: bool = False  # whether y is a sparse matrix
+    is_sparse: bool = False  # whether y is sparse,
+    is_matrix: bool = False  # and a matrix of SciPy, no array
     values: np.ndarray | None = None  # targets (n_outputs, n_samples), divided by `units`
     units: Any = None  # of targets and of one class; see `pegasos.problems._settings.Settings`
     rows: Any = None  # as the schedule takes them; None where a few draws were all it needed

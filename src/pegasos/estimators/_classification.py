@@ -26,6 +26,7 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
     alpha_counts_: np.ndarray
     _scheme: str
     _is_sparse: bool
+    _is_matrix = False
     _on_dask = "DaskPegasosClassifier"
     #: Whether it is the best one of a search whose scoring asks for scores, and not for classes.
     _is_for_scores = False
@@ -65,10 +66,10 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
         -------
         ndarray of shape (n_samples,)
             If the y of the fit had several columns: zeros and ones of shape (n_samples, n_labels),
-            in a csr_array if that y was sparse.
+            in a csr_array if that y was a sparse array, in a csr_matrix if it was a sparse matrix.
         """
         predicted = _multiclass.predicted(self.decision_function(X), self.classes_, self._scheme)
-        return sparse.csr_array(predicted) if self._is_sparse else predicted
+        return _multiclass.as_csr(predicted, self._is_matrix) if self._is_sparse else predicted
 
     @with_probabilities
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -199,7 +200,8 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
         self, X: Any, y: Any, sample_weight: Any, *, continuing: bool, among: tuple[Any, ...] = ()
     ) -> Data:
         """As of the base; `among` says which labels there are, to `labels_among`; or y does."""
-        is_sparse, is_multilabel = _validate.is_sparse(y), _validate.has_columns(y)
+        is_sparse, is_matrix = _validate.is_sparse(y), isinstance(y, sparse.spmatrix)
+        is_multilabel = _validate.has_columns(y)
         scheme = "multilabel" if is_multilabel else self.multi_class
         if is_multilabel:
             if self.multi_class == "crammer_singer":
@@ -235,6 +237,7 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
             mass=_multiclass.mass(*of_problems),
             scheme=scheme,
             is_sparse=is_sparse,
+            is_matrix=is_matrix,
         )
 
     def _read_blocks(self, blocks: Blocks, *, continuing: bool) -> tuple[Data, Any, Any, Any]:
@@ -337,7 +340,10 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
             )
 
     def _target_attributes(self, data: Data) -> dict[str, Any]:
-        return {"classes_": data.classes, "_scheme": data.scheme, "_is_sparse": data.is_sparse}
+        return {
+            "classes_": data.classes, "_scheme": data.scheme,
+            "_is_sparse": data.is_sparse, "_is_matrix": data.is_matrix,
+        }  # fmt: skip
 
     def _end_only_attributes(self, schedule: Schedule) -> dict[str, Any]:
         counts = schedule.alpha_counts()

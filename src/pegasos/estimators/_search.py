@@ -24,7 +24,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import get_scorer, r2_score
@@ -266,7 +265,7 @@ class _Search(BaseEstimator):
             data = estimator._read(X, y, sample_weight, continuing=False)
             estimator._check_data(data)
             folds = _folds.read(self.cv, X, data, groups, functools.partial(self._balance, data))
-            y = sparse.csr_array(data.y) if data.is_sparse else data.y
+            y = _multiclass.as_csr(data.y, data.is_matrix) if data.is_sparse else data.y
             of_rows = data.X, y, data.sample_weight
         estimator.__dict__.update(data.feature_attributes)
         axes = self._other_axes(data)

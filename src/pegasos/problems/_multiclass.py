@@ -88,6 +88,13 @@ def problem_labels(
     return labels
 
 
+def as_csr(y: np.ndarray, is_matrix: bool) -> Any:
+    """Return y of several labels as a sparse array, or as a matrix of SciPy."""
+    from scipy import sparse
+
+    return (sparse.csr_matrix if is_matrix else sparse.csr_array)(y)
+
+
 def mass(
     codes: np.ndarray, n_classes: int, multi_class: str, row_weights: np.ndarray | None = None
 ) -> float:
