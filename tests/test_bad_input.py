@@ -1359,9 +1359,24 @@ def test_parameters_of_other_libraries_are_answered_with_what_takes_their_place(
         kind(nonsense=1)
 
 
-def test_the_function_fit_says_which_lam_stands_for_c():
-    with pytest.raises(TypeError, match=r"no parameter 'C': give lam=pegasos\.lam_from_C"):
-        pegasos.fit(GOOD, LABELS, C=1)
+def test_the_function_fit_says_what_takes_the_place_of_a_parameter():
+    for name, told in (
+        ("C", r"give lam=pegasos\.lam_from_C"), ("kernel", "begin with Kernel"), ("penalty", "lam"),
+    ):  # fmt: skip
+        with pytest.raises(TypeError, match=f"pegasos.fit has no parameter '{name}': .*{told}"):
+            pegasos.fit(GOOD, LABELS, **{name: 1})
+    with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'"):
+        pegasos.fit(GOOD, LABELS, nonsense=1)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_rows_that_are_none_are_no_matter_of_shape(make):
+    """They were called an array of shape (), to be reshaped."""
+    fitted = make().fit(GOOD, LABELS)
+    for call in lambda: make().fit(None, LABELS), lambda: fitted.predict(None):
+        with pytest.raises(ValueError, match=r"^X must be two-dimensional .*, got None$"):
+            call()
 
 
 def test_a_certificate_that_is_missing_says_what_sets_it():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, ParamSpec
@@ -28,21 +29,22 @@ from pegasos.solvers._schedule import Schedule
 _P = ParamSpec("_P")
 
 
-def _instead_of_C(fit: Callable[_P, LinearModel]) -> Callable[_P, LinearModel]:  # noqa: N802
-    """Decorate `fit`: who gives the C of estimators is told of `lam`."""
+_INSTEAD = _parameters.FOREIGN | {"C": "give lam=pegasos.lam_from_C(C, n_samples)"}
+
+
+def _refusing_foreign(fit: Callable[_P, LinearModel]) -> Callable[_P, LinearModel]:
+    """Decorate `fit`: who gives a parameter that others have is told what takes its place."""
+    own = inspect.signature(fit).parameters
 
     @functools.wraps(fit)
     def call(*arguments: _P.args, **options: _P.kwargs) -> LinearModel:
-        if "C" in options:
-            raise TypeError(
-                "pegasos.fit has no parameter 'C': give lam=pegasos.lam_from_C(C, n_samples)"
-            )
+        _parameters.refuse_foreign("pegasos.fit", options.keys(), lambda: own, _INSTEAD)
         return fit(*arguments, **options)
 
     return call
 
 
-@_instead_of_C
+@_refusing_foreign
 def fit(
     X: Any,
     y: ArrayLike,

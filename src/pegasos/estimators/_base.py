@@ -114,11 +114,7 @@ class CommonMixin:
     _get_param_names: Any
 
     def __new__(cls, *arguments: Any, **options: Any) -> Self:
-        foreign = _parameters.FOREIGN.keys() & options.keys()
-        for name in sorted(foreign.difference(cls._get_param_names() if foreign else ())):
-            raise TypeError(
-                f"{cls.__name__} has no parameter {name!r}: {_parameters.FOREIGN[name]}"
-            )
+        _parameters.refuse_foreign(cls.__name__, options.keys(), cls._get_param_names)
         return super().__new__(cls)
 
     def __sklearn_tags__(self) -> Any:

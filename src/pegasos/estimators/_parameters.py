@@ -5,7 +5,7 @@ A class has the parameters that its bases below declare, and own ones; `paramete
 """
 
 import inspect
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache, partial
 from numbers import Integral, Real
 from typing import Any, TypeVar, cast, dataclass_transform
@@ -445,3 +445,15 @@ FOREIGN = {
     "strong the penalty is",
     "C": "searches take Cs=, and one-class machines take nu=",
 }
+
+
+def refuse_foreign(
+    owner: str,
+    given: Collection[str],
+    own: Callable[[], Collection[str]],
+    instead: Mapping[str, str] = FOREIGN,
+) -> None:
+    """Raise a TypeError for a parameter that others have, which says what takes its place."""
+    foreign = instead.keys() & given
+    for name in sorted(foreign.difference(own() if foreign else ())):
+        raise TypeError(f"{owner} has no parameter {name!r}: {instead[name]}")

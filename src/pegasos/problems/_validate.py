@@ -344,6 +344,8 @@ def not_masked(name: str, values: Any) -> None:
 
 def _dense(X: Any) -> Any:
     """Return dense `X` as a two-dimensional array of numbers or of what may turn out not to be."""
+    if X is None:
+        raise ValueError("X must be two-dimensional (n_samples, n_features), got None")
     not_masked("X", X)
     if is_sparse(getattr(X, "_meta", None)):  # of Dask
         raise TypeError("X must be rows in memory, got chunks that are sparse: use X.compute()")
