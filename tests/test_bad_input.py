@@ -466,7 +466,7 @@ def test_parameters_are_refused_before_the_rows_are_read():
         with pytest.raises(ValueError, match="class_weight must be a dict, 'balanced' or None"):
             make(class_weight="none").fit(None, None)
     with pytest.raises(
-        ValueError, match=r"tol must be a finite number > 0, or 'auto' or None, got 0"
+        ValueError, match=r"tol must be a finite number > 0 and <= 1, or 'auto' or None, got 0"
     ):
         pegasos.PegasosClassifier(tol=0).partial_fit(None, None)
 

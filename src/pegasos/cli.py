@@ -305,8 +305,8 @@ def _add_machine_options(add: Callable[..., Any]) -> None:
         help="pegasos is the published algorithm; sdca suits many features, newton few (default "
              "auto: the data decide)")  # fmt: skip
     add("--tol", type=_number_or("auto", "none"), metavar="G",
-        help="stop at this relative duality gap (default auto: 1e-3, and less for small data; "
-             "none: stop at --max-iter)")  # fmt: skip
+        help="stop at this relative duality gap, at most 1 (default auto: 1e-3, and less for small "
+             "data; none: stop at --max-iter)")  # fmt: skip
     add("--max-iter", type=_integer, metavar="E",
         help="most passes over the data (default 1000); Newton's method completes its last "
              "iteration")  # fmt: skip

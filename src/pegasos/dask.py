@@ -545,8 +545,8 @@ class DaskPegasosClassifier(ClassifierMixin, _DaskMachine, ClassifierParameters)
         As in `pegasos.PegasosClassifier`. The hinge is smoothed, and takes two to five times the
         rounds of the other losses.
     tol : float, default=1e-3
-        Relative duality gap (P - D)/P at which a fit stops. A `ConvergenceWarning` is issued if
-        `max_iter` or rounding ends the fit before.
+        Relative duality gap (P - D)/P, at most 1, at which a fit stops. A `ConvergenceWarning` is
+        issued if `max_iter` or rounding ends the fit before.
     max_iter : int, default=300
         Most rounds, which are passes over all partitions.
     fit_intercept, penalize_intercept, intercept_scaling

@@ -259,15 +259,15 @@ class PegasosClassifier(Classifier, LinearMachine, ClassifierParameters, Penaliz
         other if it is slow. With `n_steps`, "auto" is "pegasos". "auto" and "newton" may solve
         rows that are few beside their features in the space that they span.
     tol : float, "auto" or None, default="auto"
-        Relative duality gap (P - D)/P at which a fit stops. A `ConvergenceWarning` is issued if
-        `max_iter`, rounding or a callback ends the fit before. "auto" is 1e-3, which a test set of
-        thousands of rows cannot tell from 0. With "auto", small data are solved until rounding
-        alone is left: then the seed and the order of rows change only the last digits of results.
-        Small means: with `solver` "auto" or "newton", at most 2**18 numbers in X for all binary
-        problems together, if Newton's method is likely to take at most 5 ms. For kernel machines it
-        means: with `solver` "auto" or "sdca", at most 2**17 numbers in kernel matrices that are
-        known to be positive semi-definite. None: run `max_iter` epochs. Ignored if `n_steps` is
-        given.
+        Relative duality gap (P - D)/P, at most 1, at which a fit stops. A `ConvergenceWarning` is
+        issued if `max_iter`, rounding or a callback ends the fit before. "auto" is 1e-3, which a
+        test set of thousands of rows cannot tell from 0. With "auto", small data are solved until
+        rounding alone is left: then the seed and the order of rows change only the last digits of
+        results. Small means: with `solver` "auto" or "newton", at most 2**18 numbers in X for all
+        binary problems together, if Newton's method is likely to take at most 5 ms. For kernel
+        machines it means: with `solver` "auto" or "sdca", at most 2**17 numbers in kernel matrices
+        that are known to be positive semi-definite. None: run `max_iter` epochs. Ignored if
+        `n_steps` is given.
     max_iter : int, default=1000
         Most epochs (passes over the data), if `n_steps` is None. An epoch in which shrinking leaves
         rows out counts as a whole one. An iteration of Newton's method takes several epochs, and

@@ -306,7 +306,8 @@ PARAMETERS: dict[str, Check] = {
     "cache_size": partial(real, at_least=0),
     "scores": partial(choice, allowed=("auto", "push", "pull")),
     "solver": partial(choice, allowed=("auto", *SOLVERS)),
-    "tol": partial(real, above=0, besides=("auto", None)),
+    # The gap is all of P where D is 0, as at the beginning: a larger tol would ask for nothing.
+    "tol": partial(real, above=0, at_most=1, besides=("auto", None)),
     "max_iter": integer,
     "n_steps": _numbers_of_steps,
     "batch_size": integer,
