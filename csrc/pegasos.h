@@ -28,6 +28,7 @@
  *   - Nothing is allocated, freed, kept or printed here, and there is no global state: calls on
  *     different memory may run at the same time.
  *   - Data are read where they lie. They must stay there, unchanged, during a call.
+ *   - Arguments of functions that are pointers must not be NULL; fields may be where they say so.
  *   - The same arguments give the same bits on every machine with IEEE arithmetic, if compilers do
  *     not fuse products with sums (gcc: -ffp-contract=off). A BLAS has bits of its own.
  *
