@@ -477,7 +477,8 @@ def main():
     lines, _ = overview(results)
     some = [line for line in lines if line[0] in SHOWN or line[:2] in SHOWN]
     told = "A selection: bench/README.md has the other lines, searches in which peers found better "
-    told += f"scores among them, and names each commit. {results.setting()} Linear fits of pegasos have one thread, kernel fits and searches two."
+    told += f"scores among them, and names each commit. {results.setting()}"
+    told += " Linear fits of pegasos have one thread, kernel fits and searches two."
     told = textwrap.fill(told, 118, break_on_hyphens=False)
     args.readme.write_text(
         before + BEGIN + "\n\n" + markdown(NAMES[:-1], [cells(line)[:-1] for line in some])

@@ -415,6 +415,7 @@ class LinearSolver:
             )  # fmt: skip
             on_poll()  # which most problems are too short to call
 
+        table: Any = None
         self._found = None
         for most in self._limits(tol, max(max_iter, 0), method):
             try:
