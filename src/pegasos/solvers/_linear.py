@@ -41,6 +41,9 @@ class ProblemGroup:
     and `fits` are None before the first run. Fits that are not there yet begin at `start`: dual
     variables of `inside`, and of linear machines coefficients of all features, and intercepts;
     None: at 0.
+
+    In place of features, fits over all rows may have coordinates of the `span` of these. Until rows
+    are known, a restored state has its fingerprint and coefficients of all features, `restored`.
     """
 
     problems: slice
