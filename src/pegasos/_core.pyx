@@ -1937,9 +1937,11 @@ cdef class Fits:
 
     def __cinit__(self, int64_t n_problems, int64_t n_rows, int64_t n_features, memory=None):
         if memory is None:
-            memory = aligned_zeros((n_problems, Fits.n_bytes(n_rows, n_features)), np.uint8,
-                                   f"{n_problems} problems over {n_rows} rows of {n_features} "
-                                   "features are more than")
+            try:  # to count the bytes as well
+                memory = aligned_zeros((n_problems, Fits.n_bytes(n_rows, n_features)), np.uint8)
+            except (MemoryError, ValueError):
+                raise MemoryError(f"{n_problems} problems over {n_rows} rows of {n_features} "
+                                  "features are more than memory has room for") from None
         self.memory, self.n_rows, self.n_features = memory, n_rows, n_features
         self.c = memory
         require(self.c.shape[0] == n_problems >= 1
