@@ -48,7 +48,7 @@ enum { PATIENCE = 5, MOST_COSTLIER = 4, MOST_COSTLIER_OF_CORNERS = 2 };
 enum { MOST_COSTLIER_IF_CHEAP = 16 };
 /* With the squared error, Newton's method makes one iteration in place of ten (squares.c), and most
  * of it is a factorisation, by BLAS. */
-static const double EXACT = 32;
+static const double EXACT = 64;
 /* How many passes the products of an iteration without a matrix cost, about. */
 enum { PASSES_BY_PRODUCTS = 20 };
 /* See `rows_outweigh`. */
