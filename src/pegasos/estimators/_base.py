@@ -8,7 +8,6 @@ import dataclasses
 import functools
 import types
 import weakref
-import zlib
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -27,7 +26,7 @@ from pegasos.io._blocks import Blocks
 from pegasos.io._checkpoint import CheckpointDue
 from pegasos.io._model import this_version
 from pegasos.io._progress import Progress
-from pegasos.problems import _certificate, _multiclass, _validate
+from pegasos.problems import _certificate, _multiclass, _rows, _validate
 from pegasos.problems._settings import Settings, settings_of
 from pegasos.solvers import _state, _warnings
 from pegasos.solvers._linear import LinearSolver, shallow_copy
@@ -603,9 +602,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
 
     @classmethod
     def _checksum_of(cls, attributes: Mapping[str, Any]) -> int:
-        coefficients, intercept = (attributes[k] for k in (cls._COEFFICIENTS, "intercept_"))
-        of_coefficients = zlib.crc32(np.asarray(coefficients).tobytes())
-        return zlib.crc32(np.asarray(intercept).tobytes(), of_coefficients)
+        return _rows.fingerprint(attributes[cls._COEFFICIENTS], attributes["intercept_"])
 
     def _if_unchanged(self, model: Any) -> Any:
         """The model, without its certificate if users have set coefficients or intercepts."""
