@@ -5,7 +5,6 @@
  * the numbers of w, then serves all of them (`sweep_bundle`). A bundle costs as much as three
  * problems.
  */
-#include "loss.h"
 #include "passes.h"
 #include "step.h"
 

@@ -3,7 +3,6 @@
  * to it. Where n_features is 0, memory is that of a kernel machine. And passes that solvers share.
  */
 #include "fit.h"
-#include "memory.h"
 
 #include <string.h>
 

@@ -44,10 +44,7 @@
  * In memory, v_k = sum_i a_ik x_i are interleaved in panels of 8: the numbers of 8 classes for one
  * feature fill a line of cache. The certificate computes W(a) afresh, and everything in double.
  */
-#include "joint_run.h"
-#include "memory.h"
-#include "passes.h"
-#include "watch.h"
+#include "joint.h"
 
 #include <math.h>
 #include <string.h>

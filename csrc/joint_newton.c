@@ -18,11 +18,8 @@
  * enough, A becomes a(G), and delta shrinks; it widens once at most (see SHORT). An iteration is a
  * transaction: see newton.c.
  */
-#include "joint_run.h"
-#include "memory.h"
-#include "passes.h"
+#include "joint.h"
 #include "symmetric.h"
-#include "watch.h"
 
 #include <float.h>
 #include <math.h>

@@ -37,12 +37,8 @@
  * from a reference instead, which moves there at the end of every round: see pegasos_ascent.
  */
 #include "lanes.h"
-#include "loss.h"
-#include "memory.h"
-#include "rows.h"
-#include "select.h"
+#include "passes.h"
 #include "step.h"
-#include "watch.h"
 
 #include <math.h>
 #include <string.h>

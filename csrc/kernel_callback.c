@@ -6,7 +6,6 @@
  * (kernel_columns.c).
  */
 #include "fit.h"
-#include "memory.h"
 
 #include <math.h>
 #include <string.h>

@@ -13,7 +13,6 @@
  * arrays of their own rows.
  */
 #include "loss.h"
-#include "memory.h"
 #include "passes.h"
 
 #include <float.h>

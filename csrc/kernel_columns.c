@@ -8,8 +8,7 @@
  * Values come from whoever writes them: kernels of rows (kernels.c), or a program
  * (kernel_callback.c).
  */
-#include "rows.h"
-#include "tasks.h"
+#include "passes.h"
 
 #include <math.h>
 #include <string.h>

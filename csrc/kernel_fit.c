@@ -20,7 +20,6 @@
  * begun again.
  */
 #include "fit.h"
-#include "memory.h"
 
 #include <math.h>
 #include <string.h>

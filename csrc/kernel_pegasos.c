@@ -15,11 +15,8 @@
  * Other blocks work on copies, which they put back at their end. Where blocks begin depends on the
  * numbers of draws alone. So a block that was stopped is begun again, and ends with the same bits.
  */
-#include "memory.h"
-#include "rows.h"
-#include "select.h"
+#include "passes.h"
 #include "step.h"
-#include "watch.h"
 
 #include <float.h>
 #include <math.h>

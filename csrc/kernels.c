@@ -13,9 +13,7 @@
  */
 #include "exponential.h"
 #include "lanes.h"
-#include "memory.h"
-#include "rows.h"
-#include "tasks.h"
+#include "passes.h"
 
 #include <limits.h>
 #include <math.h>

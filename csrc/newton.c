@@ -39,13 +39,11 @@
  * An iteration is a transaction: except for the best points so far, it changes nothing before its
  * end. One that was stopped is begun again, with the same bits.
  *
- * An iteration reads rows in passes (blocks.h): evaluate_losses_of_rows, balance_rows,
+ * An iteration reads rows in passes (passes.h): evaluate_losses_of_rows, balance_rows,
  * add_hessian_rows and so on work on some rows of a block, and add to the sums of this block. Sums
  * have a fixed shape, so that every instruction set and any number of threads give the same bits.
  */
-#include "blocks.h"
 #include "fit.h"
-#include "memory.h"
 #include "symmetric.h"
 
 enum { LANES = SYMMETRIC_LANES };

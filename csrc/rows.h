@@ -4,61 +4,13 @@
 #ifndef PEGASOS_ROWS_H
 #define PEGASOS_ROWS_H
 
+#include "arrays.h"
 #include "core.h"
-#include "platform.h"
 
 #include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
-
-static INLINE int64_t min_of(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static INLINE int64_t max_of(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-/* Number j of an array of float or double. */
-static INLINE double get(const void *vector, int64_t value_bytes, int64_t j)
-{
-    return value_bytes == 4 ? (double)((const float *)vector)[j] : ((const double *)vector)[j];
-}
-
-static INLINE void set_to(void *vector, int64_t value_bytes, int64_t j, double value)
-{
-    if (value_bytes == 4)
-        ((float *)vector)[j] = (float)value;
-    else
-        ((double *)vector)[j] = value;
-}
-
-/* <x, y>, summed in eight lanes. */
-static INLINE double dot_in_lanes(const double *restrict x, const double *restrict y, int64_t n)
-{
-    double lanes[8] = {0}, sum = 0;
-    int64_t j = 0;
-    for (; n - j >= 8; j += 8)
-        for (int l = 0; l < 8; l++)
-            lanes[l] += x[j + l] * y[j + l];
-    for (; j < n; j++)
-        sum += x[j] * y[j];
-    for (int l = 0; l < 8; l++)
-        sum += lanes[l];
-    return sum;
-}
-
-/* Whether none of the numbers is infinite or NaN. */
-static INLINE bool are_finite(const void *vector, int64_t value_bytes, int64_t count)
-{
-    double sum = 0; /* NaN once a number is not finite */
-    for (int64_t j = 0; j < count; j++)
-        sum += 0 * get(vector, value_bytes, j);
-    return sum == 0;
-}
 
 /* For assertions: what can be told of rows in constant time. Values of CSR rows, if there are none,
  * may lie anywhere. */
@@ -77,16 +29,6 @@ MAYBE_UNUSED static bool are_plausible(const pegasos_rows *rows)
 MAYBE_UNUSED static bool are_there(const pegasos_rows *rows, int64_t first, int64_t count)
 {
     return are_plausible(rows) && count >= 0 && first >= 0 && first <= rows->n_rows - count;
-}
-
-/* ... and whether all of `count` indices are in [start, stop); this takes its time. */
-MAYBE_UNUSED static bool are_in_range(const int64_t *indices, int64_t count, int64_t start,
-                                      int64_t stop)
-{
-    for (int64_t j = 0; j < count; j++)
-        if (indices[j] < start || indices[j] >= stop)
-            return false;
-    return true;
 }
 
 /* Where CSR row i begins. */

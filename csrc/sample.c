@@ -10,7 +10,6 @@
  * The sample is a transaction: a fit that is stopped in it draws it again, with the same bits.
  */
 #include "fit.h"
-#include "memory.h"
 
 /* A sample has one of PART rows; there is none if these are fewer than ROWS_PER_FEATURE for each
  * feature: with 33 (one of 8 of 32,561 rows x 123), fits took 1.4 times as long as without a

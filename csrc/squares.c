@@ -26,9 +26,7 @@
  *
  * All of this is a transaction: fits that were stopped in it begin again, with the same bits.
  */
-#include "blocks.h"
 #include "fit.h"
-#include "memory.h"
 #include "symmetric.h"
 
 /* The fewest rows of a block, which has a matrix of its own, and the rows of a piece. A pass takes

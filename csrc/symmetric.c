@@ -6,8 +6,7 @@
  * same bits; BLAS may round its own way.
  */
 #include "symmetric.h"
-#include "rows.h"
-#include "watch.h"
+#include "passes.h"
 
 #include <assert.h>
 #include <float.h>

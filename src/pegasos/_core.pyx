@@ -2197,7 +2197,7 @@ def solve(over not None, Targets targets not None, const double[::1] norms not N
 
 # ---- One problem over all classes --------------------------------------------------------------
 
-cdef extern from "joint.h" nogil:
+cdef extern from "core.h" nogil:
     ctypedef struct pegasos_joint_problem:
         const pegasos_rows *rows
         int64_t n_classes
@@ -2250,7 +2250,7 @@ cdef bint is_joint(const pegasos_joint *s, int64_t n, int64_t d, int64_t n_class
 
 
 cdef class Joint:
-    """One problem over the classes of rows, of which `codes` are the numbers; see ``joint.h``.
+    """One problem over the classes of rows, of which `codes` are the numbers; see ``core.h``.
 
     A code of -1: the row is not in the problem. `weights` may be None.
     """

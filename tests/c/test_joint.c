@@ -5,7 +5,7 @@
  * With an argument, writes a digest of what was found to that file, as test_pegasos.c.
  */
 #include "check.h"
-#include "joint.h"
+#include "core.h"
 
 #include <math.h>
 #include <stdlib.h>

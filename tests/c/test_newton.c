@@ -66,7 +66,7 @@ static const pegasos_blas blas = {dsyrk, ssyrk, dpotrf, spotrf, dpotrs, spotrs};
 static void *taken[1000];
 static int n_taken;
 
-static void *take(int64_t count, size_t bytes)
+static void *zeros(int64_t count, size_t bytes)
 {
     void *const memory = calloc((size_t)count, bytes);
     if (!memory || n_taken == 1000)
@@ -76,7 +76,7 @@ static void *take(int64_t count, size_t bytes)
 
 static double *numbers(int64_t count)
 {
-    return take(count, sizeof(double));
+    return zeros(count, sizeof(double));
 }
 
 static void give_back(void)
@@ -122,10 +122,10 @@ static void set_rows(problem *p, int type)
 {
     const bool is_sparse = type >= 2, has_wide_indices = type >= 4, is_wide = type % 2;
     const int64_t size = p->n * p->d;
-    float *const single = take(size, sizeof *single);
+    float *const single = zeros(size, sizeof *single);
     double *const wide = numbers(size);
-    int32_t *const indices32 = take(size, 4), *const indptr32 = take(p->n + 1, 4);
-    int64_t *const indices64 = take(size, 8), *const indptr64 = take(p->n + 1, 8), at = 0;
+    int32_t *const indices32 = zeros(size, 4), *const indptr32 = zeros(p->n + 1, 4);
+    int64_t *const indices64 = zeros(size, 8), *const indptr64 = zeros(p->n + 1, 8), at = 0;
     for (int64_t i = 0; i < p->n; i++) {
         for (int64_t j = 0; j < p->d; j++) {
             const double value = p->x[i * p->d + j];
@@ -157,7 +157,7 @@ static problem make(int64_t n, int64_t d, double *x, int type, pegasos_loss loss
 {
     problem p = {.n = n, .d = d, .x = x ? x : numbers(n * d), .c = numbers(n)};
     double *const normal = numbers(d), *const weights = numbers(n), *const norms = numbers(n);
-    p.labels = take(n, 1);
+    p.labels = zeros(n, 1);
     p.values = numbers(n);
     for (int64_t j = 0; j < d; j++)
         normal[j] = uniform(-2, 2);
@@ -194,7 +194,7 @@ static problem make(int64_t n, int64_t d, double *x, int type, pegasos_loss loss
     p.fit.point = numbers(d + 1);
     p.fit.scores = numbers(n);
     p.fit.centre = numbers(n);
-    p.fit.newton_scratch = take(pegasos_newton_scratch_bytes(n, d), 1);
+    p.fit.newton_scratch = zeros(pegasos_newton_scratch_bytes(n, d), 1);
     return p;
 }
 
