@@ -57,6 +57,15 @@ static pegasos_linear_set set = {
     .pending = pending
 };
 
+static const pegasos_bundle bundle = {
+    .n_problems = K,
+    .problems = duals,
+    .targets = {.n = N, .labels = labels},
+    .norms = norms,
+    .a = a,
+    .v = weights
+};
+
 static void make(void)
 {
     uint64_t generator = 1;
@@ -149,14 +158,12 @@ static void ascent_dense(void)
 
 static void sweep_sparse(void)
 {
-    pegasos_dual_sweep(&sparse_rows, K, duals, &one_column, norms, a, weights, NULL, 0, STEPS,
-                       draws);
+    pegasos_bundle_sweep(&sparse_rows, &bundle, -1, STEPS, draws);
 }
 
 static void sweep_dense(void)
 {
-    pegasos_dual_sweep(&dense_rows, K, duals, &one_column, norms, a, weights, NULL, 0, STEPS,
-                       draws);
+    pegasos_bundle_sweep(&dense_rows, &bundle, -1, STEPS, draws);
 }
 
 static void scores_plain(void)

@@ -41,10 +41,10 @@ typedef struct lanes {
     bool is_pegasos;
 } lanes;
 
-static INLINE void load_lanes(lanes *x, int64_t n_problems, const pegasos_dual *problems)
+static INLINE void load_lanes(lanes *x, const pegasos_bundle *b)
 {
-    for (int64_t l = 0; l < n_problems; l++) {
-        const pegasos_dual *const p = &problems[l];
+    for (int64_t l = 0; l < b->n_problems; l++) {
+        const pegasos_dual *const p = &b->problems[l];
         x->scale[l] = p->scale;
         x->step[l] = 1 / p->scale;
         x->longer[l] = 1;
@@ -59,25 +59,25 @@ static INLINE void load_lanes(lanes *x, int64_t n_problems, const pegasos_dual *
     }
 }
 
-static INLINE void store_lanes(const lanes *x, int64_t n_problems, pegasos_dual *problems,
-                               bool with_sums)
+static INLINE void store_lanes(const lanes *x, const pegasos_bundle *b, bool with_sums)
 {
-    for (int64_t l = 0; l < n_problems; l++) {
-        problems[l].constant_weight = x->constant[l];
-        problems[l].squared_norm = x->squared[l];
-        problems[l].constant_sum += with_sums ? x->constant_sum[l] : 0;
+    for (int64_t l = 0; l < b->n_problems; l++) {
+        b->problems[l].constant_weight = x->constant[l];
+        b->problems[l].squared_norm = x->squared[l];
+        b->problems[l].constant_sum += with_sums ? x->constant_sum[l] : 0;
     }
 }
 
 /* In the first epoch, see `growth`: steps of the sample that row i, of weight c, is part of now. */
-static INLINE void lengthen(lanes *x, int64_t n_problems, pegasos_dual *problems,
-                            const int8_t *labels, double c)
+static INLINE void lengthen(lanes *x, const pegasos_bundle *b, const int8_t *labels, double c)
 {
-    for (int64_t l = 0; l < n_problems; l++)
-        if (problems[l].pegasos_mass > 0 && labels[l] != 0) {
-            x->longer[l] = growth(problems[l].pegasos_mass, problems[l].weight_seen += c);
-            x->step[l] = 1 / (problems[l].scale * x->longer[l]);
+    for (int64_t l = 0; l < b->n_problems; l++) {
+        pegasos_dual *const p = &b->problems[l];
+        if (p->pegasos_mass > 0 && labels[l] != 0) {
+            x->longer[l] = growth(p->pegasos_mass, p->weight_seen += c);
+            x->step[l] = 1 / (p->scale * x->longer[l]);
         }
+    }
 }
 
 /*
@@ -90,19 +90,18 @@ static INLINE void lengthen(lanes *x, int64_t n_problems, pegasos_dual *problems
  * sums += before (what is added).
  */
 static INLINE void sweep_bundle(const row_functions *f, const pegasos_rows *rows,
-                                int64_t n_problems, pegasos_dual *problems,
-                                const pegasos_targets *targets, const double *norms, double *a,
-                                void *v, void *sums, int64_t before, int64_t count,
+                                const pegasos_bundle *b, int64_t before, int64_t count,
                                 const int64_t *draws, const loss_form loss)
 {
-    const int8_t *const labels = targets->labels;
-    const double *const weights = targets->weights;
+    const int8_t *const labels = b->targets.labels;
+    const double *const weights = b->targets.weights, *const norms = b->norms;
+    double *const a = b->a;
     const int B = f->lanes;
     lanes x = {.is_pegasos = false};
-    load_lanes(&x, n_problems, problems);
+    load_lanes(&x, b);
     for (int64_t j = 0; j < count; j++) {
         const int64_t i = draws[j], next = j + 1 < count ? draws[j + 1] : i;
-        const double c = sample_weight(weights, i), z = value_at(targets, i);
+        const double c = sample_weight(weights, i), z = value_at(&b->targets, i);
         const double x_norm = norms[i] > 0 ? norms[i] : DBL_MIN; /* is divided by */
         const double visits = (double)(before + j);
         double score[MOST_LANES], change[MOST_LANES], summed[MOST_LANES], moved = 0;
@@ -110,8 +109,8 @@ static INLINE void sweep_bundle(const row_functions *f, const pegasos_rows *rows
         for (int l = 0; l < B; l += 64 / (int)sizeof(double))
             PREFETCH(a + next * B + l);
         if (x.is_pegasos)
-            lengthen(&x, n_problems, problems, labels + i * B, c);
-        f->dot_bundle(rows, i, v, B, B, next, score);
+            lengthen(&x, b, labels + i * B, c);
+        f->dot_bundle(rows, i, b->v, B, B, next, score);
         for (int l = 0; l < B; l++) {
             const double y = labels[i * B + l], old = a[i * B + l];
             const double inner = x.factor[l] * score[l] + x.feature[l] * x.constant[l];
@@ -130,32 +129,28 @@ static INLINE void sweep_bundle(const row_functions *f, const pegasos_rows *rows
         }
         if (moved == 0)
             continue;
-        f->add_bundle(rows, i, change, v);
-        if (sums)
-            f->add_bundle(rows, i, summed, sums);
+        f->add_bundle(rows, i, change, b->v);
+        if (before >= 0)
+            f->add_bundle(rows, i, summed, b->sums);
     }
-    store_lanes(&x, n_problems, problems, sums != NULL);
+    store_lanes(&x, b, before >= 0);
 }
 
 #define DEFINE_SWEEPS(TYPE)                                                                        \
-    CLONES_WIDE static void sweep_##TYPE(const pegasos_rows *rows, int64_t n_problems,             \
-                                         pegasos_dual *problems, const pegasos_targets *targets,   \
-                                         const double *norms, double *a, void *v, void *sums,      \
+    CLONES_WIDE static void sweep_##TYPE(const pegasos_rows *rows, const pegasos_bundle *b,        \
                                          int64_t before, int64_t count, const int64_t *draws)      \
     {                                                                                              \
-        const loss_form loss = loss_of(targets->loss);                                             \
-        WITH_LOSS(loss, sweep_bundle(&functions_##TYPE, rows, n_problems, problems, targets,       \
-                                     norms, a, v, sums, before, count, draws, LOSS));              \
+        const loss_form loss = loss_of(b->targets.loss);                                           \
+        WITH_LOSS(loss, sweep_bundle(&functions_##TYPE, rows, b, before, count, draws, LOSS));     \
     }
 FOR_EVERY_TYPE(DEFINE_SWEEPS)
 
-void pegasos_dual_sweep(const pegasos_rows *rows, int64_t n_problems, pegasos_dual *problems,
-                        const pegasos_targets *targets, const double *norms, double *a, void *v,
-                        void *sums, int64_t before, int64_t count, const int64_t *draws)
+void pegasos_bundle_sweep(const pegasos_rows *rows, const pegasos_bundle *b, int64_t before,
+                          int64_t count, const int64_t *draws)
 {
     assert(are_there(rows, 0, 0) && are_in_range(draws, count, 0, rows->n_rows));
-    assert(1 <= n_problems && n_problems <= BUNDLE_BYTES / rows->value_bytes);
-    DISPATCH(sweep, rows, n_problems, problems, targets, norms, a, v, sums, before, count, draws);
+    assert(1 <= b->n_problems && b->n_problems <= BUNDLE_BYTES / rows->value_bytes);
+    DISPATCH(sweep, rows, b, before, count, draws);
 }
 
 /* ---- Epochs ---------------------------------------------------------------------------------- */
@@ -176,7 +171,7 @@ static void begin_epoch(const pegasos_rows *rows, const pegasos_bundle *b, bool 
     }
 }
 
-/* Makes the sums of pegasos_dual_sweep means over `visits`: of v, where w = factor v, and of the
+/* Makes the sums of sweeps means over `visits`: of v, where w = factor v, and of the
  * weight of the constant feature in w. */
 static void find_means(const pegasos_rows *rows, const pegasos_bundle *b, int64_t visits)
 {
@@ -204,8 +199,7 @@ static double visit(const pegasos_rows *rows, const pegasos_bundle *b)
     pegasos_order_draw(b->order, b->permutation, count, draws);
     for (int64_t j = 0; j < count; j++)
         draws[j] = b->inside[draws[j]];
-    pegasos_dual_sweep(rows, b->n_problems, b->problems, &b->targets, b->norms, b->a, b->v,
-                       is_last && place >= half ? b->sums : NULL, place - half, count, draws);
+    pegasos_bundle_sweep(rows, b, is_last ? place - half : -1, count, draws);
     const bool is_over = is_last && place + count == n;
     if (is_over)
         find_means(rows, b, n - half);

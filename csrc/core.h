@@ -331,7 +331,7 @@ typedef struct pegasos_dual {
     double gap;       /* in this one, so far: m (P - D), each row's part as it was when visited */
     double constant_weight; /* w(a)'s weight of the constant feature */
     double squared_norm;    /* |w(a)|^2, the constant feature included */
-    double constant_sum;    /* its component of the sums of pegasos_dual_sweep */
+    double constant_sum;    /* its component of the sums of pegasos_bundle_sweep */
     double pegasos_mass;    /* m in a first epoch of Pegasos, see ascent.c; else 0. The caller sets
                                it after pegasos_dual_start, where a = 0; pegasos_dual_begin_epoch
                                makes it 0 */
@@ -372,19 +372,6 @@ int pegasos_dual_run_epochs(const pegasos_rows *rows, pegasos_dual *problem,
                             pegasos_watch *watch);
 
 /*
- * Visits the rows draws[0 .. count - 1] for each of a bundle of at most B problems, all of whose
- * arrays are interleaved: `labels` and `a` are n_rows x B, `v`, where w = factor v, is n_features x
- * B of the rows' type, B numbers of which take PEGASOS_BUNDLE_BYTES. Rows with label 0 are passed
- * over, and none is left out; `position`, `gap` and moves mean nothing here.
- * `sums`, NULL or like `v` and zero at first, serves the mean of v over visits, of which there were
- * `before` since the mean began: it is v - sums/(before + count). Of `targets`, labels are
- * interleaved; values, if there are any, are those of every problem.
- */
-void pegasos_dual_sweep(const pegasos_rows *rows, int64_t n_problems, pegasos_dual *problems,
-                        const pegasos_targets *targets, const double *norms, double *a, void *v,
-                        void *sums, int64_t before, int64_t count, const int64_t *draws);
-
-/*
  * Epochs of dual ascent of several problems over the same rows, which they make together: for
  * searches by epochs. Arrays are interleaved: B problems' numbers take PEGASOS_BUNDLE_BYTES in the
  * rows' type, and lanes to spare hold 0.
@@ -403,6 +390,13 @@ typedef struct pegasos_bundle {
     pegasos_order *order;    /* of draws from `inside`: it tells where the bundle stands */
     int64_t *permutation;    /* that of the order */
 } pegasos_bundle;
+
+/* Visits the rows draws[0 .. count - 1] for each problem. Rows with label 0 are passed over, and
+ * none is left out; `position`, `gap` and moves mean nothing here. If before >= 0, `sums`, zero at
+ * first, serve the mean of v over visits, of which there were `before` since the mean began: it is
+ * v - sums/(before + count). */
+void pegasos_bundle_sweep(const pegasos_rows *rows, const pegasos_bundle *bundle, int64_t before,
+                          int64_t count, const int64_t *draws);
 
 /* Goes on until the last epoch is over or it is stopped; returns a status. At the end, `sums` are
  * means over the last half of the last epoch: of v, where w = factor v, and of the weight of the

@@ -86,16 +86,15 @@ static void sweep(input *in, const pegasos_rows *rows, const pegasos_targets *ta
     for (int64_t j = 0; j < count; j++)
         draws[j] = take_in(in, 0, n - 1);
     pegasos_dual alone = problems[one];
-    pegasos_targets all = *targets, own = *targets;
-    all.labels = labels;
-    own.labels = single;
+    pegasos_bundle all = {.n_problems = K, .problems = problems, .targets = *targets};
+    pegasos_bundle own = {.n_problems = 1, .problems = &alone, .targets = *targets};
+    all.norms = own.norms = norms;
+    all.targets.labels = labels, all.a = a, all.v = v, all.sums = sums;
+    own.targets.labels = single, own.a = a1, own.v = v1, own.sums = sums1;
     const loss_form form = loss_of(targets->loss);
-    pegasos_dual_sweep(rows, K, problems, &all, norms, a, v, mean ? sums : NULL, before, count,
-                       draws);
-    pegasos_dual_sweep(rows, 1, &alone, &own, norms, a1, v1, mean ? sums1 : NULL, before, cut,
-                       draws);
-    pegasos_dual_sweep(rows, 1, &alone, &own, norms, a1, v1, mean ? sums1 : NULL, before + cut,
-                       count - cut, draws + cut);
+    pegasos_bundle_sweep(rows, &all, mean ? before : -1, count, draws);
+    pegasos_bundle_sweep(rows, &own, mean ? before : -1, cut, draws);
+    pegasos_bundle_sweep(rows, &own, mean ? before + cut : -1, count - cut, draws + cut);
     MUST(same(alone.constant_weight, problems[one].constant_weight));
     MUST(same(alone.squared_norm, problems[one].squared_norm));
     /* these are summed by calls */
