@@ -20,7 +20,7 @@
  * rows with b != 0 have the slope of their side here, and 0 as a bound; those with b = 0 step to
  * the side where they gain.
  */
-#define NAME(name) OF_TYPE(name, SUFFIX)
+#define NAME(name) PASTE(name, SUFFIX)
 #define LANES      ((int64_t)(LANES_BYTES / sizeof(REAL)))
 
 /* Rows of the round: arrays of m numbers, and after their ends numbers for rows that no step moves,

@@ -9,9 +9,7 @@
  *
  * Values are worked on LANES at a time, in loops of fixed length that compilers turn into SIMD.
  */
-#define PASTE2(name, suffix) name##_##suffix
-#define PASTE(name, suffix)  PASTE2(name, suffix)
-#define NAME(name)           PASTE(name, SUFFIX)
+#define NAME(name) PASTE(name, SUFFIX)
 
 #define LANES 16
 
@@ -212,5 +210,3 @@ CLONES_WIDE static void NAME(panels)(const pegasos_kernel_function *f, bool is_a
 #undef VALUE
 #undef SUFFIX
 #undef NAME
-#undef PASTE
-#undef PASTE2

@@ -15,11 +15,9 @@
 
 #include <string.h>
 
-#define OF_TYPE2(name, type) name##_##type
-#define OF_TYPE(name, type)  OF_TYPE2(name, type)
-#define OF_REAL(name)        OF_TYPE(name, REAL)
-#define VEC                  OF_REAL(vec)
-#define PLACES               OF_REAL(places)
+#define OF_REAL(name) PASTE(name, REAL)
+#define VEC           OF_REAL(vec)
+#define PLACES        OF_REAL(places)
 
 typedef int32_t whole_float;
 typedef int64_t whole_double;

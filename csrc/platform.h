@@ -31,6 +31,11 @@
 #define MAYBE_UNUSED
 #endif
 
+/* name_suffix, where the suffix is a macro: bodies that are included once per type have a name of
+ * their own for each. */
+#define PASTE2(name, suffix) name##_##suffix
+#define PASTE(name, suffix)  PASTE2(name, suffix)
+
 /* Before a loop over lanes that is to have no jumps: gcc's -O2 unrolls none by itself. */
 #if defined(__clang__)
 #define UNROLLED _Pragma("clang loop unroll(full)")

@@ -12,9 +12,7 @@
  * compiler may put lanes in SIMD registers of any width without changing one bit. Partial sums run
  * over at most CHUNK terms each, which keeps a float sum accurate however long the row.
  */
-#define PASTE2(name, suffix) name##_##suffix
-#define PASTE(name, suffix)  PASTE2(name, suffix)
-#define NAME(name)           PASTE(name, SUFFIX)
+#define NAME(name) PASTE(name, SUFFIX)
 
 #ifdef INDEX
 
@@ -445,5 +443,3 @@ MAYBE_UNUSED static const row_functions NAME(functions) = {.prefetch_offset = NA
 #undef INDEX
 #undef SUFFIX
 #undef NAME
-#undef PASTE
-#undef PASTE2
