@@ -201,42 +201,46 @@ void pegasos_linear_norms(const pegasos_rows *rows, int64_t first, int64_t count
     DISPATCH_WIDE(norms, rows, first, count, scratch, norms);
 }
 
-enum { SCALED = 8 };
-#define DEFINE_SCALE(NAME, VALUE, OUT)                                                             \
-    CLONES static void scale_##NAME(int64_t d, const VALUE *restrict x, double factor,             \
-                                    OUT *restrict out)                                             \
-    {                                                                                              \
-        int64_t j = 0;                                                                             \
-        for (; d - j >= SCALED; j += SCALED)                                                       \
-            for (int l = 0; l < SCALED; l++)                                                       \
-                out[j + l] = (OUT)(factor * (double)x[j + l]);                                     \
-        for (; j < d; j++)                                                                         \
-            out[j] = (OUT)(factor * (double)x[j]);                                                 \
-    }
-DEFINE_SCALE(float_to_float, float, float)
-DEFINE_SCALE(float_to_double, float, double)
-DEFINE_SCALE(double_to_float, double, float)
-DEFINE_SCALE(double_to_double, double, double)
+static INLINE void scale(int64_t d, const void *restrict x, int64_t value_bytes, double factor,
+                         int64_t bytes, void *restrict out)
+{
+    enum { TOGETHER = 8 };
+    int64_t j = 0;
+    for (; d - j >= TOGETHER; j += TOGETHER)
+        for (int l = 0; l < TOGETHER; l++)
+            set_to(out, bytes, j + l, factor * get(x, value_bytes, j + l));
+    for (; j < d; j++)
+        set_to(out, bytes, j, factor * get(x, value_bytes, j));
+}
+
+/* One loop for each pair of types, which it knows. */
+CLONES static void scale_dense(int64_t d, const void *x, int64_t value_bytes, double factor,
+                               int64_t bytes, void *out)
+{
+    if (value_bytes == 4 && bytes == 4)
+        scale(d, x, 4, factor, 4, out);
+    else if (value_bytes == 4)
+        scale(d, x, 4, factor, 8, out);
+    else if (bytes == 4)
+        scale(d, x, 8, factor, 4, out);
+    else
+        scale(d, x, 8, factor, 8, out);
+}
 
 void pegasos_linear_scale(const pegasos_rows *rows, int64_t i, double factor, int64_t stride,
                           int64_t bytes, void *out)
 {
-    const int64_t d = rows->n_features, dense = rows->index_bytes == 0 ? d : 0;
-    memset((char *)out + dense * bytes, 0, (size_t)((stride - dense) * bytes));
-    if (dense && rows->value_bytes == 4 && bytes == 4)
-        scale_float_to_float(d, (const float *)rows->values + i * d, factor, (float *)out);
-    else if (dense && rows->value_bytes == 4)
-        scale_float_to_double(d, (const float *)rows->values + i * d, factor, (double *)out);
-    else if (dense && bytes == 4)
-        scale_double_to_float(d, (const double *)rows->values + i * d, factor, (float *)out);
-    else if (dense)
-        scale_double_to_double(d, (const double *)rows->values + i * d, factor, (double *)out);
-    else
-        for (int64_t j = row_offset(rows, i); j < row_offset(rows, i + 1); j++) {
-            const int64_t at = row_column(rows, j);
-            const double value = factor * get(rows->values, rows->value_bytes, j);
-            set_to(out, bytes, at, get(out, bytes, at) + value);
-        }
+    const bool is_dense = rows->index_bytes == 0;
+    const int64_t d = is_dense ? rows->n_features : 0, value_bytes = rows->value_bytes;
+    memset((char *)out + d * bytes, 0, (size_t)((stride - d) * bytes));
+    if (is_dense)
+        scale_dense(d, (const char *)rows->values + i * d * value_bytes, value_bytes, factor, bytes,
+                    out);
+    for (int64_t j = row_begin(rows, i); !is_dense && j < row_begin(rows, i + 1); j++) {
+        const int64_t at = row_column(rows, j);
+        const double value = factor * get(rows->values, value_bytes, j);
+        set_to(out, bytes, at, get(out, bytes, at) + value);
+    }
 }
 
 void pegasos_scores(const pegasos_rows *rows, const double *coef, double intercept, double *scores)
