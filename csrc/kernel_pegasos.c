@@ -1,9 +1,15 @@
 /*
- * kernel_pegasos.c - Pegasos on kernel problems: pegasos.c has the algorithm.
+ * kernel_pegasos.c - Pegasos on kernel problems, by alpha counts (figure 3 of the paper).
  *
- * v = sum_j beta_j phi(x_j) is never written down: a decision needs the score <v, phi(x_i)> of the
- * row that was drawn, and a row that is added to v moves the scores of all rows by its column of
- * the kernel matrix.
+ * w_{t+1} = v/(lam t) as in pegasos.c, where v = sum_j beta_j phi(x_j) is never written down. With
+ * the hinge, beta_j = y_j alpha_j, where alpha_j counts how often row j violated its margin when it
+ * was drawn. A decision needs the score f_i = <v, phi(x_i)> of the row alone, and a row that is
+ * added to v moves the scores of all rows by its column of the kernel matrix:
+ *
+ *     draw i;    if y_i f_i < lam (t - 1):    beta_i += y_i,  f_k += y_i K(x_i, x_k) for all k
+ *
+ * (`take_steps`, `take_step`). Other losses, weights, batches, projection and averages are those of
+ * pegasos.c.
  *
  * Draws are taken in blocks. Decisions within a block need the scores of its own rows only, and of
  * the kernel matrix the columns of its violators among these rows. Coefficients that a block has
@@ -59,14 +65,13 @@ typedef struct run {
     int64_t *own_column_of, n_values, most_values;
     const void *values;
     void *value_room;
-    /* Copies, or the state; arrays are n_problems x m. */
-    pegasos_linear *problems;
+    /* Problems, counts, and what waits for a step to end: copies, or the state; arrays of rows are
+     * n_problems x m. */
+    pegasos_linear_set here;
     double *v, *added_to_beta; /* scores, and what was added to beta, */
     double *added_to_sums;     /* or to the sums */
     /* ... beside beta from before the block, times these numbers; NULL if holds_all. */
     double *factor, *sums_factor;
-    double *counts, *slopes;
-    int64_t *pending;
     /* Scratch */
     double *key;
     int64_t *list, *wanted;
@@ -104,15 +109,15 @@ static int64_t lay_out(run *r, void *scratch)
         return all.bytes;
     r->unpushed_rows = take(&all, PUSHED_TOGETHER * 8);
     r->own_column_of = take(&all, most * 8);
-    r->problems = take(&all, K * (int64_t)sizeof(pegasos_linear));
+    r->here.problems = take(&all, K * (int64_t)sizeof(pegasos_linear));
     r->factor = take(&all, K * 8);
     r->sums_factor = take(&all, K * 8);
-    r->pending = take(&all, K * batch * 8);
-    r->slopes = r->set->slopes ? take(&all, K * batch * 8) : NULL;
+    r->here.pending = take(&all, K * batch * 8);
+    r->here.slopes = r->set->slopes ? take(&all, K * batch * 8) : NULL;
     r->v = take(&all, K * most * 8);
     r->added_to_beta = take(&all, K * most * 8);
     r->added_to_sums = r->set->sums ? take(&all, K * most * 8) : NULL;
-    r->counts = r->set->counts ? take(&all, K * most * 8) : NULL;
+    r->here.counts = r->set->counts ? take(&all, K * most * 8) : NULL;
     /* Where pending rows make blocks long, there is room for fewer columns than rows. */
     const int64_t columns = LONGEST * (int64_t)LONGEST / most;
     r->most_values = columns > most ? most : columns > PUSHED_TOGETHER ? columns : PUSHED_TOGETHER;
@@ -123,8 +128,11 @@ static int64_t lay_out(run *r, void *scratch)
 static run run_of(const pegasos_columns *columns, const pegasos_linear_set *set)
 {
     const int64_t n = columns->n_rows;
-    return (run){
-        .set = set, .n = n, .bytes = columns->value_bytes, .holds_all = columns->n_columns >= n};
+    return (run){.set = set,
+                 .here = *set,
+                 .n = n,
+                 .bytes = columns->value_bytes,
+                 .holds_all = columns->n_columns >= n};
 }
 
 int64_t pegasos_kernel_train_scratch_bytes(const pegasos_columns *columns,
@@ -178,7 +186,7 @@ static void find_keys(const run *r)
     for (int64_t l = 0; l < r->m; l++)
         r->key[l] = -INFINITY;
     for (int64_t k = 0; k < r->set->n_problems; k++) {
-        const pegasos_linear p = r->problems[k];
+        const pegasos_linear p = r->here.problems[k];
         const pegasos_targets own = targets_of_problem(r, k);
         const loss_form loss = loss_of(own.loss);
         const double *v = r->v + k * r->m, scale = p.q / (p.lam * time_of(&p));
@@ -199,7 +207,7 @@ static void find_keys(const run *r)
  * still to be drawn that violate their margins most, or will soon: keys are above `least`. */
 static bool fetch(run *r, int64_t count, int64_t most, double least)
 {
-    const int64_t next = next_draw(r->set->n_problems, r->problems) - r->first;
+    const int64_t next = next_draw(r->set->n_problems, r->here.problems) - r->first;
     int64_t *const others = r->list + count, n_others = 0, left = most - count;
     for (int64_t l = 0; l < r->m; l++)
         if (r->key[l] > least && r->key[l] < INFINITY && r->column_of[l] < 0
@@ -217,14 +225,14 @@ static bool fetch(run *r, int64_t count, int64_t most, double least)
  * room for them; false: it was stopped. */
 static bool ensure_columns(run *r, int64_t k, const pegasos_linear *p, int64_t j, int64_t count)
 {
-    const int64_t *pending = r->pending + k * r->set->batch_size;
+    const int64_t *pending = r->here.pending + k * r->set->batch_size;
     const int64_t most = r->holds_all ? r->n : r->most_values;
     int64_t missing = 0;
     while (j < count && r->column_of[r->place_in_block[pending[j]]] >= 0)
         j++;
     if (j == count)
         return true;
-    r->problems[k] = *p;
+    r->here.problems[k] = *p;
     find_keys(r);
     for (; j < count && missing < most; j++) {
         const int64_t l = r->place_in_block[pending[j]];
@@ -270,7 +278,7 @@ static void fold(run *r, int64_t k, pegasos_linear *p)
 static bool take_step(run *r, int64_t k, pegasos_linear *p)
 {
     const pegasos_linear_set *set = r->set;
-    const int64_t m = r->m, batch = set->batch_size, *pending = r->pending + k * batch;
+    const int64_t m = r->m, batch = set->batch_size, *pending = r->here.pending + k * batch;
     const pegasos_targets own = targets_of_problem(r, k);
     double *const v = r->v + k * m;
     p->n_steps++;
@@ -279,8 +287,8 @@ static bool take_step(run *r, int64_t k, pegasos_linear *p)
         if (r->column_of[l] < 0 && !ensure_columns(r, k, p, j, p->n_pending))
             return false; /* of copies: columns of the whole matrix stay */
         const double u = take_row(p, own.labels[i], sample_weight(own.weights, i),
-                                  r->slopes ? r->slopes[k * batch + j] : 1, batch,
-                                  r->counts ? r->counts + place : NULL);
+                                  r->here.slopes ? r->here.slopes[k * batch + j] : 1, batch,
+                                  r->here.counts ? r->here.counts + place : NULL);
         const double before = v[l] + p->intercept_scaling * p->constant_weight;
         r->added_to_beta[place] += u;
         if (p->rate_sum > 0)
@@ -301,11 +309,11 @@ static bool take_step(run *r, int64_t k, pegasos_linear *p)
 /* Lets problem k see draws number begin .. end - 1 of the block; false: it was stopped. */
 static bool take_steps(run *r, int64_t k, int64_t begin, int64_t end)
 {
-    const int64_t batch = r->set->batch_size, skip = r->problems[k].next_draw - r->first;
+    const int64_t batch = r->set->batch_size, skip = r->here.problems[k].next_draw - r->first;
     const pegasos_targets own = targets_of_problem(r, k);
     const loss_form loss = loss_of(own.loss);
     const double *v = r->v + k * r->m;
-    pegasos_linear p = r->problems[k];
+    pegasos_linear p = r->here.problems[k];
     bool goes_on = true;
     for (int64_t j = skip > begin ? skip : begin; j < end && p.n_steps < p.last_step; j++) {
         const int64_t i = r->draws[j];
@@ -315,10 +323,10 @@ static bool take_steps(run *r, int64_t k, int64_t begin, int64_t end)
             continue;
         }
         const bool violation = violates(loss, &p, y, z, score), is_last = p.n_drawn + 1 == batch;
-        if (violation && r->slopes)
-            r->slopes[k * batch + p.n_pending] = slope_of_violation(loss, &p, y, z, score);
+        if (violation && r->here.slopes)
+            r->here.slopes[k * batch + p.n_pending] = slope_of_violation(loss, &p, y, z, score);
         if (violation)
-            r->pending[k * batch + p.n_pending] = r->draws[j];
+            r->here.pending[k * batch + p.n_pending] = r->draws[j];
         if (is_last && !ensure_columns(r, k, &p, 0, p.n_pending + violation)) {
             goes_on = false; /* this draw is not taken */
             break;
@@ -329,7 +337,7 @@ static bool take_steps(run *r, int64_t k, int64_t begin, int64_t end)
         if (is_last && !take_step(r, k, &p))
             return false; /* a copy is discarded */
     }
-    r->problems[k] = p;
+    r->here.problems[k] = p;
     return goes_on;
 }
 
@@ -376,13 +384,9 @@ static void use_state(run *r)
     const pegasos_linear_set *set = r->set;
     r->column_of = r->columns->column_of;
     r->values = r->columns->columns;
-    r->problems = set->problems;
-    r->pending = set->pending;
-    r->slopes = set->slopes;
     r->v = r->scores;
     r->added_to_beta = set->weights;
     r->added_to_sums = set->sums;
-    r->counts = set->counts;
 }
 
 /* Lets the scores of all rows know all coefficients; false: it was stopped. */
@@ -413,12 +417,23 @@ static bool find_unpushed(run *r)
     return r->n_unpushed < PUSHED_TOGETHER || push(r);
 }
 
+/* Copies a problem and what waits for its step to end. */
+static void copy_problem(const pegasos_linear_set *from, int64_t k, const pegasos_linear_set *to)
+{
+    const int64_t first = k * from->batch_size;
+    const size_t waiting = (size_t)from->problems[k].n_pending * 8;
+    to->problems[k] = from->problems[k];
+    memcpy(to->pending + first, from->pending + first, waiting);
+    if (from->slopes)
+        memcpy(to->slopes + first, from->slopes + first, waiting);
+}
+
 /* Lets a block work on copies of what belongs to its rows, with scores of all coefficients; false:
  * it was stopped. */
 static bool copy_state(run *r)
 {
     const pegasos_linear_set *set = r->set;
-    const int64_t K = set->n_problems, batch = set->batch_size;
+    const int64_t K = set->n_problems;
     const size_t bytes = (size_t)(K * r->m) * sizeof(double);
     if (!find_unpushed(r))
         return false;
@@ -427,17 +442,13 @@ static bool copy_state(run *r)
     r->n_values = 0;
     for (int64_t l = 0; l < r->m; l++)
         r->own_column_of[l] = -1;
-    memcpy(r->problems, set->problems, (size_t)K * sizeof(pegasos_linear));
     memset(r->added_to_beta, 0, bytes);
     if (r->added_to_sums)
         memset(r->added_to_sums, 0, bytes);
-    if (r->counts)
-        memset(r->counts, 0, bytes);
+    if (r->here.counts)
+        memset(r->here.counts, 0, bytes);
     for (int64_t k = 0; k < K; k++) {
-        const size_t waiting = (size_t)set->problems[k].n_pending * 8;
-        memcpy(r->pending + k * batch, set->pending + k * batch, waiting);
-        if (r->slopes)
-            memcpy(r->slopes + k * batch, set->slopes + k * batch, waiting);
+        copy_problem(set, k, &r->here);
         r->factor[k] = 1;
         r->sums_factor[k] = 0;
         for (int64_t l = 0; l < r->m; l++)
@@ -472,7 +483,7 @@ static bool fetch_violators(run *r)
 static void put_back(run *r)
 {
     const pegasos_linear_set *set = r->set;
-    const int64_t n = r->n, m = r->m, batch = set->batch_size;
+    const int64_t n = r->n, m = r->m;
     for (int64_t k = 0; k < set->n_problems; k++) {
         double *beta = (double *)set->weights + k * n, *scores = r->scores + k * n;
         double *sums = set->sums ? (double *)set->sums + k * n : NULL;
@@ -492,14 +503,10 @@ static void put_back(run *r)
             unpushed[i] += added_to_beta;
             if (sums)
                 sums[i] += r->added_to_sums[k * m + l];
-            if (r->counts)
-                set->counts[k * n + i] += r->counts[k * m + l];
+            if (r->here.counts)
+                set->counts[k * n + i] += r->here.counts[k * m + l];
         }
-        const size_t waiting = (size_t)r->problems[k].n_pending * 8;
-        memcpy(set->pending + k * batch, r->pending + k * batch, waiting);
-        if (r->slopes)
-            memcpy(set->slopes + k * batch, r->slopes + k * batch, waiting);
-        set->problems[k] = r->problems[k];
+        copy_problem(&r->here, k, set);
     }
 }
 
