@@ -279,7 +279,8 @@ static INLINE double loss_derivative(loss_form l, double u)
     return clamp(v / l.width, l.lower, l.upper);
 }
 
-/* l'(u) of some errors side by side, and `second`, l''(u), where l is smooth; else 0. */
+/* l'(u) of some errors side by side, and `second`, l''(u), where l is smooth; else 0. Where l'' has
+ * a jump since l' reaches a bound, it is that within. */
 enum { LOSS_LANES = 8 };
 static INLINE void loss_slopes(loss_form l, const double *u, double *slope, double *second)
 {
@@ -300,7 +301,7 @@ static INLINE void loss_slopes(loss_form l, const double *u, double *slope, doub
         for (int k = 0; k < LOSS_LANES; k++)
             slope[k] *= per_width;
         for (int k = 0; k < LOSS_LANES; k++)
-            second[k] = (lower < slope[k]) & (slope[k] < upper) & ((dead == 0) | (slope[k] != 0))
+            second[k] = (lower <= slope[k]) & (slope[k] <= upper) & ((dead == 0) | (slope[k] != 0))
                             ? per_width
                             : 0;
         for (int k = 0; k < LOSS_LANES; k++)

@@ -119,6 +119,8 @@ typedef struct iteration {
     double width;                  /* from then on */
     int64_t n_band;                /* rows in the band */
     int64_t in_block[MOST_BLOCKS]; /* of them, in each block */
+    symmetric matrix;              /* of Newton's equations: that of the first block, */
+    bool is_thin;                  /* which stored numbers alone make (symmetric.h) */
     double slope;                  /* of the smooth objective along the step, at its beginning */
     double t;                      /* how far the point goes along it */
     int64_t n_passes;              /* over the rows */
@@ -140,12 +142,11 @@ typedef struct run {
     int64_t n_blocks;   /* of rows, at most */
     int64_t n_matrices; /* of blocks of the band, at most */
     /* arrays of rows */
-    double *four_of_rows; /* the next four, which are scratch after the last iteration */
-    double *u;            /* u_i */
-    double *a;            /* a_i(u_i) */
-    double *step_scores;  /* y_i times what the step adds to f(x_i) */
-    double *weights;      /* c_i/m */
-    double *ratios;       /* the centre over c_i; where l is smooth, A_i/c_i delta/(h + delta) */
+    double *u;           /* u_i; this and the next three are scratch after the last iteration */
+    double *a;           /* a_i(u_i) */
+    double *step_scores; /* y_i times what the step adds to f(x_i) */
+    double *weights;     /* c_i/m */
+    double *ratios;      /* the centre over c_i; where l is smooth, A_i/c_i delta/(h + delta) */
     double *second_derivatives; /* h_i''(u_i)/m */
     int64_t *band;              /* the rows where this is not 0 */
     /* arrays of the features and the constant one */
@@ -184,12 +185,10 @@ static int64_t lay_out_arrays(run *r, int64_t n, int64_t d, void *scratch)
     r->n_blocks = blocks_of(n, d);
     r->n_matrices = has_matrix ? symmetric_blocks(n, ROWS_PER_MATRIX, stride) : 0;
     layout all = {scratch, LINE, 0};
-    r->four_of_rows = take(&all, 4 * of_rows);
-    layout four = {r->four_of_rows, LINE, 0};
-    r->u = take(&four, of_rows);
-    r->a = take(&four, of_rows);
-    r->step_scores = take(&four, of_rows);
-    r->weights = take(&four, of_rows);
+    r->u = take(&all, of_rows);
+    r->a = take(&all, of_rows);
+    r->step_scores = take(&all, of_rows);
+    r->weights = take(&all, of_rows);
     r->ratios = take(&all, of_rows);
     r->second_derivatives = take(&all, of_rows);
     r->band = take(&all, of_rows);
@@ -260,6 +259,14 @@ static bool go_over_rows(const run *r, block_work *work, double *vector)
     if (vector)
         memcpy(vector, sums_of(r, 0) + NUMBERS, (size_t)r->size * sizeof(double));
     return true;
+}
+
+/* The same over the rows of the band, with a vector of sums. */
+static bool go_over_band(const run *r, block_work *work, double cost)
+{
+    const int64_t n = r->s->n_band;
+    const block_pass x = {work, r, n, blocks_of(n, r->d), r->piece, cost};
+    return go_over(r, &x, NUMBERS + r->size);
 }
 
 /* lam of component j of a point, or 0 where it is not penalised. */
@@ -363,12 +370,12 @@ static INLINE void evaluate_losses_of_lanes(const run *r, piece *x, const double
 }
 
 CLONES_WIDE static void evaluate_losses_of_piece(const run *r, piece *x, const double *scores,
-                                                 double *u, double *a, double *weights,
-                                                 double *ratios, double *second_derivatives,
                                                  double *sums)
 {
-    WITH_LOSS(r->loss, evaluate_losses_of_lanes(r, x, scores, u, a, weights, ratios,
-                                                second_derivatives, sums, LOSS));
+    const int64_t first = x->first;
+    WITH_LOSS(r->loss, evaluate_losses_of_lanes(r, x, scores, r->u + first, r->a + first,
+                                                r->weights + first, r->ratios + first,
+                                                r->second_derivatives + first, sums, LOSS));
 }
 
 /* Of a loss with one corner, rows enter and leave the band along a step, which is cut short by
@@ -397,8 +404,7 @@ static void evaluate_losses_of_rows(const block_pass *pass, int64_t block, int64
     piece x;
     read_piece(r, first, count, &x);
     memcpy(scores, r->f->scores + first, (size_t)count * sizeof(double));
-    evaluate_losses_of_piece(r, &x, scores, r->u + first, r->a + first, r->weights + first,
-                             r->ratios + first, r->second_derivatives + first, sums);
+    evaluate_losses_of_piece(r, &x, scores, sums);
     if (r->size > PEGASOS_NEWTON_MAX_UNKNOWNS && !loss_is_smooth(r->loss) && r->loss.dead == 0)
         widen_band(r, first, count);
     int64_t n = *n_band;
@@ -549,18 +555,6 @@ static int64_t choose_seen(const run *r, int64_t *which)
     return n_seen;
 }
 
-/* Adds the numbers of a row, and their squares. */
-static void add_moments(const pegasos_rows *rows, int64_t i, double *sums, double *squares)
-{
-    const int64_t first = row_begin(rows, i), end = row_begin(rows, i + 1);
-    for (int64_t j = first; j < end; j++) {
-        const int64_t at = rows->index_bytes == 0 ? j - first : row_column(rows, j);
-        const double value = get(rows->values, rows->value_bytes, j);
-        sums[at] += value;
-        squares[at] += value * value;
-    }
-}
-
 /*
  * A free intercept b makes up for steps along columns far from 0, and has to move far for that:
  * what Newton's matrix has on its diagonal for it (FREE) would leave little of such steps, and so
@@ -572,6 +566,7 @@ static bool find_middle(run *r)
 {
     int64_t which[ROWS_SEEN];
     const int64_t n_seen = choose_seen(r, which);
+    const double one = 1;
     double *const squares = r->products, far = 0, near = 0, longest = 0;
     for (int64_t k = 0; k < n_seen; k++)
         longest = fmax(longest, r->f->norms[which[k]]);
@@ -579,8 +574,10 @@ static bool find_middle(run *r)
         return false;
     memset(r->middle, 0, (size_t)r->size * sizeof(double));
     memset(squares, 0, (size_t)r->size * sizeof(double));
-    for (int64_t k = 0; k < n_seen; k++)
-        add_moments(r->rows, which[k], r->middle, squares);
+    for (int64_t k = 0; k < n_seen; k++) {
+        pegasos_linear_combine(r->rows, which[k], 1, &one, r->middle);
+        pegasos_linear_squares(r->rows, which[k], 1, &one, squares);
+    }
     for (int64_t j = 0; j < r->d; j++) {
         const double mean = r->middle[j] / (double)n_seen, square = mean * mean;
         const double variance = fmax(squares[j] / (double)n_seen - square, 0);
@@ -604,29 +601,15 @@ static void scale_row(const run *r, int64_t k, int64_t bytes, char *out)
     set_to(out, bytes, r->d, r->constant_feature * root);
 }
 
-/* Whether stored numbers alone make the matrix: x_i - middle has no zeros. */
-static bool are_thin(const run *r, const iteration *s)
-{
-    return !r->is_far && symmetric_are_thin(r->rows, 0, r->band, s->n_band, r->size);
-}
-
-/* The matrix that is wanted: that of the first block. */
-typedef struct products {
-    const run *r;
-    const symmetric *m;
-    bool are_thin; /* the rows of the band, see symmetric.h */
-} products;
-
 /* Adds A^T A of some rows of the band. */
 static void add_hessian_rows(const block_pass *pass, int64_t block, int64_t first, int64_t count)
 {
-    const products *const x = pass->context;
-    const run *const r = x->r;
-    const symmetric m = symmetric_of_block(x->m, block);
-    const bool is_first = first == first_of_block(pass, block);
-    if (x->are_thin && is_first)
+    const run *const r = pass->context;
+    const symmetric m = symmetric_of_block(&r->s->matrix, block);
+    const bool is_first = first == first_of_block(pass, block), is_thin = r->s->is_thin;
+    if (is_thin && is_first)
         memset(m.numbers, 0, (size_t)(m.size * m.stride) * sizeof(double));
-    if (!x->are_thin || !symmetric_are_thin(r->rows, first, r->band, count, r->size)) {
+    if (!is_thin || !symmetric_are_thin(r->rows, first, r->band, count, r->size)) {
         char *const scaled = (char *)(r->scaled + block * BLAS_ROWS * r->stride);
         for (int64_t k = 0; k < count; k++)
             scale_row(r, first + k, m.bytes, scaled + k * m.stride * m.bytes);
@@ -639,8 +622,9 @@ static void add_hessian_rows(const block_pass *pass, int64_t block, int64_t firs
 }
 
 /* A A^T, with A after it; false: stopped. */
-static bool make_gram_matrix(const run *r, const symmetric *m)
+static bool make_gram_matrix(const run *r)
 {
+    const symmetric *const m = &r->s->matrix;
     const double n_products = (double)(m->size * m->size) / 2 * (double)m->stride;
     char *const scaled = (char *)m->numbers + m->size * m->stride * m->bytes;
     for (int64_t k = 0; k < m->size; k++)
@@ -650,16 +634,15 @@ static bool make_gram_matrix(const run *r, const symmetric *m)
 }
 
 /* A^T A; false: stopped. */
-static bool make_hessian(const run *r, const iteration *s, const symmetric *m)
+static bool make_hessian(const run *r, const iteration *s)
 {
-    const products x = {r, m, are_thin(r, s)};
-    const double cost = symmetric_cost(r->rows, x.are_thin, r->size);
+    const double cost = symmetric_cost(r->rows, s->is_thin, r->size);
     const int64_t n_blocks = symmetric_blocks(s->n_band, ROWS_PER_MATRIX, r->stride);
-    const block_pass over = {
-        add_hessian_rows, &x, s->n_band, n_blocks, m->blas ? BLAS_ROWS : PLAIN_ROWS, cost};
+    const int64_t together = r->f->blas ? BLAS_ROWS : PLAIN_ROWS;
+    const block_pass over = {add_hessian_rows, r, s->n_band, n_blocks, together, cost};
     if (!go_over(r, &over, 0))
         return false;
-    symmetric_add_up(m, n_blocks);
+    symmetric_add_up(&s->matrix, n_blocks);
     return true;
 }
 
@@ -667,12 +650,13 @@ static bool make_hessian(const run *r, const iteration *s, const symmetric *m)
  * One that rounding has made singular is made again, in double precision, and then with a little
  * more on its diagonal. Returns what symmetric_factorise did at last: there is no factor only where
  * numbers have overflown, and then the step is minus the gradient. */
-static int factorise(const run *r, const iteration *s, bool are_few, symmetric *m)
+static int factorise(const run *r, iteration *s, bool are_few)
 {
+    symmetric *const m = &s->matrix;
     const double last = diagonal(r, s, r->d);
     double ridge = 0;
     for (int n_ridges = 0;; m->bytes = 8) {
-        if (!(are_few ? make_gram_matrix(r, m) : make_hessian(r, s, m)))
+        if (!(are_few ? make_gram_matrix(r) : make_hessian(r, s)))
             return SYMMETRIC_STOPPED;
         const double trace = symmetric_add_diagonal(m, r->lam + ridge, last + ridge);
         const int status = symmetric_factorise(m, &r->f->watch);
@@ -696,27 +680,30 @@ static int factorise(const run *r, const iteration *s, bool are_few, symmetric *
 static bool solve_by_matrix(const run *r, iteration *s)
 {
     const bool are_few = r->f->blas && 2 * s->n_band <= r->size && !r->is_free;
-    const bool is_whole = are_few || !are_thin(r, s);
+    /* x_i - middle has no zeros */
+    s->is_thin =
+        !are_few && !r->is_far && symmetric_are_thin(r->rows, 0, r->band, s->n_band, r->size);
     const bool is_single =
-        is_whole && !r->is_far && symmetric_may_be_single(r->f->blas, s->sums[TRACE], r->lam);
-    symmetric m = {.numbers = r->matrices,
-                   .size = are_few ? s->n_band : r->size,
-                   .stride = r->stride,
-                   .bytes = is_single ? 4 : 8,
-                   .blas = r->f->blas};
+        !s->is_thin && !r->is_far && symmetric_may_be_single(r->f->blas, s->sums[TRACE], r->lam);
+    s->matrix = (symmetric){.numbers = r->matrices,
+                            .size = are_few ? s->n_band : r->size,
+                            .stride = r->stride,
+                            .bytes = is_single ? 4 : 8,
+                            .blas = r->f->blas};
+    const symmetric *const m = &s->matrix;
     double *const p = r->direction, *const x = r->towards;
-    const int status = factorise(r, s, are_few, &m);
+    const int status = factorise(r, s, are_few);
     if (status == SYMMETRIC_STOPPED)
         return false;
     memcpy(p, r->right, (size_t)r->size * sizeof(double));
     if (are_few) {
         const double intercept = r->constant_feature * r->right[r->d];
-        pegasos_linear_scores(r->rows, 0, r->band, m.size, 1, r->right, 8, 0, &intercept, x);
-        for (int64_t k = 0; k < m.size; k++)
+        pegasos_linear_scores(r->rows, 0, r->band, m->size, 1, r->right, 8, 0, &intercept, x);
+        for (int64_t k = 0; k < m->size; k++)
             x[k] *= sqrt(r->second_derivatives[r->band[k]]);
         if (status == SYMMETRIC_FACTORED)
-            symmetric_solve(&m, x, r->products);
-        for (int64_t k = 0; k < m.size; k++) {
+            symmetric_solve(m, x, r->products);
+        for (int64_t k = 0; k < m->size; k++) {
             const double factor = -sqrt(r->second_derivatives[r->band[k]]) * x[k];
             pegasos_linear_combine(r->rows, r->band[k], 1, &factor, p);
             p[r->d] += r->constant_feature * factor;
@@ -724,8 +711,8 @@ static bool solve_by_matrix(const run *r, iteration *s)
         for (int64_t j = 0; j < r->size; j++)
             p[j] /= r->lam;
     } else if (status == SYMMETRIC_FACTORED)
-        symmetric_solve(&m, p, r->products);
-    return !is_to_stop(&r->f->watch, (double)(m.size * r->size));
+        symmetric_solve(m, p, r->products);
+    return !is_to_stop(&r->f->watch, (double)(m->size * r->size));
 }
 
 /* <w, middle> */
@@ -759,10 +746,7 @@ static void multiply_by_hessian_rows(const block_pass *pass, int64_t block, int6
 /* products = (D + A^T A) towards, in two passes over rows of the band; false: stopped. */
 static bool multiply_by_hessian(const run *r, const iteration *s)
 {
-    const double cost = 2 * cost_of_row(r->rows);
-    const int64_t n = s->n_band;
-    const block_pass x = {multiply_by_hessian_rows, r, n, blocks_of(n, r->d), r->piece, cost};
-    if (!go_over(r, &x, NUMBERS + r->size))
+    if (!go_over_band(r, multiply_by_hessian_rows, 2 * cost_of_row(r->rows)))
         return false;
     for (int64_t j = 0; j < r->size; j++)
         r->products[j] = sums_of(r, 0)[NUMBERS + j] + diagonal(r, s, j) * r->towards[j];
@@ -782,11 +766,8 @@ static void add_squares_of_rows(const block_pass *pass, int64_t block, int64_t f
  * have to be squared. False: stopped. */
 static bool find_scale(const run *r, const iteration *s)
 {
-    const int64_t n = s->n_band;
     const double square = r->constant_feature * r->constant_feature;
-    const block_pass x = {add_squares_of_rows, r,        n,
-                          blocks_of(n, r->d),  r->piece, cost_of_row(r->rows)};
-    if (!r->is_far && !go_over(r, &x, NUMBERS + r->size))
+    if (!r->is_far && !go_over_band(r, add_squares_of_rows, cost_of_row(r->rows)))
         return false;
     double *const squares = sums_of(r, 0) + NUMBERS;
     squares[r->d] = square * s->sums[CURVATURE_SUM];
@@ -885,45 +866,24 @@ typedef struct line {
     double slope; /* at 0 */
 } line;
 
-/* The slopes p_i of some rows, and their derivatives times width. At its bounds a_i may count for
- * the derivative, which has a jump there. */
-static INLINE void slopes_at(const double *u, const double *step_scores, const double *centre,
-                             double width, double t, const loss_form form, double *slope,
-                             double *curvature)
-{
-    const double per_width = 1 / width, dead = form.dead * per_width;
-    const double lower = form.lower, upper = form.upper;
-    double a[LANES];
-    if (!loss_is_quadratic(form)) {
-        for (int l = 0; l < LANES; l++)
-            slope[l] = loss_derivative(form, u[l] - t * step_scores[l]);
-        for (int l = 0; l < LANES; l++)
-            curvature[l] = slope[l] * (1 - slope[l]) * width;
-        return;
-    }
-    for (int l = 0; l < LANES; l++)
-        a[l] = centre[l] + (u[l] - t * step_scores[l]) * per_width;
-    if (form.dead > 0)
-        for (int l = 0; l < LANES; l++)
-            a[l] = shrunk(a[l], dead);
-    for (int l = 0; l < LANES; l++)
-        slope[l] = a[l] > lower ? a[l] : lower;
-    for (int l = 0; l < LANES; l++)
-        slope[l] = slope[l] < upper ? slope[l] : upper;
-    for (int l = 0; l < LANES; l++)
-        curvature[l] = slope[l] == a[l] && (form.dead == 0 || a[l] != 0) ? 1 : 0;
-}
-
+/* Smoothed over `width`, with a centre A and a weight of 1, l has at u the slope that it would have
+ * with a width of 1 at A + u/width, where its corner moves to dead/width. */
 static INLINE void sum_slopes(int64_t n, const double *u, const double *step_scores,
                               const double *weights, const double *centre, double width, double t,
                               const loss_form form, double *sums)
 {
     const double per_width = 1 / width;
+    const bool is_quadratic = loss_is_quadratic(form);
+    const loss_form unit = {form.kind, form.lower, form.upper, form.dead * per_width, 1};
     double first[LANES] = {0}, second[LANES] = {0}, sum_of_first = 0, sum_of_second = 0;
     for (int64_t i = 0; i < n; i += LANES) {
         const double *const step = step_scores + i;
-        double slope[LANES], curvature[LANES], weighted[LANES];
-        slopes_at(u + i, step, centre + i, width, t, form, slope, curvature);
+        double at[LANES], slope[LANES], curvature[LANES], weighted[LANES];
+        for (int l = 0; l < LANES; l++)
+            at[l] = u[i + l] - t * step[l];
+        for (int l = 0; l < LANES && is_quadratic; l++)
+            at[l] = centre[i + l] + at[l] * per_width;
+        loss_slopes(unit, at, slope, curvature);
         for (int l = 0; l < LANES; l++)
             weighted[l] = weights[i + l] * step[l];
         for (int l = 0; l < LANES; l++)
@@ -933,7 +893,7 @@ static INLINE void sum_slopes(int64_t n, const double *u, const double *step_sco
     }
     for (int l = 0; l < LANES; l++) {
         sum_of_first += first[l];
-        sum_of_second += second[l] * per_width;
+        sum_of_second += second[l] * (is_quadratic ? per_width : 1);
     }
     sums[0] += sum_of_first;
     sums[1] += sum_of_second;
@@ -1092,7 +1052,7 @@ bool pegasos_newton_scale(fit *f, double *primal)
 static bool find_best_primal(const run *r)
 {
     state *const best = r->f->s;
-    double *const room = r->is_free ? r->four_of_rows : NULL;
+    double *const room = r->is_free ? r->u : NULL;
     if (!pegasos_fit_score(r->f, r->f->coef, room, &best->intercept, r->ratios))
         return false;
     best->primal = fit_objective(r->f, r->f->coef, best->intercept, r->ratios);
