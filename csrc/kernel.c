@@ -65,7 +65,8 @@ enum { EPOCHS_OF_ROUND = 4, SWEEPS_OF_ROUND = 30 };
 static const double SOLVED = 0.1;
 /* From this relative gap on, single precision can tell whether steps gain. */
 static const double LEAST_OF_FLOAT = 1e-5;
-/* The gap of a round is summed up after this many steps: a sum takes one pass, a step two. */
+/* The gap of a round is summed up after this many steps (wherever a run is cut, the same ones): a
+ * sum takes one pass, a step two. */
 enum { STEPS_BEFORE_CHECK = 64 };
 /* Columns that are asked for together. */
 enum { TOGETHER = 64 };
@@ -340,15 +341,23 @@ typedef struct choice {
     double gain;
 } choice;
 
-/* Wherever a run is cut, a round ends at the same step. */
-static bool is_round_over(const run *r, double (*gap)(const run *, double *))
+/* Whether the gap of the rows of the round, by their slopes, is as small as it is to be. */
+static bool is_round_solved(const run *r)
 {
-    const pegasos_kernel *s = r->s;
-    double primal;
-    if (s->position % STEPS_BEFORE_CHECK != 0 || s->tol < 0)
-        return false;
-    const double left = gap(r, &primal);
-    return left <= (s->phase == PEGASOS_KERNEL_SAMPLE ? SAMPLE_GAP * primal : s->gap_to_reach);
+    const loss_form loss = r->loss;
+    double gap = 0, norm = 0, losses = 0;
+    for (int64_t k = 0; k < r->m; k++) {
+        const int64_t i = r->rows[k];
+        const double y = r->targets->labels[i], c = weight(r, i), a = r->arrays->a[i];
+        const double u = y * (r->arrays->slopes[k] + corner_of(r, i)) + loss_diagonal(loss, c) * a;
+        if (y == 0)
+            continue;
+        gap += loss_gap(loss, a, c, u);
+        norm += a * (value_at(r->targets, i) - u);
+        losses += c * loss_value(loss, u);
+    }
+    const double part = SAMPLE_GAP * (norm / 2 + losses); /* of m P */
+    return gap <= (r->s->phase == PEGASOS_KERNEL_SAMPLE ? part : r->s->gap_to_reach);
 }
 
 #define VALUE     float

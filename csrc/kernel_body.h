@@ -267,27 +267,6 @@ static double NAME(move)(const run *r, const NAME(lists) * l, int64_t k, double 
     return change;
 }
 
-/* m (P - D) of the rows of the round, and m P. */
-static double NAME(gap)(const run *r, double *primal)
-{
-    const NAME(lists) l = NAME(lists_of)(r);
-    const loss_form loss = r->loss;
-    double sum = 0, norm = 0, losses = 0;
-    for (int64_t k = 0; k < r->m; k++) {
-        const int64_t i = r->rows[k];
-        const double y = r->targets->labels[i], c = weight(r, i), a = r->arrays->a[i];
-        const double slope = (double)l.slope[k] + corner_of(r, i);
-        const double u = y * slope + loss_diagonal(loss, c) * a;
-        if (y == 0)
-            continue;
-        sum += loss_gap(loss, a, c, u);
-        norm += a * (value_at(r->targets, i) - u);
-        losses += c * loss_value(loss, u);
-    }
-    *primal = norm / 2 + losses;
-    return sum;
-}
-
 /* Has the column of row k of the round. One that is to be computed is so with those of rows that
  * have none yet and gain most by steps of their own: they are likely to be wanted next. False: it
  * was stopped. */
@@ -342,10 +321,11 @@ static bool NAME(step_on_pairs)(run *r)
     for (;; r->s->position++) {
         choice first, partner;
         NAME(apply_and_choose)(r, has_corner, &l, &pair, &first);
-        const bool is_over =
-            first.gain <= 0 || r->s->position >= r->s->most_steps || is_round_over(r, NAME(gap));
-        if (is_over || is_due(r->watch, numbers))
+        const bool is_last = first.gain <= 0 || r->s->position >= r->s->most_steps;
+        const bool is_checked = r->s->position % STEPS_BEFORE_CHECK == 0 && r->s->tol >= 0;
+        if (is_last || is_checked || is_due(r->watch, numbers))
             NAME(save)(r);
+        const bool is_over = is_last || (is_checked && is_round_solved(r));
         if (is_over)
             return true;
         if (is_to_stop(r->watch, numbers))
