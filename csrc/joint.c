@@ -76,10 +76,8 @@ enum { MOST_BALANCES = 200 };
     {                                                                                              \
         const int64_t size = rows->n_features * LANES;                                             \
         for (; n_classes > 0; n_classes -= LANES, v += size + LANES, out += LANES) {               \
-            if (next != i)                                                                         \
+            if (next != i || n_classes > LANES / 2)                                                \
                 dot_bundle_##TYPE(rows, i, v, LANES, LANES, next, out);                            \
-            else if (n_classes > LANES / 2)                                                        \
-                dot_bundle_##TYPE(rows, i, v, LANES, LANES, i, out);                               \
             else                                                                                   \
                 dot_bundle_##TYPE(rows, i, v, LANES, LANES / 2, i, out);                           \
             for (int l = 0; l < LANES; l++)                                                        \
