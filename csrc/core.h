@@ -18,16 +18,12 @@
  *     rows and values     rows.h, rows_body.h           kernels.c, kernel_columns.c
  *     `poll` is called    passes.h                      passes.h
  *
- * Contract, for every function:
- *   - The caller owns all memory; nothing is allocated, freed, kept or printed here.
- *   - There is no global state: calls on different problems may run at the same time.
- *   - Arguments are trusted. What must hold is said beside each field, and asserted in debug builds
- *     (without NDEBUG) where that takes constant time; whoever takes input from people checks it
- *     first, as _core.pyx does.
- *   - The same arguments give the same bits on every machine with IEEE arithmetic, if compilers do
- *     not fuse products with sums (gcc: -ffp-contract=off). Two things call other libraries,
- *     which round in their own ways: Newton's method and kernel values where they are given a BLAS;
- *     and the sigmoid kernel, which calls tanh.
+ * The contract is that of pegasos.h: nothing is allocated, there is no global state, and the same
+ * arguments give the same bits, but for what other libraries round: Newton's method and kernel
+ * values where they are given a BLAS, and the sigmoid kernel, which calls tanh. Arguments are
+ * trusted. What must hold is said beside each field, and asserted in debug builds (without NDEBUG)
+ * where that takes constant time; whoever takes input from people checks it first, as _core.pyx
+ * does.
  *
  * All state structs hold only 8-byte numbers, so their layout is the same everywhere but for the
  * order of bytes, and copying one (with its arrays) is saving it.
