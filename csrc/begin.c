@@ -36,8 +36,8 @@ static void count_rows(fit *f)
     s->mass = s->largest_norm = 0;
     for (int64_t i = 0; i < f->rows->n_rows; i++) {
         s->n_inside += f->targets.labels[i] != 0;
-        s->mass += weight_of(f, i);
-        const double norm = weight_of(f, i) * (f->norms[i] + feature * feature);
+        s->mass += weight_at(&f->targets, i);
+        const double norm = weight_at(&f->targets, i) * (f->norms[i] + feature * feature);
         s->largest_norm = norm > s->largest_norm ? norm : s->largest_norm; /* NaN is left out */
     }
     s->mass = s->mass > 0 ? s->mass : 1; /* without rows */
@@ -153,7 +153,7 @@ static void begin_in_the_middle(fit *f)
 {
     const loss_form loss = loss_of(f->problem->loss);
     for (int64_t i = 0; i < f->rows->n_rows; i++) {
-        const double c = weight_of(f, i);
+        const double c = weight_at(&f->targets, i);
         f->a[i] = loss_is_smooth(loss) ? 0 : (loss_lower(loss, c) + loss_upper(loss, c)) / 2;
     }
 }
@@ -182,7 +182,7 @@ bool pegasos_fit_first_epoch(fit *f)
      * and the mean of the last half. */
     const double each = (double)f->s->n_inside / (double)(p->n_steps + p->delay);
     for (int64_t i = 0; i < f->rows->n_rows; i++)
-        f->a[i] = weight_of(f, i) * counts[i] * each;
+        f->a[i] = weight_at(&f->targets, i) * counts[i] * each;
     pegasos_make_feasible(&f->targets, p->free_intercept, f->a, f->a);
     pegasos_linear_model(p, f->rows->n_features, f->rows->value_bytes, f->w, f->sums, f->coef,
                          &f->s->intercept);
@@ -399,7 +399,7 @@ static double take_mean_away(const fit *f, double *a)
         total += f->a[i];
     const double mean = f->problem->free_intercept ? total / f->s->mass : 0;
     for (int64_t i = 0; i < f->rows->n_rows; i++)
-        a[i] = f->a[i] - weight_of(f, i) * mean;
+        a[i] = f->a[i] - weight_at(&f->targets, i) * mean;
     return mean;
 }
 

@@ -137,11 +137,6 @@ static INLINE pegasos_targets targets_of(const pegasos_problem *p, int64_t n, co
                              p->weights, p->loss};
 }
 
-static INLINE double weight_of(const fit *f, int64_t i)
-{
-    return weight_at(&f->targets, i);
-}
-
 static INLINE pegasos_progress progress_of_state(const state *s)
 {
     return (pegasos_progress){s->n_epochs, s->primal, s->relative_gap};

@@ -93,7 +93,7 @@ sampled pegasos_fit_sample(fit *f)
     pegasos_take_rows(f->rows, p.m, which, NULL, p.values, p.indices, p.offsets, NULL);
     for (int64_t k = 0; k < p.m; k++) {
         p.targets[k] = value_at(&f->targets, which[k]);
-        p.weights[k] = weight_of(f, which[k]);
+        p.weights[k] = weight_at(&f->targets, which[k]);
         p.norms[k] = f->norms[which[k]];
         p.labels[k] = f->targets.labels[which[k]];
     }

@@ -114,8 +114,8 @@ static bool rows_outweigh(const fit *f)
 {
     double trace = 0, mass = 0;
     for (int64_t i = 0; i < f->rows->n_rows; i++) {
-        trace += weight_of(f, i) * f->norms[i];
-        mass += weight_of(f, i);
+        trace += weight_at(&f->targets, i) * f->norms[i];
+        mass += weight_at(&f->targets, i);
     }
     return trace > OUTWEIGHING * (double)f->rows->n_features * f->problem->lam * mass;
 }

@@ -113,7 +113,7 @@ static void add_rows_to_matrix(const block_pass *pass, int64_t block, int64_t fi
     char *const scaled = (char *)(x->of_blocks + block * numbers_of_block(stride));
     for (int64_t k = 0; k < count; k++) {
         char *const row = scaled + k * stride * m.bytes;
-        const double root = sqrt(weight_of(f, first + k) / f->s->mass);
+        const double root = sqrt(weight_at(&f->targets, first + k) / f->s->mass);
         pegasos_linear_scale(f->rows, first + k, root, stride, m.bytes, row);
         set_to(row, m.bytes, d, x->constant_feature * root);
         for (int64_t l = 0; l < x->n_problems; l++)
@@ -138,7 +138,7 @@ static void add_stored_to_matrix(const block_pass *pass, int64_t block, int64_t 
     for (int64_t i = first; i < first + count; i++) {
         for (int64_t l = 0; l < x->n_problems; l++)
             tail[1 + l] = f[l].targets.values[i];
-        const double weight = weight_of(f, i) / f->s->mass;
+        const double weight = weight_at(&f->targets, i) / f->s->mass;
         symmetric_add_stored(&m, f->rows, i, weight, 1 + x->n_problems, tail);
     }
 }
@@ -172,7 +172,7 @@ static void evaluate_rows(const block_pass *pass, int64_t block, int64_t first, 
     for (int64_t l = 0; l < n_problems; l++, sums += NUMBERS + d) {
         const fit *const f = &x->f[l];
         for (int64_t i = 0; i < count; i++) {
-            const double c = weight_of(f, first + i), z = f->targets.values[first + i];
+            const double c = weight_at(&f->targets, first + i), z = f->targets.values[first + i];
             const double score = scores[i * n_problems + l], u = z - score, a = c > 0 ? c * u : 0;
             f->scores[first + i] = score;
             f->a[first + i] = a;
@@ -254,12 +254,12 @@ static bool is_single(const fit *f, int64_t n_problems, double feature)
     if (!f->options->blas || !(f->options->tol >= LEAST_SINGLE))
         return false;
     for (int64_t i = 0; i < n; i++)
-        trace += weight_of(f, i) / f->s->mass * (f->norms[i] + feature * feature);
+        trace += weight_at(&f->targets, i) / f->s->mass * (f->norms[i] + feature * feature);
     for (int64_t l = 0; l < n_problems; l++) {
         const double *const z = f[l].targets.values;
         double mean = 0, square = 0;
         for (int64_t i = 0; i < n; i++) {
-            const double part = weight_of(f, i) / f->s->mass * z[i];
+            const double part = weight_at(&f->targets, i) / f->s->mass * z[i];
             mean += part;
             square += part * z[i];
         }
