@@ -21,11 +21,11 @@
 
 /* The rows of a tile: dense ones, number first, first + 1, ..., or those that are listed; and their
  * squared norms, if the kernel needs them, one after the other. */
-typedef struct lines {
+typedef struct tile_rows {
     const void *values, *norms;
     int64_t first, count;
     const int64_t *which;
-} lines;
+} tile_rows;
 
 #define VALUE  float
 #define SUFFIX float
@@ -177,11 +177,11 @@ static tile_size size_of_tiles(const pegasos_points *x, const pegasos_points *z,
 
 /* Rows first, first + 1, ... of some, with their norms; dense copies in `room` if that is not NULL.
  * `norms` has room for those of rows that do not follow each other. */
-static lines lines_of(const pegasos_subset *subset, void *room, void *norms)
+static tile_rows rows_of_tile(const pegasos_subset *subset, void *room, void *norms)
 {
     const pegasos_points *const p = subset->points;
     const int64_t d = p->rows.n_features, bytes = p->rows.value_bytes;
-    lines found = {p->rows.values, p->norms, subset->first, subset->count, subset->which};
+    tile_rows found = {p->rows.values, p->norms, subset->first, subset->count, subset->which};
     if (p->norms && subset->which) {
         for (int64_t i = 0; i < subset->count; i++)
             set_to(norms, bytes, i, get(p->norms, bytes, subset->which[i]));
@@ -200,8 +200,8 @@ static lines lines_of(const pegasos_subset *subset, void *room, void *norms)
 }
 
 /* out = X Z^T */
-static void multiply_by_blas(const pegasos_blas *blas, const lines *x, const lines *z, int64_t d,
-                             int64_t bytes, int64_t stride, void *out)
+static void multiply_by_blas(const pegasos_blas *blas, const tile_rows *x, const tile_rows *z,
+                             int64_t d, int64_t bytes, int64_t stride, void *out)
 {
     char *const X = (char *)(uintptr_t)x->values + x->first * d * bytes;
     char *const Z = (char *)(uintptr_t)z->values + z->first * d * bytes;
@@ -244,7 +244,7 @@ static int write_tile(const block *b, const pegasos_subset *x, const pegasos_sub
     char *const room = scratch, *const more = room + x->count * d * bytes;
     const bool copies_x = is_sparse || (by_blas && x->which);
     const bool copies_z = is_sparse || (by_blas && z->which);
-    const lines X = lines_of(x, copies_x ? room : NULL, x_norms);
+    const tile_rows X = rows_of_tile(x, copies_x ? room : NULL, x_norms);
     const pegasos_kernel_function *const f = &p->kernel;
     if (how == BY_TRANSPOSE)
         DISPATCH_SPARSE(multiply, b->transpose, x, stride, out);
@@ -253,7 +253,7 @@ static int write_tile(const block *b, const pegasos_subset *x, const pegasos_sub
     /* All at once, but for BY_TRANSPOSE. */
     for (int64_t first = 0; first < z->count; first += MOST_Z) {
         const pegasos_subset part = part_of(z, first, MOST_Z);
-        const lines Z = lines_of(&part, copies_z ? more : NULL, z_norms);
+        const tile_rows Z = rows_of_tile(&part, copies_z ? more : NULL, z_norms);
         char *const to = (char *)out + first * bytes;
         if (by_blas)
             multiply_by_blas(blas, &X, &Z, d, bytes, stride, to);

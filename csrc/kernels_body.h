@@ -13,7 +13,7 @@
 
 #define LANES 16
 
-static INLINE const VALUE *NAME(row_of)(const lines *rows, int64_t i, int64_t d)
+static INLINE const VALUE *NAME(row_of)(const tile_rows *rows, int64_t i, int64_t d)
 {
     return (const VALUE *)rows->values + (rows->which ? rows->which[i] : rows->first + i) * d;
 }
@@ -77,8 +77,8 @@ static INLINE void NAME(finish)(const pegasos_kernel_function *f, bool is_apart,
 }
 
 /* Makes kernel values of n x m products, in place. */
-CLONES_WIDE static void NAME(transform)(const pegasos_kernel_function *f, const lines *x_rows,
-                                        const lines *z_rows, int64_t stride, VALUE *products)
+CLONES_WIDE static void NAME(transform)(const pegasos_kernel_function *f, const tile_rows *x_rows,
+                                        const tile_rows *z_rows, int64_t stride, VALUE *products)
 {
     const VALUE *const x_norms = x_rows->norms, *const z_norms = z_rows->norms;
     const int64_t n = f->kind == PEGASOS_LINEAR ? 0 : x_rows->count, m = z_rows->count;
@@ -148,8 +148,8 @@ DEFINE_ADD(add_sizes, DO_SIZE)
  * the kernel is 0.
  */
 CLONES_WIDE static void NAME(panels)(const pegasos_kernel_function *f, bool is_apart,
-                                     const lines *x, const lines *z, int64_t d, int64_t stride,
-                                     VALUE *out)
+                                     const tile_rows *x, const tile_rows *z, int64_t d,
+                                     int64_t stride, VALUE *out)
 {
     const bool has_norms = f->kind == PEGASOS_GAUSSIAN && !is_apart;
     const VALUE *const x_norms = x->norms;

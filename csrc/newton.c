@@ -1082,13 +1082,6 @@ static bool end_run(const run *r)
     return true;
 }
 
-/* For assertions. */
-MAYBE_UNUSED static bool are_routines(const pegasos_blas *blas)
-{
-    return blas->dsyrk && blas->ssyrk && blas->dpotrf && blas->spotrf && blas->dpotrs
-           && blas->spotrs;
-}
-
 /* A penalised intercept has to move far, too, before w is of use. */
 bool pegasos_newton_is_far(fit *f)
 {
@@ -1101,7 +1094,6 @@ int pegasos_newton_run(fit *f, int64_t last_epoch)
     state *const s = f->s;
     assert(s->newton.width > 0 && s->newton.narrowest > 0);
     assert(loss_smoothing(loss_of(f->problem->loss), s->newton.width) >= 0);
-    assert(!f->blas || are_routines(f->blas));
     run r = lay_out(f);
     if (r.is_free)
         (void)find_middle(&r);
