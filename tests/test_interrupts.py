@@ -10,6 +10,7 @@ import contextlib
 import copy
 import functools
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -245,6 +246,24 @@ def test_pairs_of_classes_go_on_after_each_of_them(kind):
         pegasos.PegasosClassifier, multi_class="ovo", warm_start=True, random_state=0
     )
     assert check_after_any_piece(make, *rows(kind, 200, 5)) >= 10
+
+
+@pytest.mark.parametrize("kind", ["to dense rows", "to sparse rows"])
+def test_pairs_of_classes_that_were_stopped_between_layouts_go_on(kind):
+    """Some pairs have features of their own then, and others all of them."""
+    layouts = [sparse.random_array((60, 90), density=0.1, format="csr", random_state=0)]
+    layouts.insert(kind == "to sparse rows", layouts[0].toarray())
+    y = np.arange(60) % 5
+    first = pegasos.PegasosClassifier(multi_class="ovo", warm_start=True, random_state=0, tol=1e-3)
+    first.fit(layouts[1], y)
+    whole = copy.deepcopy(first).fit(layouts[0], y)
+    for after in (0, 1, 4, 8):
+        cut = copy.deepcopy(first)
+        with interrupted(after=after):
+            cut.fit(layouts[0], y)
+        cut = pickle.loads(pickle.dumps(cut)).fit(layouts[0], y)
+        np.testing.assert_array_equal(cut.coef_, whole.coef_)
+        assert cut.n_iter_ == whole.n_iter_
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

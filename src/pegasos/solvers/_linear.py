@@ -61,6 +61,10 @@ class ProblemGroup:
         d = d if self.columns is None else len(self.columns)
         return n, n if self.span else d
 
+    def features(self, n_features: int) -> np.ndarray:
+        """The numbers of its features, of so many."""
+        return np.arange(n_features) if self.columns is None else self.columns
+
     def begin(self, of_all: tuple[int, int], before: Any = None) -> None:
         """Make its fits, which begin at `start`, and count epochs on from those `before`."""
         fits = _core.Fits(self.problems.stop - self.problems.start, *self.shape(of_all))
@@ -346,12 +350,12 @@ class LinearSolver:
         if group.inside is None:
             return group.span.rows if group.span else self.rows
         rows, columns = self.rows.part(group.inside)
-        is_same = columns is group.columns or np.array_equal(group.columns, columns)
+        new, d = dataclasses.replace(group, columns=columns), self.shape[1]
+        is_same = columns is group.columns or np.array_equal(group.features(d), new.features(d))
         if group.fits is None or not is_same:
-            new = dataclasses.replace(group, columns=columns)
             if group.fits is not None:
-                coef = np.zeros((1, self.shape[1]))
-                coef[:, slice(None) if group.columns is None else group.columns] = group.fits.coef
+                coef = np.zeros((1, d))
+                coef[:, group.features(d)] = group.fits.coef
                 new.start = group.fits.a, coef, group.fits.solutions()["intercept"]
             new.begin(self.shape)
             # Memory that is new counts epochs anew; Ctrl-C leaves both or neither.
@@ -499,11 +503,11 @@ class LinearSolver:
             return arrays | {"memory": self.groups[0].fits.memory}
         for group in self.groups:
             if group.fits is None and group.start is not None:  # which has no columns yet
-                group.columns = np.arange(self.shape[1])
                 group.begin(self.shape)
         begun = self._begun()
         sizes = [(len(p.inside), p.shape(self.shape)[1] * bool(p.fits)) for p in self.groups]
-        columns = [np.zeros(0, np.int64), *(p.columns for p in begun if p.columns is not None)]
+        have_own = any(p.columns is not None for p in begun)
+        columns = [np.zeros(0, np.int64), *(p.features(self.shape[1]) for p in begun if have_own)]
         memory = [np.zeros(0, np.uint8), *(p.fits.memory[0] for p in begun)]
         return arrays | {
             "inside": np.concatenate([p.inside for p in self.groups]),
