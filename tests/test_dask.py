@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import doctest
 import gc
+import itertools
 import os
 import pickle
 import re
@@ -20,6 +21,7 @@ from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
+import killing
 import numpy as np
 import pytest
 from losses import ALL, EPSILON, LOSSES
@@ -340,6 +342,42 @@ def test_a_fit_goes_on_from_its_checkpoint(client, data, rng, tmp_path, kind):
     clf.to_local().to_model().save(path)
     with pytest.raises(ValueError, match="is a model, but no checkpoint"):
         clf.fit(*data)
+
+
+def fit_until_killed(clf, X, y):
+    """Fit on a cluster of this process, which is killed while its eighth pass is under way."""
+
+    class Killed(pegasos.dask._DaskBlockRunner):
+        def result(self, total, centres):
+            if next(passes) == 8:
+                self.run.begin([total])
+                os.kill(os.getpid(), signal.SIGKILL)
+            return super().result(total, centres)
+
+    passes, pegasos.dask._DaskBlockRunner = itertools.count(1), Killed
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"
+        ) as cluster,
+        distributed.Client(cluster),
+    ):
+        clf.set_params(checkpoint_every=1e-9).fit(in_chunks(X), in_chunks(y))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="SIGKILL is of POSIX")
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_a_killed_client_goes_on_to_the_same_bits(client, rng, tmp_path, loss):
+    """Of the hinge, centres have moved; of many features, there are pairs of L-BFGS."""
+    has_pairs, path = loss != "hinge", tmp_path / "fit.npz"
+    X = rng.normal(size=(120, _rounds.MOST_FEATURES + 1 if has_pairs else 6))
+    y = (X[:, :3] + rng.normal(size=(120, 3))).argmax(axis=1)
+    clf = DaskPegasosClassifier(loss=loss, lam=1.0 if has_pairs else LAM, random_state=0)
+    wanted = clone(clf).fit(in_chunks(X), in_chunks(y))
+    clf.set_params(checkpoint=path)
+    assert killing.exit_code(fit_until_killed, clf, X, y) == -signal.SIGKILL
+    with np.load(path) as so_far:
+        assert len(so_far["state.0.pairs" if has_pairs else "state.moves"]) > 0
+    same_bits(clf.fit(in_chunks(X), in_chunks(y)), wanted)
 
 
 def test_three_fits_at_once(client, data):
