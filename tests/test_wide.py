@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -94,6 +95,20 @@ def test_spans_are_found_of_rows_whose_arrays_are_longer(rng):
         for own in (X, longer)
     )
     np.testing.assert_array_equal(L, other)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_span_of_sparse_rows_takes_no_more_than_a_copy_of_them(dtype, monkeypatch):
+    monkeypatch.setattr(_rows, "_NUMBERS_AT_ONCE", 2**12)
+    X = sparse.random_array((50, 20_000), density=0.2, format="csr", random_state=0, dtype=dtype)
+    rows, n_bytes = _validate.rows(X, checked=True)[0], X.data.nbytes + X.indices.nbytes
+    tracemalloc.start()
+    try:
+        _rows.Span(rows)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1.3 * n_bytes  # with ends of columns, and blocks
 
 
 def test_rows_that_span_few_dimensions_are_finite():

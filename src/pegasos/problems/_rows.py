@@ -64,8 +64,8 @@ class Span:
         width = max(_NUMBERS_AT_ONCE // n, 1)
         with _threads.blas.one_thread():  # whose sums do not depend on a number of threads
             for first in range(0, d, width):
-                block = X[:, first : first + width]
-                block = block.toarray() if rows.is_sparse else block.astype(np.float64)
+                block = X[:, first : first + width].astype(np.float64)
+                block = block.toarray() if rows.is_sparse else block
                 gram += block @ block.T
             lengths = np.sqrt(gram.diagonal())
             sizes = np.where(lengths > 0, lengths, 1)
@@ -108,7 +108,7 @@ class Span:
 
 
 def _matrix_of(rows: _core.Rows) -> Any:
-    """Rows as a matrix that has parts of columns; of sparse ones, in double precision."""
+    """Rows as a matrix that has parts of columns."""
     arrays = [np.asarray(array) for array in rows.arrays]
     if not rows.is_sparse:
         return arrays[0]
@@ -116,8 +116,7 @@ def _matrix_of(rows: _core.Rows) -> Any:
 
     values, indices, ends = arrays
     indices = indices[: len(values)]  # of arrays that are longer, values alone are cut
-    X = sparse.csr_array((values.astype(np.float64), indices, ends), shape=rows.shape)
-    return X.tocsc()
+    return sparse.csr_array((values, indices, ends), shape=rows.shape).tocsc()
 
 
 def span_of(rows: _core.Rows) -> Span | None:
