@@ -96,6 +96,22 @@ int64_t pegasos_take_rows(const pegasos_rows *rows, int64_t count, const int64_t
                           int64_t *places, void *values, void *indices, int64_t *indptr,
                           int64_t *columns);
 
+/* Which of 64 columns there are, as bits, and how many are before these. */
+typedef struct pegasos_word {
+    uint64_t bits;
+    int64_t before;
+} pegasos_word;
+
+/* Numbers the columns that are stored in CSR rows, in their order. Returns how many these are; if
+ * more than `most`, without their numbers.
+ *
+ *   words    [n_features/64, rounded up]  0 before
+ *   numbers  [as many as indices]         written: in place of each column, its number
+ *   columns  [most, or fewer numbers]     written: the columns, by their number
+ */
+int64_t pegasos_number_columns(const pegasos_rows *rows, int64_t most, pegasos_word *words,
+                               void *numbers, int64_t *columns);
+
 /* ---- Order of draws (order.c) ---------------------------------------------------------------- */
 
 enum {

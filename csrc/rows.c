@@ -1,5 +1,5 @@
 /*
- * rows.c - whether index arrays describe a matrix, and some rows of one.
+ * rows.c - whether index arrays describe a matrix, some rows of one, and its columns with numbers.
  */
 #include "rows.h"
 
@@ -80,4 +80,48 @@ int64_t pegasos_take_rows(const pegasos_rows *rows, int64_t count, const int64_t
     for (int64_t j = 0; j < n_columns; j++)
         places[columns[j]] = -1;
     return n_columns;
+}
+
+/* How many bits are 1. */
+static INLINE int64_t count_bits(uint64_t bits)
+{
+    bits -= bits >> 1 & 0x5555555555555555;
+    bits = (bits & 0x3333333333333333) + (bits >> 2 & 0x3333333333333333);
+    return (int64_t)(((bits + (bits >> 4)) & 0x0f0f0f0f0f0f0f0f) * 0x0101010101010101 >> 56);
+}
+
+#define DEFINE_NUMBERING(INDEX)                                                                    \
+    CLONES static int64_t number_columns_##INDEX(                                                  \
+        const INDEX *indices, int64_t count, int64_t n_words, int64_t most, pegasos_word *words,   \
+        INDEX *numbers, int64_t *columns)                                                          \
+    {                                                                                              \
+        int64_t n = 0;                                                                             \
+        for (int64_t j = 0; j < count; j++)                                                        \
+            words[indices[j] >> 6].bits |= (uint64_t)1 << (indices[j] & 63);                       \
+        for (int64_t k = 0; k < n_words; k++) {                                                    \
+            words[k].before = n;                                                                   \
+            n += count_bits(words[k].bits);                                                        \
+        }                                                                                          \
+        for (int64_t j = 0; n <= most && j < count; j++) {                                         \
+            const pegasos_word word = words[indices[j] >> 6];                                      \
+            const uint64_t below = ((uint64_t)1 << (indices[j] & 63)) - 1;                         \
+            numbers[j] = (INDEX)(word.before + count_bits(word.bits & below));                     \
+            columns[numbers[j]] = indices[j];                                                      \
+        }                                                                                          \
+        return n;                                                                                  \
+    }
+DEFINE_NUMBERING(int32_t)
+DEFINE_NUMBERING(int64_t)
+
+int64_t pegasos_number_columns(const pegasos_rows *rows, int64_t most, pegasos_word *words,
+                               void *numbers, int64_t *columns)
+{
+    const int64_t begin = row_offset(rows, 0), count = row_offset(rows, rows->n_rows) - begin;
+    const int64_t n_words = (rows->n_features + 63) / 64;
+    assert(are_plausible(rows) && rows->index_bytes > 0);
+    if (rows->index_bytes == 4)
+        return number_columns_int32_t((const int32_t *)rows->indices + begin, count, n_words, most,
+                                      words, (int32_t *)numbers + begin, columns);
+    return number_columns_int64_t((const int64_t *)rows->indices + begin, count, n_words, most,
+                                  words, (int64_t *)numbers + begin, columns);
 }

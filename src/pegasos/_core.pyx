@@ -38,6 +38,12 @@ cdef extern from "core.h" nogil:
     int64_t pegasos_take_rows(const pegasos_rows *, int64_t, const int64_t *, int64_t *, void *,
                               void *, int64_t *, int64_t *)
 
+    ctypedef struct pegasos_word:
+        pass
+
+    int64_t pegasos_number_columns(const pegasos_rows *, int64_t, pegasos_word *, void *,
+                                   int64_t *)
+
     ctypedef struct pegasos_progress:
         pass
 
@@ -740,6 +746,21 @@ cdef class Rows:
         self.places.append(free)
         n_columns = max(n_columns, 1)
         return Rows(values, indices, indptr, n_columns), columns[:n_columns].copy()
+
+    def without_empty_columns(self, int64_t most):
+        """CSR rows with the columns that are stored in them, and these; None: more than `most`."""
+        cdef int64_t size = offset_of(self, self.c.n_rows), n
+        require(self.c.index_bytes > 0 and size > 0, "there must be CSR rows with numbers")
+        values, _, indptr = self.arrays
+        indices = np.zeros(size, f"i{self.c.index_bytes}")
+        columns = np.empty(max(min(most, size), 1), np.int64)
+        words = np.zeros((self.c.n_features + 63) // 64 * sizeof(pegasos_word), np.uint8)
+        cdef uint8_t[::1] of_indices = indices.view(np.uint8), of_words = words
+        cdef int64_t[::1] of_columns = columns
+        with nogil:
+            n = pegasos_number_columns(&self.c, most, <pegasos_word *> &of_words[0],
+                                       &of_indices[0], &of_columns[0])
+        return (Rows(values, indices, indptr, n), columns[:n].copy()) if n <= most else None
 
 
 cdef int64_t offset_of(Rows rows, int64_t i) noexcept:

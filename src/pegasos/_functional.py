@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from pegasos.estimators import _parameters
 from pegasos.io._model import LinearModel
 from pegasos.io._progress import Progress
-from pegasos.problems import _losses, _multiclass, _units, _validate
+from pegasos.problems import _losses, _multiclass, _rows, _units, _validate
 from pegasos.problems._certificate import Certificate
 from pegasos.problems._settings import settings_of
 from pegasos.solvers import _warnings
@@ -83,7 +83,8 @@ def fit(
     ----------
     X : array-like or CSR matrix of shape (n_samples, n_features)
         Not copied if it is float32 or float64 and C-contiguous, or CSR with such values and 32- or
-        64-bit indices. CSR means any object with ``data``, ``indices``, ``indptr``, ``shape``.
+        64-bit indices (which are copied if most columns are empty). CSR means any object with
+        ``data``, ``indices``, ``indptr``, ``shape``.
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         Labels, numbers or strings, of at least two classes, in one dimension. With a loss of
         regression, targets between -1e150 and 1e150, of one output or several.
@@ -156,6 +157,7 @@ def fit(
     seed = _validate.seed(random_state)
     rows, dtype = _validate.rows(X)
     n_samples, n_features = rows.shape
+    rows, columns = _rows.without_empty_columns(rows)
     weights = _validate.sample_weight(sample_weight, n_samples)
     classes: Any = None
     codes: Any = None
@@ -170,7 +172,7 @@ def fit(
         _validate.at_least_two(classes, codes, weights)
         labels = _multiclass.problem_labels(codes, len(classes), multi_class, weights)
 
-    schedule = Schedule(LinearSolver, settings, len(labels), n_features, dtype, seed)
+    schedule = Schedule(LinearSolver, settings, len(labels), rows.shape[1], dtype, seed)
     schedule.set_rows(labels, weights, values)
     draws: Any = {}
     if order is not None:
@@ -185,6 +187,8 @@ def fit(
         )  # fmt: skip
     is_flat = values is not None and np.ndim(y) == 1
     model = _model(schedule, certificate, classes, multi_class, is_flat=is_flat)
+    coef = _rows.with_empty_columns(model.coef, columns, n_features)
+    model = dataclasses.replace(model, coef=coef)
     about = schedule, certificate, rows
     _warnings.warn_of_gap(*about, **plan, name=model._problem_name)
     if values is not None:

@@ -73,12 +73,18 @@ class Data:
     values: np.ndarray | None = None  # targets (n_outputs, n_samples), divided by `units`
     units: Any = None  # of targets and of one class; see `pegasos.problems._settings.Settings`
     rows: Any = None  # as the schedule takes them; None where a few draws were all it needed
+    columns: Any = None  # of X, that `rows` of linear machines have; None: all
     kernel: Any = None
 
     @property
     def is_out_of_core(self) -> bool:
         """Whether X are rows that are not in memory; y and weights are then of some or none."""
         return hasattr(self.X, "fingerprint")
+
+    @property
+    def n_features(self) -> int:
+        """Those of a linear machine in training."""
+        return self.X.shape[1] if self.columns is None else len(self.columns)
 
     def name_of(self, k: int) -> str:
         return _multiclass.name(k, len(self.problem_labels), self.classes, self.scheme)
@@ -241,9 +247,10 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or Blocks
             Not copied if it is float32 or float64 and C-contiguous, or CSR with such values; dense
-            rows that are mostly zeros become CSR for linear machines. For a precomputed kernel, the
-            kernel matrix (n_samples, n_samples). Linear machines also take
-            `Blocks`; rows larger than memory need another solver than "pegasos".
+            rows that are mostly zeros become CSR for linear machines, which also copy the indices
+            of CSR rows if most columns are empty. For a precomputed kernel, the kernel matrix
+            (n_samples, n_samples). Linear machines also take `Blocks`; rows larger than memory need
+            another solver than "pegasos".
         y : {array-like, sparse matrix} of shape (n_samples,) or (n_samples, n_outputs)
             Labels of a classifier; if a row may have several, zeros and ones in a column for each
             label. Targets of a regressor, between -1e150 and 1e150. One-class machines ignore it.
@@ -455,15 +462,16 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
     def _begin(self, settings: Settings, data: Data, dtype: Any, seed: int) -> Schedule:
         """The schedule of a fit that begins now, over rows of this type."""
         return Schedule(
-            self._solver_class, settings, len(data.problem_labels), data.X.shape[1], dtype, seed
+            self._solver_class, settings, len(data.problem_labels), data.n_features, dtype, seed
         )
 
     def _restored(self, settings: Settings, data: Data, dtype: Any) -> Schedule:
         """The schedule that the last call left."""
         # Joint classes whose fit was not to go on begin anew: see `JointSchedule.compact_state`.
         begins = self._state.keys().isdisjoint(("problems", "squared_norm", "memory"))
-        new = self._begin(settings, data, dtype, self._seed() if begins else 0)
         try:
+            data.columns = _state.columns_of(self._state, data.X.shape[1])
+            new = self._begin(settings, data, dtype, self._seed() if begins else 0)
             if "squared_norm" in self._state:  # see `Schedule.compact_state`
                 coef: Any = self.__dict__.get("coef_")
                 model = np.atleast_2d(coef), self.intercept_
@@ -560,7 +568,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
                 "objective_": primal,
                 "dual_objective_": dual,
                 "duality_gap_": np.maximum(primal - dual, 0),  # below 0 by rounding only
-                "_checksum": self._checksum_of(attributes),
+                "_checksum": self._checksum_of(attributes, data.columns),
             }
         attributes |= self._state_of(after, data, is_final=True)
         if is_complete and self.warm_start:
@@ -601,12 +609,19 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         _core.update_atomically(vars(self), attributes, _OPTIONAL)
 
     @classmethod
-    def _checksum_of(cls, attributes: Mapping[str, Any]) -> int:
-        return _rows.fingerprint(attributes[cls._COEFFICIENTS], attributes["intercept_"])
+    def _checksum_of(cls, attributes: Mapping[str, Any], columns: Any = None) -> int:
+        """Of the model; or, given `columns` beside which all is 0, of what is not."""
+        coef, intercept = np.atleast_2d(attributes[cls._COEFFICIENTS]), attributes["intercept_"]
+        if columns is None:
+            return _rows.fingerprint(coef, intercept)
+        few = coef.take(columns, axis=1)
+        inside = few.any(axis=0)
+        return _rows.fingerprint(columns[inside], few[:, inside], intercept)
 
     def _if_unchanged(self, model: Any) -> Any:
         """The model, without its certificate if users have set coefficients or intercepts."""
-        if self._checksum in (None, self._checksum_of(vars(self))):
+        own, every = vars(self), np.arange(np.shape(vars(self)[self._COEFFICIENTS])[-1])
+        if self._checksum in (None, self._checksum_of(own), self._checksum_of(own, every)):
             return model
         unknown = np.full_like(model.objective, np.nan)
         return dataclasses.replace(model, objective=unknown, dual_objective=unknown)

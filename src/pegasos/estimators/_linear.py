@@ -131,11 +131,17 @@ class LinearMachine(PegasosEstimator):
 
     def _schedule_of(self, data: Data, *, continuing: bool) -> Schedule:
         rows, dtype = _rows.of_training(data.X)
-        data.rows = rows
+        few, columns = _rows.without_empty_columns(rows)
         if not continuing:
+            data.rows, data.columns = few, columns
             settings = self._settings_of(data, continuing=False)
             return self._begin(settings, data, dtype, self._seed())
         schedule = self._resume(data, dtype)
+        if np.array_equal(data.columns, columns):
+            rows = few
+        else:
+            schedule = self._with_all_columns(schedule, data, rows)
+        data.rows = rows
         if schedule.n_rows != rows.shape[0]:
             schedule.return_to_pegasos(rows)  # dual variables are of other rows
         return schedule
@@ -173,6 +179,7 @@ class LinearMachine(PegasosEstimator):
             schedule = self._resume(data)
             rows, _ = _validate.rows(data.X, checked=True, dtype=schedule.dtype)
             schedule.return_to_pegasos(rows)
+            schedule = self._with_all_columns(schedule, data, rows)
         data.rows = rows
         schedule.set_piece(data.problem_labels, data.weights, data.values)
         plan: dict[str, Any] = {"solver": "pegasos", "tol": None, "max_iter": 1, "check": "none"}
@@ -192,13 +199,26 @@ class LinearMachine(PegasosEstimator):
             )
         return self._restored(settings, data, before)
 
+    def _with_all_columns(self, schedule: Any, data: Data, rows: Any) -> Any:
+        """The schedule, which is of the columns of `data`, over rows that have others."""
+        if data.columns is None:
+            return schedule
+        schedule.return_to_pegasos(rows)  # dual variables are of other rows
+        state = _state.with_empty_columns(schedule.state(), data.columns, data.X.shape[1])
+        data.columns = None
+        return self._begin(schedule.settings, data, schedule.dtype, 0).restore(state)
+
     def _model_of(self, coef: np.ndarray, intercept: np.ndarray, data: Data) -> dict[str, Any]:
+        coef = _rows.with_empty_columns(coef, data.columns, data.X.shape[1])
         return {"coef_": coef, "intercept_": intercept}
 
     def _state_of(self, schedule: Schedule, data: Data, is_final: bool = False) -> dict[str, Any]:
         """What a warm start or `partial_fit` needs to go on; of rows, only what was asked for."""
-        is_kept = self.warm_start or not is_final
-        return {"_state": schedule.state() if is_kept else schedule.compact_state()}
+        if self.warm_start or not is_final:
+            columns = {} if data.columns is None else {"columns": data.columns}
+            return {"_state": schedule.state() | columns}
+        of_all = data.columns, data.X.shape[1]
+        return {"_state": _state.with_empty_columns(schedule.compact_state(), *of_all)}
 
 
 def _has_pieces(estimator: Any) -> bool:
@@ -474,4 +494,4 @@ class PegasosClassifier(Classifier, LinearMachine, ClassifierParameters, Penaliz
         if self.multi_class != "crammer_singer":
             return super()._begin(settings, data, dtype, seed)
         cost = _validate.cost(self.cost, np.arange(max(len(data.problem_labels), 2)))
-        return JointSchedule(settings, cost, data.X.shape[1], dtype, seed)
+        return JointSchedule(settings, cost, data.n_features, dtype, seed)

@@ -541,6 +541,7 @@ class _Linear(_Search):
     def _machines(self, task: _Task) -> Iterator[tuple[tuple[int, ...], _grid.Machines]]:
         X = task.data.X
         rows, dtype = _rows.of_training(X)
+        rows, _ = _rows.without_empty_columns(rows)
         is_cheap = _rows.Span.passes(rows) <= _PASSES_FOR_SPAN
         span = _rows.span_of(rows) if is_cheap and self.solver in ("auto", "newton") else None
         if span:  # which all machines share

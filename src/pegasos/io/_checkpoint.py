@@ -110,6 +110,7 @@ def resume(estimator: Any, path: _archive.Path, X: Any, y: Any) -> None:
     settings = estimator._settings_for(lam, data)
     try:
         if not is_out_of_core:  # where the fit itself checks
+            data.columns = _state.columns_of(state, X.shape[1])
             blank = estimator._begin(settings, data, dtype, 0)
             _state.check(state, blank)
             _, n_rows, stream, _ = state["numbers"].tolist()

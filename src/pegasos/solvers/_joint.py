@@ -273,7 +273,7 @@ class JointSchedule:
         if self.n_rows:
             raise ValueError(
                 f"X must be that of the fit that warm_start continues, with {self.n_rows} rows, "
-                f"got {rows.shape[0]}: multi_class='crammer_singer' cannot go on with other rows"
+                f"got {rows.shape[0]} others: multi_class='crammer_singer' cannot go on with these"
             )
 
     def compact_state(self) -> dict[str, np.ndarray]:

@@ -47,12 +47,37 @@ def rows_of(state: dict[str, np.ndarray]) -> tuple[int, np.dtype]:
     return n_rows, np.dtype(np.float32 if dtype == np.float32 else np.float64)
 
 
+def columns_of(state: dict[str, np.ndarray], n_features: int) -> Any:
+    """The numbers of the columns that a state is of; None: all."""
+    columns: Any = state.get("columns")
+    if columns is not None:
+        same_kind("columns", columns, np.broadcast_to(0, max(np.size(columns), 1)))
+        if columns[0] < 0 or columns[-1] >= n_features or (np.diff(columns) <= 0).any():
+            raise ValueError(f"state.columns must grow, in [0, {n_features})")
+    return columns
+
+
+def with_empty_columns(
+    state: dict[str, np.ndarray], columns: Any, n_features: int
+) -> dict[str, np.ndarray]:
+    """The state of Pegasos, or a compact one, of all columns, given that of `columns` (or None)."""
+    new = dict(state)
+    for name in {"weights", "sums", "earlier"} & state.keys():
+        if columns is not None and new[name].ndim == 2:  # joint problems have no weights in it
+            weights, others = np.split(new[name], [len(columns)], axis=1)
+            weights = _rows.with_empty_columns(weights, columns, n_features)
+            new[name] = np.concatenate([weights, others], axis=1)
+    return new
+
+
 def check(state: dict[str, np.ndarray], blank: Schedule | JointSchedule) -> None:
     """Raise a ValueError unless `state` is one that `blank`, a new schedule, could get into.
 
-    Of a joint problem, the core checks its memory whenever training goes on.
+    `blank` has the columns that it is of. Of a joint problem, the core checks its memory whenever
+    training goes on.
     """
     n_rows = rows_of(state)[0]
+    state = {name: array for name, array in state.items() if name != "columns"}
     if isinstance(blank, JointSchedule):
         expected = blank.compact_state()
         if "memory" in state:
