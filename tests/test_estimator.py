@@ -105,6 +105,20 @@ def test_every_parameter_is_checked(kind):
         check(name, default)
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "kind", [getattr(pegasos, name) for name in pegasos.__all__ if "Pegasos" in name]
+)
+def test_checkers_of_types_know_every_fitted_attribute(kind, rng):
+    """Pyright knew none of those of searches."""
+    X = pd.DataFrame(rng.normal(size=(60, 2)), columns=["a", "b"])
+    y = (X["a"] > 0).to_numpy(float)
+    fitted = kind(random_state=0).fit(X) if "OneClass" in kind.__name__ else kind().fit(X, y)
+    known = {name for base in kind.__mro__ for name in vars(base).get("__annotations__", ())}
+    attributes = {name for name in vars(fitted) if name.endswith("_") and name[0] != "_"}
+    assert attributes - known == set()
+
+
 @pytest.mark.parametrize("path", sorted(Path(pegasos.__file__).parent.rglob("*.py")), ids=str)
 def test_dependencies_are_used_by_their_public_interfaces(path):
     """No import of a name, or of a part of a module's name, that begins with an underscore."""

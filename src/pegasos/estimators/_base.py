@@ -216,6 +216,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
 
     loss: str
     n_features_in_: int
+    feature_names_in_: np.ndarray
     lam_: float
     intercept_: np.ndarray
     n_iter_: int

@@ -42,6 +42,7 @@ class KernelMachine(PegasosEstimator):
     support_: np.ndarray
     support_vectors_: Any
     dual_coef_: np.ndarray
+    n_support_: np.ndarray  # of classifiers
     _support: Any
     _squared_norms: np.ndarray | None
 

@@ -99,6 +99,27 @@ class _Search(BaseEstimator):
     depend on, with the place.
     """
 
+    cv_results_: dict[str, Any]
+    scores_: np.ndarray
+    n_splits_: int
+    best_index_: int
+    best_score_: float
+    best_params_: dict[str, Any]
+    best_estimator_: Any
+    edges_: dict[str, str]
+    C_: float
+    lam_: float
+    # ... and those of the best estimator.
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+    intercept_: np.ndarray
+    n_iter_: int
+    solver_epochs_: dict[str, int]
+    n_steps_: np.ndarray
+    objective_: np.ndarray
+    dual_objective_: np.ndarray
+    duality_gap_: np.ndarray
+
     #: The class of estimators that are searched over.
     _best: Any
 
@@ -462,6 +483,8 @@ def _narrowed(X: Any, kernel: kernels.Kernel) -> Any:
 
 
 class _OfClassifiers(CommonMixin, ClassifierMixin, _Search):
+    classes_: np.ndarray
+
     score = _Search.score
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -503,6 +526,9 @@ class _OfClassifiers(CommonMixin, ClassifierMixin, _Search):
 
 
 class _OfRegressors(CommonMixin, RegressorMixin, _Search):
+    epsilon_: float
+    n_outputs_: int
+
     score = _Search.score
 
     def _task(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> _Task:
@@ -538,6 +564,8 @@ class _OfRegressors(CommonMixin, RegressorMixin, _Search):
 
 
 class _Linear(_Search):
+    coef_: np.ndarray
+
     def _machines(self, task: _Task) -> Iterator[tuple[tuple[int, ...], _grid.Machines]]:
         X = task.data.X
         rows, dtype = _rows.of_training(X)
@@ -550,6 +578,12 @@ class _Linear(_Search):
 
 
 class _Kernel(_Search):
+    gamma_: float | str
+    support_: np.ndarray
+    support_vectors_: Any
+    dual_coef_: np.ndarray
+    n_support_: np.ndarray  # of classifiers
+
     @property
     def _is_automatic(self) -> bool:
         """Whether the search decides how well machines are trained."""
