@@ -18,6 +18,8 @@ from pegasos import (
     PegasosRegressor,
     PegasosRegressorCV,
 )
+from pegasos.estimators import _callbacks
+from pegasos.io import _checkpoint
 from pegasos.problems import _rows, _validate
 
 D = 2**15
@@ -209,6 +211,48 @@ def test_a_fit_that_was_interrupted_goes_on_to_the_same_bits(rng, solver):
     assert machine.coef_.shape == (3, D)
     machine.set_params(warm_start=True).fit(X, y)
     np.testing.assert_array_equal(machine.coef_, whole.coef_)
+
+
+@pytest.mark.parametrize("multi_class", ["ovr", "ovo", "crammer_singer"])
+@pytest.mark.parametrize("solver", ["auto", "pegasos"])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_checkpoint_goes_on(rng, tmp_path, multi_class, solver):
+    X, y = hashed(rng)
+    y = of_labels(y, 3)
+    start = PegasosClassifier(
+        multi_class=multi_class, solver=solver, tol=1e-9, max_iter=2, random_state=0
+    )
+    machine, whole = clone(start), clone(start).set_params(max_iter=5).fit(X, y)
+    path = tmp_path / "model.npz"
+    machine._checkpoints = _checkpoint.Checkpoints(path, 60, X, y)
+    machine.fit(X, y)
+    assert pegasos.load(path).n_features == D
+    machine = clone(start).set_params(max_iter=5)
+    _checkpoint.resume(machine, path, X, y)
+    machine.fit(X, y)
+    np.testing.assert_allclose(machine.coef_, whole.coef_, rtol=1e-9)
+    assert machine.n_iter_ == whole.n_iter_
+
+
+@pytest.mark.parametrize("multi_class", ["ovr", "ovo", "crammer_singer"])
+@pytest.mark.parametrize("solver", ["auto", "pegasos"])
+def test_a_fit_that_is_interrupted_at_its_end_is_over(rng, multi_class, solver, monkeypatch):
+    def strike(callbacks):
+        raise KeyboardInterrupt
+
+    X, y = hashed(rng)
+    y = of_labels(y, 3)
+    machine = PegasosClassifier(
+        multi_class=multi_class, solver=solver, tol=None, max_iter=5, warm_start=True,
+        random_state=0,
+    )  # fmt: skip
+    whole = clone(machine).fit(X, y)
+    with monkeypatch.context() as patch:
+        patch.setattr(_callbacks.FitCallbacks, "end", strike)
+        with pytest.raises(KeyboardInterrupt):
+            machine.fit(X, y)
+    np.testing.assert_array_equal(machine.fit(X, y).coef_, whole.coef_)
+    assert machine.n_iter_ == whole.n_iter_
 
 
 @pytest.mark.parametrize("is_joint", [False, True])

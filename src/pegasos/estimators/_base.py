@@ -573,7 +573,8 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
             }
         attributes |= self._state_of(after, data, is_final=True)
         if is_complete and self.warm_start:
-            attributes |= {"_state": schedule.state(), "_ended": attributes["_state"]}
+            ended = attributes["_state"]
+            attributes |= {"_state": ended | schedule.state(), "_ended": ended}
         return attributes
 
     def _fit_callbacks(self, X: Any, y: Any) -> FitCallbacks:
@@ -621,8 +622,9 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
 
     def _if_unchanged(self, model: Any) -> Any:
         """The model, without its certificate if users have set coefficients or intercepts."""
-        own, every = vars(self), np.arange(np.shape(vars(self)[self._COEFFICIENTS])[-1])
-        if self._checksum in (None, self._checksum_of(own), self._checksum_of(own, every)):
+        own, known = vars(self), self._checksum
+        every = np.arange(np.shape(own[self._COEFFICIENTS])[-1])
+        if known is None or any(known == self._checksum_of(own, of) for of in (None, every)):
             return model
         unknown = np.full_like(model.objective, np.nan)
         return dataclasses.replace(model, objective=unknown, dual_objective=unknown)
