@@ -282,6 +282,27 @@ def test_fits_that_are_stopped_anywhere_have_the_same_bits(loss, between, dtype,
         assert cut.n_iter_ == whole.n_iter_
 
 
+def test_a_gap_that_was_near_and_grew_is_not_asked_again(monkeypatch):
+    """After 4 epochs it is near, so that features stay for 4 more; after 6, it is five times it."""
+    monkeypatch.setattr(_rows.Span, "passes", lambda rows: 8)
+    rng = np.random.default_rng(292)
+    n = rng.integers(15, 60)
+    X = rng.normal(size=(n, 2 * n + rng.integers(0, 2 * n)))
+    X *= 10 ** rng.uniform(-1, [0, 0.5, 1][rng.integers(3)], X.shape[1])
+    z = X @ rng.normal(size=X.shape[1])
+    y = (z + z.std() * rng.normal(size=n) > 0).astype(int)
+    machine = PegasosClassifier(
+        C=0.004765, penalize_intercept=False, tol=1e-4, warm_start=True, random_state=0
+    )
+    whole, _ = stopped_now_and_then(machine, X, y, (), None)
+    for stop in range(100, 130):
+        cut, n_stops = stopped_now_and_then(
+            PegasosClassifier(**machine.get_params()), X, y, {stop}, lambda c: c
+        )
+        assert n_stops == 1
+        np.testing.assert_array_equal(cut.coef_, whole.coef_)
+
+
 @pytest.mark.parametrize("between", ["nothing", "a pickle"])
 def test_features_that_came_back_stay_where_a_fit_is_stopped(between, rng):
     X, y, _ = make_wide(rng)
@@ -299,7 +320,7 @@ def test_features_that_came_back_stay_where_a_fit_is_stopped(between, rng):
     assert cut.n_iter_ == whole.n_iter_
     n_epochs = whole.n_iter_
     assert whole.fit(X, y).n_iter_ == n_epochs
-    whole._state["solver.is_wide"] += 1
+    whole._state["solver.is_wide"] += 2
     with pytest.raises(ValueError, match=r"damaged.*solver\.is_wide does not fit"):
         whole.fit(X, y)
 

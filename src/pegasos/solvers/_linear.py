@@ -111,7 +111,9 @@ class LinearSolver:
 
     rows: Any = None  # until `begin`, as `problem`
     problem: Any = None
-    _is_wide = True  # until features had to come back
+    # How often the gap is yet to be asked for, in this plan, before rows may change to their span;
+    # never, once features had to come back.
+    _n_asks = 2
 
     def __init__(
         self, settings: Settings, n_problems: int, n_rows: int, n_features: int, seed: int
@@ -372,18 +374,20 @@ class LinearSolver:
         """Let rows have all that they have: features in place of coordinates; False if they do."""
         if self.is_in_span:
             # Both or neither where Ctrl-C stops it, so that what goes on does not come back.
-            vars(self).update(groups=[self._begun_again(self.groups[0], None)], _is_wide=False)
+            vars(self).update(groups=[self._begun_again(self.groups[0], None)], _n_asks=0)
             return True
         return False
 
     def end_plan(self) -> None:
         """Count the epochs of the next run from here."""
         self.base = np.array(self.n_epochs)
+        self._n_asks = min(2 * self._n_asks, 2)
 
     def change_lam(self, problem: Problem) -> None:
         """Go on with another λ, over the same rows; the core counts epochs from here."""
         self.settings, self.problem = problem.settings, problem
         self.base[:] = 0
+        self._n_asks = min(2 * self._n_asks, 2)
 
     def run(
         self,
@@ -454,18 +458,22 @@ class LinearSolver:
         """
         has_features = self._whole is not None and self.shape[1] > 0 and not self.is_in_span
         most_rows = {"auto": np.inf, "newton": _MOST_BY_NEWTON}.get(method, 0)
-        may_change = self._is_wide and has_features and self.shape[0] <= most_rows
+        may_change = self._n_asks > 0 and has_features and self.shape[0] <= most_rows
         if tol is not None and may_change and _rows.are_wide(self.rows):
             few = int(_rows.Span.passes(self.rows) / (2 * len(self.base)))
-            for most, nearly in ((few, _NEARLY), (2 * few, 1)):
+            for n_asks, most, nearly in ((2, few, _NEARLY), (1, 2 * few, 1)):
                 if most > 0:
                     yield min(most, max_iter)
-                is_near = (self.solutions()["relative_gap"] <= nearly * tol).all()
-                if not is_near and most < max_iter:
+                if n_asks > self._n_asks:  # a run that was stopped has asked: gaps may grow again
+                    continue
+                if (self.solutions()["relative_gap"] <= nearly * tol).all():
+                    self._n_asks = 1
+                elif most < max_iter:
                     span = _rows.span_of(self.rows)
                     if span:
                         self.groups = [self._begun_again(self.groups[0], span)]
-                    self._is_wide = bool(span)
+                    else:
+                        self._n_asks = 0
                     break
         yield max_iter
 
@@ -498,8 +506,8 @@ class LinearSolver:
             if self.is_in_span:
                 fingerprint = np.array([self.groups[0].fingerprint], np.int64)
                 arrays |= {"span": fingerprint, "coef": self.coef}
-            if not self._is_wide:
-                arrays["is_wide"] = np.zeros(1, np.int64)
+            if self._n_asks < 2:
+                arrays["is_wide"] = np.full(1, self._n_asks, np.int64)
             return arrays | {"memory": self.groups[0].fits.memory}
         for group in self.groups:
             if group.fits is None and group.start is not None:  # which has no columns yet
@@ -524,7 +532,7 @@ class LinearSolver:
         for name in cls._ARRAYS:
             getattr(solver, name)[...] = state[name]
         solver.groups = groups_of(state)
-        solver._is_wide = "is_wide" not in state
+        solver._n_asks = int(state.get("is_wide", [2])[0])
         return solver
 
 

@@ -201,7 +201,7 @@ def _relations_of_memory(
     yield "solver.n_inside", state["solver.n_inside"] <= n_rows
     for name in ("solver.span", "solver.is_wide"):
         yield name, name not in state or _rows.span_few(n_rows, n_features)
-    yield "solver.is_wide", state.get("solver.is_wide", 0) == 0
+    yield "solver.is_wide", state.get("solver.is_wide", 0) <= 1
     if "solver.sizes" in state:
         for name, size in (("inside", n_rows), ("columns", n_features)):
             yield f"solver.{name}", state[f"solver.{name}"] < size
