@@ -551,31 +551,19 @@ def test_one_feature_is_counted_as_one(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("field", "told"),
+    "field",
     [
-        ("NA", "is NA in .*fill missing values in"),
-        ("?", r"is \? in .*fill missing values in"),
-        ("", "is empty in .*fill missing values in"),
-        ('"33,498.46"', "is not a number.*write 33498.46"),
-        ("$ 12.50", "is not a number.*write 12.50"),
-        ("7 %", "is not a number.*write 7"),
-        ("1'000", "is not a number.*write 1000"),
-        ('"0,5"', "is not a number.*decimals have a point"),
-        ('"7,5 %"', "is not a number.*decimals have a point"),  # 75 was to be written
-        ('"33.498,46"', "is not a number.*decimals have a point"),
-        ('"1,234"', "is not a number.*decimals have a point, and thousands no comma"),
-        ("1 2", "is not a number.*encode categories first"),
-        ("Lima", "is not a number.*encode categories first"),
-        (
-            "False",
-            r"is not a number.*write 1 for true and 0 for false, in pandas by .astype\(float\)",
-        ),
+        "NA", "?", "", '"33,498.46"', "$ 12.50", "7 %", "1'000", '"0,5"', "1 2", "Lima", "False",
     ],
-)
-def test_fields_as_people_write_them_are_told_what_to_write(tmp_path, field, told, capsys):
+)  # fmt: skip
+def test_fields_that_are_no_numbers_are_told_what_to_write(tmp_path, field, capsys):
     (tmp_path / "a.csv").write_text(f"age,size,y\n1,2,a\n3,{field},b\n")
     assert cli.main(["train", str(tmp_path / "a.csv"), "-o", str(tmp_path / "m.npz")]) == 2
-    assert re.search(rf"line 3: column 2 \('size'\) {told}", capsys.readouterr().err)
+    said = capsys.readouterr().err
+    what = "is not a number" if field else "is empty"
+    assert f"line 3: column 2 ('size') {what} in {f'3,{field},b'!r}: " in said
+    for advice in ("1234.5", "1 for true", "fill missing", "encode categories", "--drop size\n"):
+        assert advice in said
 
 
 @pytest.mark.parametrize("options", [[], ["--label", "y"]])
@@ -584,8 +572,9 @@ def test_commas_at_ends_of_lines_are_told(tmp_path, options, capsys):
     (tmp_path / "a.csv").write_text("a,b,y,\n1,2,p,\n3,1,q,\n")
     train = ["train", str(tmp_path / "a.csv"), "-q", "-o", str(tmp_path / "m.npz"), *options]
     assert cli.main(train) == 2
-    told = r"line 2: column 4 has no name and no value in '1,2,p,': leave it out: --drop 3\n"
-    assert re.search(told, capsys.readouterr().err)
+    said = capsys.readouterr().err
+    assert "line 2: column 4 ('Unnamed: 3') is empty in '1,2,p,': " in said
+    assert said.endswith("or leave the column out: --drop 'Unnamed: 3'\n")
     assert cli.main([*train, "--drop", "3"]) == 0
 
 
@@ -690,25 +679,22 @@ def test_quantities_are_no_classes(tmp_path, capsys):
     train = ["train", str(tmp_path / "a.csv"), "-q", "-o", str(tmp_path / "m.npz")]
     for more in ([], ["--memory", "1M"]):
         assert cli.main([*train, *more]) == 2
-        expected = "pegasos: error: labels such as 0.5 are quantities: say --task regression\n"
-        assert capsys.readouterr().err == expected
+        said = capsys.readouterr().err
+        assert "labels such as 0.5 are no classes: say --label if another column has the" in said
+        assert "--task regression if they are quantities" in said
     assert cli.main([*train, "--task", "regression"]) == 0
-    (tmp_path / "a.csv").write_text("1,2,0.5\n3,4,7\n5,6,8\n")
-    assert cli.main(train) == 2
-    assert "say --label 0; if these are quantities, --task regression" in capsys.readouterr().err
 
 
 def test_targets_must_be_numbers(tmp_path, capsys):
     for text, words in (
         (
             "1,2,7\n\n3,4,ham\n",
-            "a.csv, line 3: targets must be numbers, but column 3 is 'ham' in '3,4,ham': perhaps",
+            "a.csv, line 3: column 3 is not a number in '3,4,ham': if another column has",
         ),
         (
             'a,b,price\n3,4,"$578,244.57"\n',
-            "line 2: targets must be numbers, but column 3 ('price') is '$578,244.57' in",
+            "line 2: column 3 ('price') is not a number in '3,4,\"$578,244.57\"': if",
         ),
-        ('a,b,price\n3,4,"$578,244.57"\n', ": write 578244.57\n"),
         ("1,2,inf\n3,4,5\n", "a.csv: labels must be finite, got inf in row 1\n"),
     ):
         (tmp_path / "a.csv").write_text(text)
@@ -1189,7 +1175,7 @@ def test_a_column_of_identifiers_is_no_label(tmp_path, rng, capsys):
     np.savetxt(tmp_path / "a.csv", np.c_[rng.normal(size=(90, 3)), np.arange(90)], delimiter=",")
     arguments = [str(tmp_path / "a.csv"), "-o", str(tmp_path / "m.npz")]
     assert cli.main(["train", *arguments]) == 2
-    assert "90 numbers as labels of 90 rows: say --task regr" in capsys.readouterr().err
+    assert "90 numbers as labels of 90 rows: say --label if another" in capsys.readouterr().err
 
 
 def test_an_output_whose_name_speaks_of_another_format_is_warned_of(tmp_path, data, capsys):

@@ -691,17 +691,19 @@ def _train(args: argparse.Namespace) -> int:
 
 
 def _check_classes(classes: Any, n_rows: int) -> None:
-    """Refuse labels that are targets of regression, and warn of those that may be."""
+    """Refuse labels that are one class or targets of regression; warn of those that may be."""
+    other = "say --label if another column has the labels"
+    if classes is not None and len(classes) == 1:
+        raise ValueError(f"all rows have the label {classes[0]}, but two are needed: {other}")
     if classes is None or classes.dtype.kind not in "iuf":
         return
-    fractions = classes[np.abs(np.modf(classes)[0]) > 0]
+    regression, fractions = "--task regression if they are quantities", classes[classes % 1 != 0]
     if len(fractions):
-        raise ValueError(f"labels such as {fractions[0]:g} are quantities: say --task regression")
+        raise ValueError(f"labels such as {fractions[0]:g} are no classes: {other}, {regression}")
     if _MANY < len(classes) > n_rows / 5:
         told = f"there are {len(classes)} numbers as labels of {n_rows} rows"
         if len(classes) > n_rows / 2:
-            hint = "say --task regression if they are quantities"
-            raise ValueError(f"{told}: {hint}, or --label if another column has the labels")
+            raise ValueError(f"{told}: {other}, {regression}")
         hint = "if they are quantities, say --task regression"
         warnings.warn(f"{told}, and each is a class: {hint}", stacklevel=2)
         warnings.filterwarnings("ignore", "The number of unique classes")  # says it as well

@@ -655,8 +655,7 @@ class _Conversion:
             if self.source.kind != "callable" and self.source.fingerprint() != self.source.found:
                 raise ValueError("source has changed while it was read: make the cache again")
             if self.source.kind == "csv" and self.names is not None:
-                said = _readers.missing_label(self.source.name, self.names)
-                _user_warnings.warn(said) if said else None
+                _readers.warn_of_missing_label(self.source.name, self.names)
             self._settle_features()
             path = os.path.join(work, "rows")
             out = _Writer(path)
@@ -720,7 +719,7 @@ class _Conversion:
                 try:
                     piece = self._piece(X, y, weights)
                 except (TypeError, ValueError) as error:
-                    where = f"rows {self.n_rows} and on of the source (piece {number})"
+                    where = f"rows {self.n_rows} and on of {self.source.name} (piece {number})"
                     raise type(error)(f"{where}: {error}") from None
                 if piece[0].shape[0]:
                     self._check_memory()
@@ -828,8 +827,7 @@ class _Conversion:
                 self.names = {}
             if self.names is None and not is_number:
                 other = _readers.first_word(found.tolist()) or found.item(0)
-                where = self.source.place_of_label(other)
-                raise ValueError(f"{where}y has the label {other!r}, but had only numbers before")
+                raise ValueError(f"y has the label {other!r}, but had only numbers before")
             if self.names is not None:
                 for name in found.tolist():
                     self.names.setdefault(name, len(self.names))

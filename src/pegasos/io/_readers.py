@@ -31,7 +31,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
-from pegasos import _interrupts
+from pegasos import _interrupts, _user_warnings
 from pegasos._extras import needed_by
 from pegasos.io import _archive
 from pegasos.problems import _validate
@@ -61,11 +61,12 @@ Piece = tuple[Any, Any, Any]
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _BEGINNINGS = {".gz": b"\x1f\x8b", ".bz2": b"BZh91AY&SY", ".xz": b"\xfd7zXZ\x00"}
 
-# Fields that have no value; NumPy reads "NaN", and "none" may be a category.
-_MISSING = {"", "NA", "N/A", "n/a", "<NA>", "null", "NULL", "None", "?", "-"}
+# Labels of rows that have none, as a rule; "none" may be a category.
+_MISSING = {"NA", "N/A", "n/a", "<NA>", "NaN", "nan", "null", "NULL", "None", "?", "-"}
 _UNNAMED = "Unnamed: "  # as pandas names columns without a name, with their numbers
 _ENCODE = (
-    "encode categories first, for instance with pandas.get_dummies(..., dtype=float) or "
+    "write numbers such as 1234.5, and 1 for true and 0 for false; fill missing values in; encode "
+    "categories first, for instance with pandas.get_dummies(..., dtype=float) or "
     "sklearn.preprocessing.OneHotEncoder"
 )
 
@@ -189,9 +190,7 @@ def read(
             if format == "libsvm":
                 X, zero_based = _from_zero(file, X, n_features, zero_based)
             elif format == "csv" and not (targets or labels_optional or y is None):
-                _check_labels(table.columns, y, X[:, 0])
-                if y.dtype.kind == "U" and (said := missing_label(name, y.tolist())):
-                    warnings.warn(said, stacklevel=2)
+                warn_of_missing_label(name, y.tolist())
     y = None if how.label_column is None else y
     if y is None and not labels_optional:
         is_array = format == "npz" and how.label_column is not None
@@ -358,7 +357,7 @@ def _blame_line(
                 what, *hint = problem.args
                 where = f"{path}, line {number}: {what} in {shown!r}"
                 raise ValueError(": ".join([where, *hint])) from None
-    raise ValueError(f"{path}: {error}") from None
+    raise ValueError(f"{path}: {error.__cause__ or error}") from None  # the former of converters
 
 
 class _Text:
@@ -435,43 +434,14 @@ class _Libsvm(_Text):
 
     def check(self, line: bytes) -> None:
         line = self._with_label(line)
-        fields = line.partition(b"#")[0].split()
-        if not fields:
-            return
-        if b":" in fields[0]:
-            raise ValueError("the label is missing")
-        if len(fields) > 1 and b":" in fields[1] and b"," in fields[0]:
+        try:
+            load_svmlight_file(io.BytesIO(line), zero_based=True)
+        except (ValueError, OverflowError):
             raise ValueError(
-                "there are several labels",
-                "LIBSVM text is read with one for each row. In Python, fit X with a y of zeros and "
-                "ones in columns",
-            )
-        if b"," in fields[0] or b";" in fields[0]:
-            raise ValueError(f"a label must come first (of CSV, say {parameter('format', 'csv')})")
-        label, *pairs = (field.decode("utf-8", "replace") for field in fields)
-        numbers: list[int] = []
-        for pair in pairs:
-            index, colon, value = pair.partition(":")
-            if not colon:
-                hint = f"if this is CSV, say {parameter('format', 'csv')}"
-                hints = [hint] if b"," in line or b";" in line else []
-                raise ValueError(f"{pair!r} is not index:value", *hints)
-            if index == "qid" and pair == pairs[0]:
-                continue
-            if not (index.isascii() and index.isdecimal() and int(index) <= _LAST_FEATURE):
-                allowed = f"features have numbers from 0 to {_LAST_FEATURE}"
-                raise ValueError(f"the index of {pair!r} is not a feature number", allowed)
-            if not _is_number(value):
-                raise ValueError(f"the value of {pair!r} is not a number")
-            numbers.append(int(index))
-        if not _is_number(label):
-            raise ValueError(f"the label {label!r} is not a number", "name classes by numbers")
-        for before, now in itertools.pairwise(numbers):
-            if now <= before:
-                what = "occurs twice" if now == before else f"comes after feature {before}"
-                hint = "sort the features of each row, and name each once"
-                raise ValueError(f"feature {now} {what}", hint)
-        load_svmlight_file(io.BytesIO(line), zero_based=True)  # whatever else it refuses
+                "no row of LIBSVM text",
+                "a row has a number, its label, and pairs index:value, whose indices grow and are "
+                f"from 0 to {_LAST_FEATURE}; of CSV, say {parameter('format', 'csv')}",
+            ) from None
 
 
 def _from_zero(
@@ -544,7 +514,10 @@ class _Columns:
         self.is_last_label = label == -1 and self.label is not None
         self.features = [j for j in kept if j != self.label]
         if not self.features:
-            raise ValueError(f"{file}, line 1: a label and at least one feature are needed")
+            raise ValueError(
+                f"{file} has {_validate.counted(n, 'column')}, but a label and at least one "
+                f"feature are needed: {parameter('separator')} says what is between fields of CSV"
+            )
         if names and self.feature_names is None:
             twice = Counter(names[j] for j in self.features).most_common(1)[0][0]
             warnings.warn(
@@ -586,13 +559,13 @@ class _Columns:
         return f"column {j + 1}" + (f" ({self.names[j]!r})" if self.names else "")
 
     def advice(self, j: int) -> str:
-        """What to do about a column that has no numbers."""
+        """What to do about a column that has no numbers, or has not everywhere."""
         column = self.names[j] if self.names else j
+        out = f"or leave the column out: {parameter('drop', [column])}"
+        if j == self.label:
+            return f"if another column has the labels, say {parameter('label_column')}; {out}"
         own = f"if it is the label, say {parameter('label_column', column)}; else "
-        return (
-            f"{own * self.is_last_label}{_ENCODE}, or leave the column out: "
-            f"{parameter('drop', [column])}"
-        )
+        return f"{own * self.is_last_label}{_ENCODE}, {out}"
 
 
 def _names(header: list[str]) -> list[str]:
@@ -618,8 +591,6 @@ class _Csv(_Text):
         n, where = len(first), f"{name}, line {n_before + 1}"
         if n == 0:
             raise ValueError(f"{name} is empty")
-        if n == 1 and layout.label_column is not None and expected.get("n_features") != 1:
-            _check_separator(where, first[0], self.delimiter)
         if layout.header != "auto" or layout.has_names:
             is_header = layout.header != "no"
         else:
@@ -647,50 +618,16 @@ class _Csv(_Text):
         columns = self.columns
         if not line.strip(b"\r\n"):
             return
-        text = line.decode("utf-8", "replace")
-        fields = _fields(text, self.delimiter)
-        if _is_open(text, self.delimiter):
-            raise ValueError("a quote is not closed in this line")
+        fields = _fields(line.decode("utf-8", "replace"), self.delimiter)
         if len(fields) != columns.n:
             raise ValueError(f"{len(fields)} columns where the first line has {columns.n}")
-        last = columns.n - 1
-        is_used = last in (columns.label, *columns.features)
-        has_no_name = columns.names and columns.names[last].startswith(_UNNAMED)
-        if is_used and has_no_name and not fields[last].strip():
-            out = f"leave it out: {parameter('drop', [last])}"
-            raise ValueError(f"column {last + 1} has no name and no value", out)
-        for j in columns.features:
+        label = [] if columns.label is None else [columns.label]
+        for j in [*label, *columns.features]:
             field = fields[j].strip()
-            if field in _MISSING:
-                hint = "fill missing values in, or leave the row out"
-                raise ValueError(f"{columns.told(j)} is {field or 'empty'}", hint)
-            if not _is_number(field):
-                hint = _written_plainly(field) or columns.advice(j)
-                if field in ("True", "False", "true", "false"):
-                    hint = "write 1 for true and 0 for false, in pandas by .astype(float)"
-                raise ValueError(f"{columns.told(j)} is not a number", hint)
-        if columns.label is None:
-            return
-        field = fields[columns.label].strip()
-        if not field:
-            raise ValueError("the label is empty")
-        if columns.has_targets and not _is_number(field):
-            what = f"targets must be numbers, but {columns.told(columns.label)} is {field!r}"
-            raise ValueError(
-                what, _written_plainly(field) or f"perhaps another {parameter('label_column')}"
-            )
-
-    def line_of(self, label: str) -> int | None:
-        """The number of the first line with this label, or None: its row may have several lines."""
-        column = self.columns.label
-        assert column is not None
-        with _opened(self.path) as packed, self.opened(packed) as file:
-            for number, line in enumerate(file, start=1):
-                fields = _fields(line, self.delimiter)
-                is_row = number > self.skip and len(fields) == self.columns.n
-                if is_row and fields[column].strip() == label:
-                    return number
-        return None
+            is_word = j == columns.label and not columns.has_targets
+            if not field or not (is_word or _is_number(field)):
+                what = f"is {'not a number' if field else 'empty'}"
+                raise ValueError(f"{columns.told(j)} {what}", columns.advice(j))
 
     def parse(self, lines: list[str]) -> tuple[np.ndarray, np.ndarray | None]:
         columns, labels = self.columns, dict[str, int]()
@@ -739,18 +676,6 @@ def _first_line(path: _archive.Path, separator: str | None) -> tuple[list[str], 
     return _fields(line, separator), separator, n_before, is_alone
 
 
-def _check_separator(where: str, line: str, separator: str) -> None:
-    """Raise if a line, which is one field, seems to have another separator."""
-    other = max(",;\t|", key=line.count)
-    other = other if other in line else " "  # which names of columns may have, too
-    if other == separator or other not in line:
-        return
-    raise ValueError(
-        f"{where}: there is only one column, since fields are separated by {separator!r}; "
-        f"perhaps {parameter('separator', other)}"
-    )
-
-
 def _is_header(where: str, first: list[str], columns: list[int]) -> bool:
     """Whether the first line has names of columns. One with some numbers is a row, perhaps bad."""
     for fields in (first, [first[j] for j in columns]):  # pandas may number all but the label
@@ -762,39 +687,14 @@ def _is_header(where: str, first: list[str], columns: list[int]) -> bool:
     return not any(_is_number(first[j]) for j in columns)
 
 
-def missing_label(file: str, labels: Iterable[str]) -> str | None:
-    """A warning of a label of CSV that rows without one have, or None."""
+def warn_of_missing_label(file: str, labels: Iterable[Any]) -> None:
+    """Warn of a label of CSV that rows without one have."""
     words = set(labels)
     words -= {"-"} if "+" in words else set()  # two signs name two classes
-    missing = sorted(words & {*_MISSING, "NaN", "nan"})
-    if not missing:
-        return None
-    return (
-        f"{file}: the label {missing[0]!r} is taken for the name of a class: leave out rows whose "
-        "label is missing"
-    )
-
-
-def _check_labels(columns: _Columns, y: np.ndarray, others: np.ndarray) -> None:
-    """Raise a ValueError if nothing could be learned of labels, but of `others` perhaps."""
-    if not columns.label:
-        return
-    classes = list(dict.fromkeys(y.tolist()))
-    is_number = y.dtype.kind == "f" and bool((y != y.round()).any())
-    if not is_number and len(classes) > 1:
-        return
-    if (others == others.round()).all() and (others != others[0]).any():
-        hint = "; if the first column has the labels, say --label 0"
-        if len(classes) == 1:
-            raise ValueError(
-                f"labels, in {columns.told(columns.label)}, have only one class, {classes[0]!r}: "
-                f"at least two are needed{hint}"
-            )
-        raise ValueError(
-            f"labels, in column {columns.label + 1}, are {', '.join(map(str, classes[:3]))}"
-            f"{', ...' if len(classes) > 3 else ''}{hint}"
-            + "; if these are quantities, --task regression"
-            * is_number
+    for missing in sorted(words & _MISSING)[:1]:
+        _user_warnings.warn(
+            f"{file}: the label {missing!r} is taken for the name of a class: leave out rows whose "
+            "label is missing"
         )
 
 
@@ -804,25 +704,6 @@ def _fields(line: str, delimiter: str) -> list[str]:
         return next(csv.reader([line.strip(" \r\n")], delimiter=delimiter), [])
     except csv.Error as error:
         raise ValueError(f"not a line of CSV: {error}") from None
-
-
-def _written_plainly(text: str) -> str | None:
-    """What to write in place of numbers such as "33,498.46", "$ 12.50" and "7 %"; None: no number.
-
-    Where a comma may be of decimals or of thousands, as in "1,234", no number is told.
-    """
-    plain = re.sub(r"\s*[$€£%]\s*", "", text)
-    if re.fullmatch(r"[-+]?\d[\d.\s']*,\d+", plain):
-        return "decimals have a point, and thousands no comma"
-    plain = re.sub(r"(?<=\d)[\s,'](?=\d{3}(?!\d))", "", plain)
-    return f"write {plain}" if _is_number(plain) else None
-
-
-def _is_open(line: str, delimiter: str) -> bool:
-    """Whether a quote of a line of CSV goes on in the next one."""
-    before = next(csv.reader([line.strip("\r\n")], delimiter=delimiter), [])
-    both = next(csv.reader([line.strip("\r\n") + "\n", "next"], delimiter=delimiter), [])
-    return both != before
 
 
 def _is_number(text: str) -> bool:

@@ -40,7 +40,6 @@ class Source:
         }  # fmt: skip
         self.counts_features, self.feature_names, self.label_name = True, None, None
         self._first: list[int] = []
-        self._table: Any = None  # that is being read
         if callable(given):
             self.kind = "callable"
         elif isinstance(given, tuple) and not all(map(_is_text_path, given)):
@@ -111,15 +110,7 @@ class Source:
                 with _readers.naming(path, path):
                     table = _readers.table_of(path, self.layout, **self._expected)
                     self._check_names(path, self.paths[0], table.feature_names)
-                    self._table = table
                     yield from table.pieces(n_bytes)
-
-    def place_of_label(self, label: str) -> str:
-        """Where CSV has a label of the last piece, for the beginning of a message."""
-        if self.kind != "csv":
-            return ""
-        line = self._table.line_of(label)
-        return f"{self._table.path}, line {line}: " if line else f"{self._table.path}: "
 
     def _check_names(self, what: str, first: str, names: list[str] | None) -> None:
         if names != self.feature_names:
