@@ -1148,9 +1148,7 @@ def test_what_one_class_cannot_have_is_told(tmp_path, rng, capsys):
     [
         ("--lable", "--lable; did you mean --label?"),
         ("--lable=species", "did you mean --label?"),
-        ("--threads", "--threads; did you mean --jobs?"),
-        ("--delimiter=;", "did you mean --separator?"),
-        ("--label-column", "did you mean --label?"),
+        ("--seperator=;", "did you mean --separator?"),
         ("--zzz", "unrecognized arguments: --zzz; pegasos train --help has the options\n"),
     ],
 )

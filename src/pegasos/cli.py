@@ -73,14 +73,6 @@ _OUTPUT = "standard output"
 _FORMATS = ("libsvm", "csv", "npy", "npz", "parquet")
 _ZERO_BASED = {"auto": None, "yes": True, "no": False}
 
-#: Options by names that other programs give them.
-_ELSEWHERE = {
-    **dict.fromkeys(("--n-jobs", "--thread", "--threads", "--workers"), "--jobs"),
-    "--delimiter": "--separator",
-    **dict.fromkeys(("--label-column", "--target"), "--label"),
-    "--epochs": "--max-iter", "--folds": "--cv", "--random-state": "--seed", "--tolerance": "--tol",
-}  # fmt: skip
-
 _CLASSES, _TARGETS = "--task classification", "--task regression"
 #: Options that only some machines have, and what they go with. Where an option names a parameter
 #: of estimators, an estimator is given it if it was given, and has its default otherwise.
@@ -498,29 +490,14 @@ def _report_search(say: Callable[..., None], search: Any) -> None:
         say("  ".join([*texts, f"{results['mean_test_score'][k]:.4f}{rest}"]))
     if "max_iter" in search.best_params_:
         say(f"best after {search.best_params_['max_iter']} epochs: more epochs score less")
+    means, error = results["mean_test_score"], results["standard_error"][search.best_index_]
     for name, end in search.edges_.items():
-        if not _is_rising(search, name):
-            continue
+        is_other = [point[name] != search.best_params_[name] for point in results["params"]]
+        if search.best_score_ - np.nanmax(means[is_other]) <= error / 10:
+            continue  # which may be chance
         option = "--Cs" if name == "C" else f"--{name}"
         others = "larger" if end == "largest" else "smaller"
         say(f"the {end} {name} of the grid is best: {others} ones ({option}) may score higher")
-
-
-def _is_rising(search: Any, name: str) -> bool:
-    """Whether the score rises by more than a tenth of its standard error up to an end of the grid.
-
-    The best value of the parameter is there.
-    """
-    results, best = search.cv_results_, search.best_params_
-    means = {
-        point[name]: mean
-        for point, mean in zip(results["params"], results["mean_test_score"], strict=True)
-        if point | {name: best[name]} == best
-    }
-    end = means.pop(best[name])
-    nearest = min(means, key=lambda value: abs(value - best[name]))
-    error = results["standard_error"][search.best_index_]
-    return bool(end - means[nearest] > 0.1 * error)
 
 
 def _layout(args: argparse.Namespace) -> dict[str, Any]:
@@ -992,13 +969,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The value of an option that is not known was taken for DATA, and DATA is left over.
         unknown = [word for word in unknown if word.startswith("-")] or unknown
         options = re.findall(r"--[\w-]+", args.parser.format_help())
-        option = unknown[0].partition("=")[0]
-        near = difflib.get_close_matches(option, options, 1, cutoff=0.7)
-        known = _ELSEWHERE.get(option, near[0] if near else None)
-        hint = f"; did you mean {known}?" if known in options else ""
-        if not hint and option.startswith("-"):
-            hint = f"; {args.parser.prog} --help has the options"
-        args.parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+        near = difflib.get_close_matches(unknown[0].partition("=")[0], options, 1, cutoff=0.7)
+        hint = f"did you mean {near[0]}?" if near else f"{args.parser.prog} --help has the options"
+        args.parser.error(f"unrecognized arguments: {' '.join(unknown)}; {hint}")
     if sys.stderr is None:  # closed
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 as long as the process lives
     with warnings.catch_warnings(), _validate.written_by(_Options()):
