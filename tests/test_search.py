@@ -906,20 +906,16 @@ def test_a_score_that_is_no_number_is_refused(data, value):
 
 
 @pytest.mark.parametrize(("name", "more"), [("roc_auc", "roc_auc_ovr"), ("f1", "f1_macro")])
-def test_a_score_for_two_classes_names_that_for_more(data, name, more):
+def test_a_score_for_two_classes_is_refused_for_more(data, name, more):
+    """In scikit-learn's words."""
     X, y = data
-    search = PegasosClassifierCV(lams=LAMS, scoring=name, random_state=0)
-    with pytest.raises(ValueError, match=f"scoring='{name}' is for two classes, got 3 classes: "
-                       f"take scoring='{more}'") as told:  # fmt: skip
-        search.fit(X, y)
-    assert ("loss='log_loss'" in str(told.value)) == (name == "roc_auc")
-    search.set_params(loss="log_loss")
-    with pytest.raises(ValueError, match=f"take scoring='{more}'$"):
+    search = PegasosClassifierCV(lams=LAMS, scoring=name, loss="log_loss", random_state=0)
+    with pytest.raises(ValueError, match=r"multiclass|multi_class"):
         search.fit(X, y)
     assert 0 < search.set_params(scoring=more).fit(X, y).best_score_ <= 1
     labels = np.eye(3, dtype=int)[y]
     if name == "f1":
-        with pytest.raises(ValueError, match=f"got 3 labels for each row: take scoring='{more}'"):
+        with pytest.raises(ValueError, match="multilabel"):
             search.set_params(scoring=name).fit(X, labels)
     else:  # which has a meaning for several labels
         assert 0 < search.set_params(scoring=name).fit(X, labels).best_score_ <= 1
@@ -928,7 +924,7 @@ def test_a_score_for_two_classes_names_that_for_more(data, name, more):
 def test_scores_that_are_not_numbers_rank_last(data):
     X, y = data
 
-    def fit(scoring, cv=3, told="all points have the mean nan"):
+    def fit(scoring, cv=3, told=r"\[nan nan nan\]"):
         with pytest.warns(UserWarning, match=f"scores that are not finite: {told}$"):
             return PegasosClassifierCV(lams=LAMS, scoring=scoring, cv=cv, random_state=0).fit(
                 X, y > 0
@@ -938,8 +934,7 @@ def test_scores_that_are_not_numbers_rank_last(data):
         return np.nan if clf.lam == LAMS[1] and X[0, 0] == X_first else -clf.lam
 
     X_first = X[next(StratifiedKFold(3).split(X, y > 0))[1][0], 0]
-    told = "1 of 3 points, such as {'lam': 0.03}, have the mean nan and rank last"
-    search = fit(of_some, told=told)
+    search = fit(of_some, told=r"\[.* nan .*\]")
     assert search.cv_results_["rank_test_score"].tolist() == [2, 3, 1]
     assert np.isnan(search.cv_results_["mean_test_score"]).tolist() == [False, True, False]
     assert search.lam_ == LAMS[2]

@@ -16,12 +16,6 @@ from sklearn.model_selection import check_cv
 from pegasos.estimators._base import Data, is_same
 from pegasos.problems import _validate
 
-# Scores of two classes by name, and what is their like for more, or for several labels.
-_FOR_MORE = {
-    "roc_auc": "roc_auc_ovr",
-    **{name: f"{name}_macro" for name in ("f1", "precision", "recall", "jaccard")},
-}
-
 
 @dataclass(frozen=True)
 class Fold:
@@ -146,13 +140,6 @@ class Scoring:
     ) -> None:
         self._score, self._plain = None if scoring is None else get_scorer(scoring), plain
         self._is_theirs = callable(scoring)
-        # A score by a name that is only for two classes, where there are others.
-        self._of_two, n_classes = None, 0 if data.classes is None else len(data.classes)
-        has_labels = data.scheme == "multilabel"
-        are_more = scoring != "roc_auc" if has_labels else n_classes > 2
-        if isinstance(scoring, str) and scoring in _FOR_MORE and are_more:
-            self._of_two = scoring
-        self._more = f"{n_classes} {'labels for each row' if has_labels else 'classes'}"
         #: Whether scores or probabilities are asked for, and not which classes are predicted.
         self.is_of_scores = getattr(self._score, "_response_method", "predict") != "predict"
         # Columns of data frames have names, which functions of the user's may want to use.
@@ -200,10 +187,6 @@ class Scoring:
             if "predict_proba" in str(error):
                 _ = estimator.predict_proba  # says what has it, where the loss has not
             raise
-        except ValueError as error:
-            if self._of_two is None:
-                raise
-            raise ValueError(self._for_more(self._of_two, estimator)) from error
         with contextlib.suppress(AttributeError, ValueError):
             value = value.item()
         if not isinstance(value, Real):
@@ -211,14 +194,6 @@ class Scoring:
                 f"scoring must return a number, got {reprlib.repr(value)} ({type(value).__name__})"
             )
         return float(value)
-
-    def _for_more(self, name: str, estimator: Any) -> str:
-        """Say what to take in place of the score `name`, which is for two classes."""
-        more = _FOR_MORE[name]
-        message = f"scoring={name!r} is for two classes, got {self._more}: take scoring={more!r}"
-        if name == "roc_auc" and not hasattr(estimator, "predict_proba"):
-            message += " with loss='log_loss' or loss='modified_huber', which have probabilities"
-        return message
 
 
 def _takes_weights(function: Any) -> bool:

@@ -379,16 +379,8 @@ class _Search(BaseEstimator):
         results = _parameters_of(axes, points, lams, data.mass) | {"params": params}
         results |= _scores_of(grid, len(points))
         mean, rank = results["mean_test_score"], results["rank_test_score"]
-        odd = [
-            f"all points have the mean {value}"
-            if len(which) == len(mean)
-            else f"{len(which)} of {len(mean)} points, such as {params[which[0]]}, have the mean "
-            f"{value} and rank {place}"
-            for value, place in (("nan", "last"), ("-inf", "last"), ("inf", "first"))
-            if len(which := np.flatnonzero(mean.astype(str) == value))
-        ]
-        if odd:
-            _user_warnings.warn(f"scoring gave scores that are not finite: {'; '.join(odd)}")
+        if not np.isfinite(mean).all():
+            _user_warnings.warn(f"scoring gave scores that are not finite: {mean}")
         # Of equally good points, the one that is regularised most.
         best = np.flatnonzero(rank == rank.min())
         if self.one_standard_error and np.isfinite(mean[best[0]]):
