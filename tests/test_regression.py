@@ -905,7 +905,7 @@ def test_bad_targets_are_refused(data, kind, spoil, error, words):
         (
             {"loss": "hinge"},
             ValueError,
-            "'epsilon_insensitive', .*'hinge', a loss of .*Classifier$",
+            "loss must be one of 'epsilon_insensitive', .*got 'hinge'$",
         ),
         ({"loss": "nope"}, ValueError, "loss must be one of 'epsilon_insensitive', .*'nope'$"),
         ({"C": 1, "lam": 1}, ValueError, "C or lam must be None"),
@@ -920,16 +920,9 @@ def test_bad_parameters_are_refused(data, kind, parameters, error, words):
 
 def test_losses_of_regression_are_refused_by_classifiers(data):
     X, y, _ = data
-
-    class Own(PegasosClassifier):
-        pass
-
     for loss in LOSSES:
-        for kind in (PegasosClassifier, KernelPegasosClassifier, PegasosClassifierCV, Own):
-            known = PegasosClassifier if kind is Own else kind
-            regressor = known.__name__.replace("Classifier", "Regressor")
-            words = f"loss must be one of 'hinge', .*got '{loss}', a loss of {regressor}$"
-            with pytest.raises(ValueError, match=words):
+        for kind in (PegasosClassifier, KernelPegasosClassifier, PegasosClassifierCV):
+            with pytest.raises(ValueError, match=f"loss must be one of 'hinge', .*got '{loss}'$"):
                 kind(loss=loss).fit(X, y > 0)
 
 

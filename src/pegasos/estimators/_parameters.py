@@ -95,9 +95,8 @@ def check(estimator: Any, **own: Check) -> None:
 def _checks(cls: Any, names: tuple[str, ...]) -> list[tuple[str, Check, Any]]:
     """Which of these are parameters, in the order of `PARAMETERS`; their checks and defaults."""
     usual = dict(PARAMETERS)
-    usual["loss"] = partial(_loss, cls, LOSSES, TARGET_LOSSES)
     if "epsilon" in names or "epsilons" in names:
-        usual["loss"] = partial(_loss, cls, TARGET_LOSSES, LOSSES)
+        usual["loss"] = partial(choice, allowed=TARGET_LOSSES)
     if "cost" not in names:
         usual["multi_class"] = partial(choice, allowed=_SCHEMES[:2])
     if "cv" not in names:
@@ -213,22 +212,6 @@ def _kernel(name: str, value: Any) -> None:
     if not callable(value) and not is_one(value, KERNELS):
         names = ", ".join(map(repr, KERNELS))
         raise ValueError(f"{name} must be one of {names} or a function, got {value!r}")
-
-
-def _loss(
-    cls: type, allowed: Collection[str], others: Collection[str], name: str, value: Any
-) -> None:
-    """One of `allowed`; of `others`, the message names the estimator that has them."""
-    try:
-        choice(name, value, allowed)
-    except ValueError as error:
-        if not is_one(value, others):
-            raise
-        of_package = next(
-            base.__name__ for base in cls.__mro__ if base.__module__.startswith("pegasos.")
-        )
-        this, that = ("Classifier", "Regressor")[:: 1 if "Classifier" in of_package else -1]
-        raise ValueError(f"{error}, a loss of {of_package.replace(this, that)}") from None
 
 
 def _numbers_of_steps(name: str, value: Any) -> None:
