@@ -195,7 +195,7 @@ def test_a_fit_that_stops_short_says_so(problem, solver):
     np.testing.assert_array_equal(clf.coef_, model.coef)
     np.testing.assert_array_equal(clf.duality_gap_, model.duality_gap)
     assert clf.n_iter_ >= 3
-    with pytest.warns(ConvergenceWarning, match="scale the features"):
+    with pytest.warns(ConvergenceWarning, match="features that are centred and scaled"):
         paper.fit(1e4 * X, y, 1e-3, **options)
 
 

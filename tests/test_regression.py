@@ -448,7 +448,7 @@ def test_constant_targets_are_learned(rng, kind, loss, value):
     np.testing.assert_allclose(reg.fit(X, y).predict(X), y, rtol=0.011)
 
 
-def test_a_warning_tells_objectives_and_lam_in_the_units_of_targets(data):
+def test_a_warning_tells_objectives_in_the_units_of_targets(data):
     X, y, _ = data
     reg = PegasosRegressor(lam=1e-8, max_iter=100, tol=1e-9, solver="sdca", random_state=0)
     with pytest.warns(ConvergenceWarning) as told:
@@ -456,7 +456,6 @@ def test_a_warning_tells_objectives_and_lam_in_the_units_of_targets(data):
     assert told[0].filename == __file__
     words = str(told[0].message)
     assert f"Objective {reg.objective_[0]:.6g}, gap {reg.duality_gap_[0]:.3g}" in words
-    assert "lam=1e-08 is small" in words
     with pytest.warns(ConvergenceWarning, match="for output 1"):
         reg.fit(X, np.column_stack([np.zeros(len(y)), y]))
 

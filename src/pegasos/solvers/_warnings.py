@@ -21,20 +21,13 @@ _warn_of_model = functools.partial(
 # Rows of each of two classes that are asked whether a model tells these apart, before all rows are;
 # of more classes, about as many in all.
 _ASKED = 16
-# Rows of smaller norms need large weights, which λ keeps small.
+# Rows of smaller norms need large weights, which λ keeps small; large ones make solvers slow.
 _SMALL = 0.1
-# λ n, which is 1/C without weights, below which λ is small: C is mostly at most 10.
-_SMALL_LAM = 0.1
 # Fits whose relative gap is above this did not come near the optimum.
 _FAR = 0.1
-# Rows are far from centred if the square of their mean is this part of the mean square: then an
-# intercept as large costs much.
-_OFF_CENTRE = 0.9
 # Weights are too small if the mean loss is at least _HARDLY of that of a constant, and longer ones
 # would leave at most _HALF of it, at least _LONGER times as long.
 _HARDLY, _HALF, _LONGER = 0.9, 0.5, 2
-# Epochs below which more of them are advised first: the default is ten times as many.
-_FEW_EPOCHS = 100
 _NEARER = "a fit that ends nearer to the optimum"
 # Of one class, rounding leaves gaps of up to this part of nu where w = 0 is best.
 _OF_ROUNDING = 1e-6
@@ -84,11 +77,15 @@ def warn_of_gap(
         and not certificate.gap[k] <= _rounding(schedule, rows, k)
     ):
         why = f"stopped at {parameter('max_iter', max_iter)}"
-        advice = _advice(schedule, rows, solver, max_iter)
+        helps = [] if solver == "auto" else [parameter("solver", "auto")]
+        helps.append(f"more epochs ({parameter('max_iter')})")
+        advice = _advice(helps, schedule, rows)
     else:
         epochs = counted(schedule.n_iter, "epoch")
         why = f"stopped after {epochs}: rounding allows no smaller gap"
-        advice = _advice_on_rounding(schedule, rows)
+        is_linear = isinstance(rows, _core.Rows)
+        is_single = rows.value_bytes == 4 if is_linear else rows.points.dtype == np.float32
+        advice = _advice(["X as float64"] if is_single else [], schedule, rows)
     about = name(k)
     percent, gap = 100 * float(gaps[k]), objective - in_user_units(certificate.dual_objective)[k]
     if np.isnan(gap):
@@ -129,79 +126,30 @@ def _size(rows: Any) -> float:
     return float(np.sqrt(rows.squared_norms(1000).mean())) if is_linear else 1.0
 
 
-def _is_large(rows: Any, size: float) -> bool:
-    """Whether a norm is far above 1; those of standardised dense rows are not."""
-    is_dense = isinstance(rows, _core.Rows) and not rows.is_sparse
-    return size > 10 * (np.sqrt(rows.shape[1]) if is_dense else 1.0)
+def _advice(helps: list[str], schedule: Schedule, rows: Any) -> str:
+    """What may bring a fit nearer to the gap that it was to reach."""
+    helps = [*helps, *_scaled(rows)]
+    if not schedule.settings.loss.nu:
+        helps.append(f"a larger {parameter('lam')} (a smaller {parameter('C')})")
+    return f" What may help: {_joined([*helps, 'a larger ' + parameter('tol')])}"
 
 
-@np.errstate(over="ignore", invalid="ignore")  # of means that overflow, nothing is known
-def _is_at_its_mean(rows: Any, part: float) -> bool:
-    """Whether the square of the mean of linear rows is this part of their mean square, or more."""
+def _scaled(rows: Any) -> list[str]:
+    """The advice to scale features, if linear rows are far from norms of 1.
+
+    Those of standardised dense rows are about the root of the number of features.
+    """
     if not isinstance(rows, _core.Rows):
-        return False
-    n = rows.shape[0]
-    (mean,) = rows.combine(np.full((1, n), 1 / n))
-    return bool(part * rows.squared_norms().mean() <= mean @ mean < np.inf)
+        return []
+    size, usual = _size(rows), 1.0 if rows.is_sparse else np.sqrt(rows.shape[1])
+    if _SMALL <= size <= usual / _SMALL:
+        return []
+    return [f"features that are centred and scaled (rows of X have norms of about {size:.2g})"]
 
 
 def _equal(rows: Any) -> float:
     """The part of norms that equal means may differ by: rounding errors of sums over rows."""
     return float(_EQUAL + rows.shape[0] * sys.float_info.epsilon)
-
-
-def _advice_on_scale(rows: Any) -> str:
-    """What is said if rows are far from norms of 1."""
-    size = _size(rows)
-    is_large = _is_large(rows, size)
-    if size >= _SMALL and not is_large:
-        return ""
-    how = "scale the features"
-    # Scaled alone, rows whose mean is nearly all of them would hardly differ. One row stands for
-    # those of a cluster.
-    n, d = rows.shape
-    if is_large and not rows.is_sparse and n > 1:
-        # Random rows are enough: a pass over all may take a fifth of a short fit.
-        count = max(_ASKED, min(1000, 2**20 // d))
-        which = np.arange(n) if n <= count else np.random.default_rng(0).integers(0, n, count)
-        if _is_at_its_mean(rows.part(which.astype(np.int64))[0], _OFF_CENTRE):
-            how = "subtract the means of the features, and scale them"
-    return f" The rows of X have norms of about {size:.2g}: {how}, to norms of about 1"
-
-
-def _advice(schedule: Schedule, rows: Any, solver: str, max_iter: int) -> str:
-    n, lam = schedule.n_rows, schedule.settings.lam
-    more = f" Give more epochs ({parameter('max_iter')}), or accept a larger {parameter('tol')}"
-    on_scale = _advice_on_scale(rows)
-    if solver != "pegasos" and max_iter < _FEW_EPOCHS:
-        return f"{more}.{on_scale}" if on_scale else more
-    if on_scale:
-        return on_scale
-    auto = parameter("solver", "auto")
-    if solver == "pegasos":
-        return f" Pegasos reaches a fine solution slowly: {auto} is faster"
-    advice = []
-    if solver != "auto":
-        advice.append(f" {auto} changes a solver that is slow, and may be faster")
-    if lam * n < _SMALL_LAM and not schedule.settings.loss.nu:
-        advice.append(
-            f" {parameter('lam', schedule.settings.lam)} is small for {n} rows: a "
-            f"larger one (a smaller {parameter('C')}) is learned faster, and may predict better"
-        )
-    return ".".join(advice) or more
-
-
-def _advice_on_rounding(schedule: Schedule, rows: Any) -> str:
-    if on_scale := _advice_on_scale(rows):
-        return on_scale
-    is_linear = isinstance(rows, _core.Rows)
-    is_single = rows.value_bytes == 4 if is_linear else rows.points.dtype == np.float32
-    first = "X as float64, or " if is_single else ""
-    if schedule.settings.loss.nu:
-        give = f"Give {first}accept" if first else "Accept"
-    else:
-        give = f"Give {first}a larger {parameter('lam')} (a smaller {parameter('C')}), or accept"
-    return f" {give} a larger {parameter('tol')}"
 
 
 def warn_of_single_class(
@@ -237,35 +185,26 @@ def warn_of_single_class(
     if not differs and _has_one_mean(rows, codes, weights, of_classes):
         _warn_of_equal_means(rows, classes[winner])
         return
-    helps, size, lam = [], _size(rows), schedule.settings.lam
-    is_off_centre = (
-        differs and schedule.settings.constant_feature > 0 and _is_at_its_mean(rows, _OFF_CENTRE)
-    )
-    if is_off_centre:
-        helps += [parameter("penalize_intercept", False), "features whose means are near 0"]
-    is_known = isinstance(rows, _core.Rows) or rows.is_positive
-    is_far = certificate is not None and not (certificate.relative_gap <= _FAR).all()
-    is_large = is_far and _is_large(rows, size)
-    if not is_off_centre and (size < _SMALL or is_large):
-        helps.append(f"features scaled to norms of about 1 (rows have norms of about {size:.2g})")
-    # |w| is at most about the norm of rows over λ: such a λ keeps scores below 1.
-    is_weak = not differs and 0 < size * size < lam
-    if not (is_weak or is_large or is_off_centre):
+    lam, size, loss = schedule.settings.lam, _size(rows), schedule.settings.loss
+    helps = []
+    if not (isinstance(rows, _core.Rows) or rows.is_positive):
+        helps.append(f"a positive semi-definite kernel such as {parameter('kernel', 'rbf')}")
+    elif certificate is not None and not (certificate.relative_gap <= _FAR).all():
+        helps.append(_NEARER)
+    else:
+        helps += _scaled(rows)
         if balancing and of_classes.max() > _UNEQUAL * of_classes.min():
             helps.append(parameter(*balancing))
         if len(classes) > 2 and multi_class == "ovr":
             helps.append(parameter("multi_class", "ovo"))
-        is_joint = multi_class == "crammer_singer"
-        if is_known and not (schedule.settings.loss.curvature or is_joint):
+        if not (loss.curvature or multi_class == "crammer_singer"):
             helps.append(parameter("loss", "squared_hinge"))
-    if not is_known:
-        helps.append(f"a positive semi-definite kernel such as {parameter('kernel', 'rbf')}")
-    elif is_far and not helps and not is_weak:
-        helps.append(_NEARER)
-    # Hinge losses whose best w is 0 mostly have w = 0 with a larger C as well.
-    is_strong = differs and not is_off_centre and lam * of_classes.sum() > size * size
-    if is_weak or not helps or is_strong:
-        helps.append(_less_regularised(min(lam, size * size) if is_weak else lam))
+        if schedule.settings.constant_feature > 0:
+            helps.append(parameter("penalize_intercept", False))
+        # Hinge losses whose best w is 0 mostly have w = 0 with a larger C as well. But |w| is at
+        # most about the norm of rows over λ: λ above its square keeps scores below 1.
+        if differs or loss.curvature or lam > size * size:
+            helps.append(_less_regularised(min(lam, size * size) or lam))
     so = "though their scores differ and may rank rows" if differs else "so this model is of no use"
     _warn_of_model(
         f"all training rows are predicted to be of class {classes[winner]}, {so}. What may help: "
@@ -273,7 +212,7 @@ def warn_of_single_class(
     )
 
 
-@np.errstate(over="ignore", invalid="ignore")  # as `_is_at_its_mean`
+@np.errstate(over="ignore", invalid="ignore")  # of means that overflow, nothing is known
 def _has_one_mean(
     rows: Any, codes: np.ndarray, weights: np.ndarray | None, of_classes: np.ndarray
 ) -> bool:
@@ -299,6 +238,7 @@ def _has_one_mean(
     return True
 
 
+@np.errstate(over="ignore", invalid="ignore")  # as `_has_one_mean`
 def _warn_of_equal_means(rows: Any, winner: Any) -> None:
     """Warn that the features do not tell classes apart, whatever λ, loss and weights are."""
     why, helps = "all classes have the same mean, and no linear model", []
@@ -306,8 +246,10 @@ def _warn_of_equal_means(rows: Any, winner: Any) -> None:
         why = "all classes have the same mean kernel values, and no model with this kernel"
         if not rows.points.kernel.has_unit_diagonal:  # as those of distances have, which tell most
             helps.append("another kernel")
-    elif not _is_at_its_mean(rows, 1 - _equal(rows)):  # else all rows are equal
-        helps.append(f"a kernel machine with {parameter('kernel', 'rbf')}")
+    else:
+        (mean,) = rows.combine(np.full((1, rows.shape[0]), 1 / rows.shape[0]))
+        if mean @ mean < (1 - _equal(rows)) * rows.squared_norms().mean():  # else rows are equal
+            helps.append(f"a kernel machine with {parameter('kernel', 'rbf')}")
     helps.append("other features")
     _warn_of_model(
         f"all training rows are predicted to be of class {winner}, so this model is of no use: "
