@@ -1235,9 +1235,9 @@ def test_dual_variables_may_be_on_disk(tmp_path, rng):
 
 
 def test_what_blocks_cannot_do_is_told(blocks):
-    with pytest.raises(ValueError, match="solver='auto', 'sdca' or 'newton', and no n_steps, got"):
+    with pytest.raises(ValueError, match=r"'sdca' or 'newton', and no n_steps; .* got "):
         PegasosClassifier(solver="pegasos").fit(blocks)
-    with pytest.raises(ValueError, match="solver='auto', 'sdca' or 'newton', and no n_steps, got"):
+    with pytest.raises(ValueError, match=r"'sdca' or 'newton', and no n_steps; .* got "):
         PegasosClassifierCV(solver="pegasos").fit(blocks)
     with pytest.raises(ValueError, match="solver='auto' or 'sdca' for one class"):
         PegasosOneClass(solver="newton").fit(blocks)
@@ -1247,9 +1247,9 @@ def test_what_blocks_cannot_do_is_told(blocks):
         KernelPegasosClassifier().fit(blocks, None)
     with pytest.raises(TypeError, match=r"KernelPegasosClassifier takes no Blocks.*Nystroem"):
         KernelPegasosClassifierCV().fit(blocks)
-    with pytest.raises(ValueError, match="cv must be a number of folds"):
+    with pytest.raises(ValueError, match="an integer as cv"):
         PegasosClassifierCV(cv=KFold(3)).fit(blocks)
-    with pytest.raises(ValueError, match="scoring must be None or a name"):
+    with pytest.raises(ValueError, match="no function as scoring; got"):
         PegasosClassifierCV(scoring=lambda *_: 0).fit(blocks)
     with pytest.raises(ValueError, match="leave both out"):
         PegasosClassifierCV().fit(blocks, np.zeros(N))
@@ -1552,7 +1552,7 @@ def test_the_command_line_trains_on_blocks(tmp_path, rng, capsys):
     assert cli.main([*train, "--kernel", "rbf"]) == 2
     assert "Nystroem" in capsys.readouterr().err
     for options, message in (
-        (["--solver", "pegasos"], "need --solver auto, sdca or newton, and no --n-steps, got"),
+        (["--solver", "pegasos"], "need --solver auto, sdca or newton, and no --n-steps; searches"),
         (["--multi-class", "crammer_singer"], "need --multi-class ovr or ovo, got crammer_singer"),
     ):
         assert cli.main([*train, *options]) == 2

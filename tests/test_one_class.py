@@ -595,7 +595,7 @@ def test_nu_below_one_row_changes_nothing():
         error = 5e-3 * np.abs(scores).max()
         np.testing.assert_allclose(least.decision_function(X), scores, atol=error)
         assert (least.predict(X) == 1).all()
-        with pytest.raises(ValueError, match="nu=1e-06 gives the model of all smaller values"):
+        with pytest.raises(ValueError, match="nu must be a finite number >= 1e-06 and <= 1, got"):
             kind(nu=1e-7).fit(X)
 
 

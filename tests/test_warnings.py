@@ -393,7 +393,8 @@ def test_no_lam_below_zero_is_advised(size):
 def test_features_that_are_far_too_large_are_told():
     """Another loss was advised as well."""
     X, y = make_classification(60, 5, random_state=0)
-    with pytest.warns(UserWarning) as told:
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
         PegasosClassifier(random_state=0).fit(1e39 * X, y)
     words = str(told[0].message)
     assert re.search(r"features that are .* scaled \(.* of about 2\.\de\+39\)", words), words

@@ -19,7 +19,8 @@ from pegasos.problems._losses import LOSSES, TARGET_LOSSES
 from pegasos.problems._validate import boolean, choice, integer, is_one, parameter, real, value_of
 from pegasos.solvers._schedule import SOLVERS
 
-# P of one class, as training has it, is between nu/2 and nu, and known to 16 digits of 1.
+# P of one class, as training has it, is between nu/2 and nu, and known to 16 digits of 1. With up
+# to 1/_LEAST_NU rows, all smaller nu have the model of this one, without outliers.
 _LEAST_NU = 1e-6
 
 # Solvers that `n_steps` goes with, and the `order` of `pegasos.fit`.
@@ -123,44 +124,30 @@ def plan(estimator: Any) -> dict[str, Any]:
 
 def check_blocks(estimator: Any) -> None:
     """Raise unless parameters suit rows that are larger than memory."""
-    solver, n_steps = estimator.solver, estimator.n_steps
-    is_bad = solver not in ("auto", "sdca", "newton")
-    if is_bad or n_steps is not None:
-        got = parameter("solver", solver) if is_bad else parameter("n_steps", n_steps)
+    cv, scoring = getattr(estimator, "cv", 2), getattr(estimator, "scoring", None)
+    is_good = estimator.solver != "pegasos" and estimator.n_steps is None
+    is_good &= isinstance(cv, Integral) and not callable(scoring)
+    if not is_good:
+        given = {name: vars(estimator).get(name) for name in ("solver", "n_steps", "cv", "scoring")}
+        got = ", ".join(parameter(*of) for of in given.items() if of[1] is not None)
         raise ValueError(
             f"Blocks that are larger than memory need {parameter('solver', 'auto')}, "
             f"{value_of('solver', 'sdca')} or {value_of('solver', 'newton')}, and no "
-            f"{parameter('n_steps')}, got {got}"
-        )
-    if not hasattr(estimator, "cv"):
-        return
-    if not isinstance(estimator.cv, Integral):
-        raise ValueError(  # noqa: TRY004 as of other values that do not suit
-            "cv must be a number of folds with Blocks that are larger than memory, whose rows are "
-            f"in random order, got {estimator.cv!r}"
-        )
-    if callable(estimator.scoring):
-        raise ValueError(  # noqa: TRY004
-            "scoring must be None or a name with Blocks that are larger than memory, got "
-            f"{estimator.scoring!r}"
+            f"{parameter('n_steps')}; searches also an integer as cv and no function as scoring; "
+            f"got {got}"
         )
 
 
 def _joint(estimator: Any) -> None:
     """Raise unless parameters suit the joint problem, or there is none."""
-    if estimator.multi_class != "crammer_singer":
-        if estimator.cost is not None:
-            raise ValueError(
-                "cost needs multi_class='crammer_singer', got multi_class="
-                f"{estimator.multi_class!r}"
-            )
-        return
-    if estimator.loss != "hinge":
+    if estimator.multi_class != "crammer_singer" and estimator.cost is not None:
+        raise ValueError(
+            f"cost needs multi_class='crammer_singer', got multi_class={estimator.multi_class!r}"
+        )
+    if estimator.multi_class == "crammer_singer" and estimator.loss != "hinge":
         raise ValueError(
             f"{parameter('loss')} must be {value_of('loss', 'hinge')} with "
-            f"{parameter('multi_class', 'crammer_singer')}, got "
-            f"{value_of('loss', estimator.loss)}: the joint problem has a loss of its own, and "
-            f"{parameter('multi_class', 'ovr')} has all losses"
+            f"{parameter('multi_class', 'crammer_singer')}, got {value_of('loss', estimator.loss)}"
         )
 
 
@@ -249,16 +236,6 @@ def _is_scoring(value: Any) -> bool:
     return value is None or callable(value)
 
 
-def _nu(name: str, value: Any) -> None:
-    if isinstance(value, Real) and 0 < float(value) < _LEAST_NU:
-        raise ValueError(
-            f"{parameter(name)} must be at least {_LEAST_NU:g}, got {value!r}: objectives are as "
-            "small as nu, and rounding would hide them. With up to a million rows of equal weight, "
-            f"{parameter(name, _LEAST_NU)} gives the model of all smaller values, without outliers"
-        )
-    real(name, value, at_least=_LEAST_NU, at_most=1)
-
-
 _SCHEMES = ("ovr", "ovo", "crammer_singer")
 _gamma, _epsilon = partial(real, above=0, besides=("scale", "auto")), partial(real, at_least=0)
 
@@ -266,7 +243,7 @@ _gamma, _epsilon = partial(real, above=0, besides=("scale", "auto")), partial(re
 PARAMETERS: dict[str, Check] = {
     "C": _unless_none(partial(real, above=0)),
     "lam": _unless_none(_validate.lam),
-    "nu": _nu,
+    "nu": partial(real, at_least=_LEAST_NU, at_most=1),
     "Cs": _one_or_more(partial(real, above=0)),
     "lams": _one_or_more(_validate.lam),
     "gammas": _unless_none(_each("a list of at least one γ", _gamma)),
