@@ -695,7 +695,7 @@ def test_targets_must_be_numbers(tmp_path, capsys):
             'a,b,price\n3,4,"$578,244.57"\n',
             "line 2: column 3 ('price') is not a number in '3,4,\"$578,244.57\"': if",
         ),
-        ("1,2,inf\n3,4,5\n", "a.csv: labels must be finite, got inf in row 1\n"),
+        ("1,2,inf\n3,4,5\n", "must be finite"),
     ):
         (tmp_path / "a.csv").write_text(text)
         arguments = [str(tmp_path / "a.csv"), "-o", str(tmp_path / "m.npz"), "--task", "regression"]

@@ -796,10 +796,7 @@ class _Conversion:
         if n and self.n_rows and has_weights != self.is_weighted:
             raise ValueError("all pieces must have sample weights, or none")
         self.is_weighted = has_weights
-        if has_weights:
-            weights = np.asarray(weights, np.float64)
-            if weights.shape != (n,) or not (weights >= 0).all() or not np.isfinite(weights).all():
-                raise ValueError(f"sample_weight must be {n} finite numbers >= 0")
+        weights = _validate.sample_weight(weights, n, may_be_zero=True)
         if n:
             self._count(y, np.ones(n) if weights is None else weights)
         self.n_rows += n
@@ -839,8 +836,7 @@ class _Conversion:
             _check_integers(y)
         are_boolean = y.dtype == bool or not y.size
         y = _validate.floats("y", y)
-        if not np.isfinite(y).all():
-            raise ValueError("y must be finite (no NaN or infinity)")
+        _validate.finite("y", y)
         if not are_boolean:
             are_whole = bool(((y == np.round(y)) & (np.abs(y) < 2**53)).all())
             own = np.int64 if are_whole else np.float64
@@ -868,9 +864,7 @@ class _Conversion:
         self.shift = 0
         if not self.source.counts_features:
             told = self.options["zero_based"]
-            if told is False and self.lowest == 0:
-                raise ValueError("there is a feature number 0 where features are counted from 1")
-            self.zero_based = self.lowest == 0 if told is None else told
+            self.zero_based = _readers.counts_from_zero(self.lowest, told)
             self.shift = int(not self.zero_based)
             self.n_features = max(1, self.highest + 1 - self.shift)
         wanted = self.options["n_features"]

@@ -201,7 +201,7 @@ def read(
     try:
         _validate.rows(X)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name}: {_where_not_finite(X) or error}") from None
+        raise ValueError(f"{name}: {error}") from None
     if n_features not in (None, X.shape[1]):
         raise ValueError(f"{name} has {X.shape[1]} features, but {n_features} are expected")
     if targets and y is not None:
@@ -287,18 +287,6 @@ def _that_opens_again(path: _archive.Path) -> Generator[_archive.Path]:
         yield shutil.move(copy, copy + ending)
 
 
-def _where_not_finite(X: Any, first_row: int = 0, first_column: int = 1) -> str | None:
-    """A sentence on the first row with a NaN or infinity, or None."""
-    found = _validate.not_finite(X) if X.dtype.kind == "f" and X.ndim == 2 else None
-    if found is None:
-        return None
-    (row, column), value = found
-    return (
-        f"row {first_row + row + 1}, feature {first_column + column} is {value}, but all numbers "
-        "must be finite"
-    )
-
-
 def first_word(labels: Iterable[str]) -> str | None:
     """The first label that is not written as a number, or that has too many digits, or None."""
     return next((label for label in labels if not re.fullmatch(_NUMBER, label)), None)
@@ -369,8 +357,8 @@ class _Text:
     parse: Callable[[list[Any]], tuple[Any, np.ndarray | None]]
     check: Callable[[bytes], None]
 
-    #: Lines before the first row, and the number that messages give to column 0.
-    skip, first_column = 0, 1
+    #: Lines before the first row.
+    skip = 0
     feature_names: list[str] | None = None
     label_name: str | None = None
 
@@ -383,7 +371,6 @@ class _Text:
 
     def pieces(self, n_bytes: int) -> Iterator[Piece]:
         """The rows, about `n_bytes` of memory at a time."""
-        first = 0
         with _opened(self.path) as packed, self.opened(packed) as file:
             for _ in range(self.skip):
                 file.readline()
@@ -395,21 +382,12 @@ class _Text:
                     raise
                 except (ValueError, OverflowError) as error:
                     _blame_line(self.path, self.check, error, skip=self.skip)
-                where = _where_not_finite(X, first, self.first_column)
-                if where is not None:
-                    raise ValueError(where)
-                if y is not None and y.dtype.kind == "f" and not np.isfinite(y).all():
-                    at = int(np.argmin(np.isfinite(y)))
-                    raise ValueError(f"labels must be finite, got {y[at]} in row {first + at + 1}")
-                first += X.shape[0]
                 if X.shape[0]:
                     yield X, y, None
 
 
 class _Libsvm(_Text):
     """LIBSVM text, whose features are numbered as they are there."""
-
-    first_column = 0
 
     def __init__(
         self, path: _archive.Path, layout: Layout, labels_optional: bool = False, **_: Any
@@ -444,18 +422,23 @@ class _Libsvm(_Text):
             ) from None
 
 
+def counts_from_zero(lowest: int, told: bool | None) -> bool:
+    """Whether LIBSVM text with this lowest feature number counts features from 0, if not `told`."""
+    if told is False and lowest == 0:
+        raise ValueError(
+            "there is a feature number 0 where features are counted from 1: say "
+            f"{parameter('zero_based', True)} if it is another file that counts from 0"
+        )
+    return lowest == 0 if told is None else told
+
+
 def _from_zero(
     path: _archive.Path, X: Any, n_features: int | None, zero_based: bool | None
 ) -> tuple[Any, bool]:
     """The rows with features counted from 0, and whether the file, as X is, counts from 0."""
     lowest, highest = X.indices.min(initial=X.shape[1]), X.indices.max(initial=0)
-    if zero_based is False and lowest == 0:
-        raise ValueError(
-            f"{path} has a feature number 0 where features are counted from 1: "
-            f"say {parameter('zero_based', True)} if it is another file that counts from 0"
-        )
-    is_zero_based = lowest == 0 if zero_based is None else zero_based
-    n_there = int(highest) + bool(is_zero_based)
+    is_zero_based = counts_from_zero(int(lowest), zero_based)
+    n_there = int(highest) + is_zero_based
     if n_features is not None and n_there > n_features:
         raise ValueError(
             f"{path} has a feature number {highest}, counted from {int(not is_zero_based)}, but "
@@ -464,7 +447,7 @@ def _from_zero(
     if not is_zero_based:
         X.indices -= 1
     shape = X.shape[0], n_features or max(n_there, 1)
-    return sparse.csr_array((X.data, X.indices, X.indptr), shape=shape), bool(is_zero_based)
+    return sparse.csr_array((X.data, X.indices, X.indptr), shape=shape), is_zero_based
 
 
 class _Columns:
