@@ -1414,7 +1414,7 @@ def test_nan_in_a_data_frame_is_told_by_its_column(kind):
 def test_text_in_a_data_frame_is_refused_by_the_name_of_its_column():
     pd = pytest.importorskip("pandas", reason="pandas is not installed (extra test)")
     frame = pd.DataFrame({"height": [1.0, 2.0], "town": ["Oslo", "Bergen"]})
-    with pytest.raises(ValueError, match="text in column 'town': encode it"):
+    with pytest.raises(ValueError, match="text or the like in column 'town': encode it"):
         pegasos.PegasosClassifier().fit(frame, [0, 1])
     with pytest.raises(TypeError, match="column 'town' of X must be numeric, got dtype complex128"):
         pegasos.PegasosClassifier().fit(frame.assign(town=1j), [0, 1])
@@ -1423,9 +1423,9 @@ def test_text_in_a_data_frame_is_refused_by_the_name_of_its_column():
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        (datetime.date(2020, 1, 1), "got date in column 'when': encode it"),
-        ([1, 2], "got list in column 'when': encode it"),
-        (pd.NA, "got NAType in column 'when': fill missing values in"),
+        (datetime.date(2020, 1, 1), "in column 'when': encode it"),
+        ([1, 2], "in column 'when': encode it"),
+        (pd.NA, "in column 'when': .* fill missing values in"),
     ],
     ids=str,
 )

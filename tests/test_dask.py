@@ -204,7 +204,7 @@ def test_what_holds_the_rows_does_not_matter(client, data, kind):
             clone(clf).fit(in_chunks(X), dy := in_chunks(codes)).predict(in_chunks(X[:, :2]))
         words = dd.from_pandas(pd.DataFrame(X, columns=list("abcdef")).assign(label=y), 3)
         assert set(clone(clf).fit(words[list("abcdef")], words["label"]).classes_) == {"no", "yes"}
-        with pytest.raises(ValueError, match="got text in column 'label': encode it"):
+        with pytest.raises(ValueError, match=r"got text .* in column 'label': encode it"):
             clone(clf).fit(words, words["label"])
         dates = words.assign(label=pd.Timestamp("2026-01-01"))
         with pytest.raises(TypeError, match="column 'label' of X must be numeric, got dtype date"):
