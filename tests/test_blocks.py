@@ -406,7 +406,7 @@ def test_bad_sources_are_told_in_a_sentence(tmp_path, rng):
     text.write_text("1 1:1\n" * 3000 + "nan 1:1\n")
     fails(str(text), r"of .*bad\.svm \(piece \d+\): y must be finite .*, 0\] is nan$")
     text.write_text("1 1:1\n" * 3000 + "-1 2:nan\n")
-    fails(str(text), r"of .*bad\.svm \(piece \d+\): X must be finite .* is nan: fill")
+    fails(str(text), r"bad.svm, line 3001: a value is not finite in '-1 2:nan': fill missing")
     table = tmp_path / "bad.csv"
     table.write_text("1,2,a\n" * 3000 + "1,b\n")
     fails(str(table), r"bad.csv, line 3001: 2 columns")

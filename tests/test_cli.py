@@ -707,6 +707,16 @@ def test_targets_must_be_numbers(tmp_path, capsys):
     assert "a.csv: y must have targets between" in capsys.readouterr().err
 
 
+def test_numbers_that_are_not_finite_are_told_by_line_and_name(tmp_path, capsys):
+    """They were told by numbers of features, from which the label and dropped columns are gone."""
+    (tmp_path / "a.csv").write_text("klasse,id,alter,betrag\nja,7,1,2\nnein,8,3,inf\nja,9,1,4\n")
+    arguments = [str(tmp_path / "a.csv"), "--label", "klasse", "--drop", "id"]
+    for memory in ([], ["--memory", "1MB"]):
+        assert cli.main(["train", *arguments, "-o", str(tmp_path / "m.npz"), *memory]) == 2
+        told = "a.csv, line 3: column 4 ('betrag') is not finite in 'nein,8,3,inf': "
+        assert told in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("cv", [(), ("--cv", "3", "--Cs", "3")])
 def test_classes_may_be_one_joint_problem(tmp_path, rng, cv, capsys):
     X, y = rng.normal(size=(90, 4)), rng.integers(0, 3, 90)

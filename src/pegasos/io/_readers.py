@@ -199,6 +199,8 @@ def read(
             + (": an array named y is missing" if is_array else ", which are needed")
         )
     try:
+        if found is not None:
+            _validate.finite("X", X, columns=found)
         _validate.rows(X)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name}: {error}") from None
@@ -378,6 +380,8 @@ class _Text:
                 try:
                     with _interrupts.told_as_such():
                         X, y = self.parse(lines)
+                    if _validate.not_finite(X) is not None:
+                        raise ValueError("numbers must be finite")
                 except UnicodeDecodeError:
                     raise
                 except (ValueError, OverflowError) as error:
@@ -413,13 +417,15 @@ class _Libsvm(_Text):
     def check(self, line: bytes) -> None:
         line = self._with_label(line)
         try:
-            load_svmlight_file(io.BytesIO(line), zero_based=True)
+            X, _ = load_svmlight_file(io.BytesIO(line), zero_based=True)
         except (ValueError, OverflowError):
             raise ValueError(
                 "no row of LIBSVM text",
                 "a row has a number, its label, and pairs index:value, whose indices grow and are "
                 f"from 0 to {_LAST_FEATURE}; of CSV, say {parameter('format', 'csv')}",
             ) from None
+        if _validate.not_finite(X) is not None:
+            raise ValueError("a value is not finite", "fill missing values in")
 
 
 def counts_from_zero(lowest: int, told: bool | None) -> bool:
@@ -608,9 +614,9 @@ class _Csv(_Text):
         for j in [*label, *columns.features]:
             field = fields[j].strip()
             is_word = j == columns.label and not columns.has_targets
-            if not field or not (is_word or _is_number(field)):
-                what = f"is {'not a number' if field else 'empty'}"
-                raise ValueError(f"{columns.told(j)} {what}", columns.advice(j))
+            if not field or not (is_word or (_is_number(field) and np.isfinite(float(field)))):
+                what = "not finite" if _is_number(field) else "not a number" if field else "empty"
+                raise ValueError(f"{columns.told(j)} is {what}", columns.advice(j))
 
     def parse(self, lines: list[str]) -> tuple[np.ndarray, np.ndarray | None]:
         columns, labels = self.columns, dict[str, int]()
