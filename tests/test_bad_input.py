@@ -29,6 +29,7 @@ import pegasos
 from pegasos import cli
 from pegasos._extras import needed_by
 from pegasos.io import _archive, _readers
+from pegasos.problems import _multiclass
 
 GOOD = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 3.0], [1.0, 1.0]])
 LABELS = [0, 1, 0, 1]
@@ -1468,3 +1469,10 @@ def test_missing_labels_of_pandas_are_named(rng, kind, label):
             pegasos.fit(X, labels, 0.1)
     with pytest.raises(ValueError, match=r"classes\[1\] is (nan|None): leave it out"):
         pegasos.PegasosClassifier().partial_fit(X, [label] * 200, classes=y[:3])
+
+
+def test_more_pairs_of_classes_than_memory_has_room_for_are_told():
+    """NumPy told the size of an array."""
+    told = r"multi_class='ovo' has \d+ problems for 2147483648 classes.*: multi_class='ovr' has"
+    with pytest.raises(MemoryError, match=told):
+        _multiclass.problem_labels(np.zeros(9, np.int64), 2**31, "ovo")

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from pegasos.problems._validate import parameter
+
 # One-vs-one adds up scores, which may be as large as float64 allows. Beyond this size they break
 # ties as an infinite score would.
 _LARGEST = 1e300
@@ -74,7 +76,16 @@ def problem_labels(
     `codes` are the numbers of rows' classes. With "multilabel": ones where rows have a label, else
     zeros, of shape (n_samples, n_classes).
     """
-    labels = np.empty((count(n_classes, multi_class), codes.shape[0]), dtype=np.int8)
+    n_problems = count(n_classes, multi_class)
+    try:
+        labels = np.empty((n_problems, codes.shape[0]), dtype=np.int8)
+    except (MemoryError, ValueError):
+        raise MemoryError(
+            f"{parameter('multi_class', multi_class)} has {n_problems} problems for {n_classes} "
+            "classes, more than memory has room for: "
+            + parameter("multi_class", "ovr")
+            + f" has {n_classes}, and sklearn.multiclass.OneVsRestClassifier trains one at a time"
+        ) from None
     if len(labels) > 1 and multi_class == "ovo":
         for k, (i, j) in enumerate(pairs(n_classes)):
             labels[k] = (codes == j).astype(np.int8) - (codes == i)
