@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast, dataclass_transform
 
 import numpy as np
 
-from pegasos import _core
+from pegasos import _core, kernels
 from pegasos.kernels import KERNELS, MOST_DEGREE
 from pegasos.problems import _validate
 from pegasos.problems._losses import LOSSES, TARGET_LOSSES
@@ -78,6 +78,11 @@ def check(estimator: Any, **own: Check) -> None:
             real(f"{parameter(name)} of {parameter('loss', 'huber')}", value, above=0)
     if "cost" in given:
         _joint(estimator)
+    if given.get("kernel_params") and "params" not in kernels.kind(estimator.kernel).uses:
+        raise ValueError(
+            f"kernel_params are for kernels that are functions, but {parameter('kernel')} is "
+            f"{estimator.kernel!r}: give gamma, degree or coef0"
+        )
     for name in ("n_steps", "order"):
         if given.get(name) is not None and estimator.solver not in _COUNTED:
             raise ValueError(
