@@ -628,9 +628,15 @@ def test_predictions_that_nobody_reads_end_without_a_traceback(tmp_path, small):
     done = shell('"$@" >&-', "predict", small[1], small[0])
     assert done.returncode == 2
     assert done.stderr == "pegasos: error: standard output is closed: say -o FILE\n"
+    done = shell('"$@" >&-', "train", small[0], "-o", tmp_path / "new.npz", "--json")
+    assert done.returncode == 2
+    assert done.stderr == "pegasos: error: standard output is closed: leave --json out\n"
+    assert not os.path.exists(tmp_path / "new.npz")
     if os.path.exists("/dev/full"):
         done = shell('"$@" >/dev/full', "predict", small[1], small[0])
         assert done.returncode == 2
+        assert done.stderr == "pegasos: error: standard output: No space left on device\n"
+        done = shell('"$@" >/dev/full', "info", small[1], "--json")
         assert done.stderr == "pegasos: error: standard output: No space left on device\n"
 
 

@@ -808,9 +808,7 @@ def _json(told: dict[str, Any]) -> str:
 
 
 def _print_json(told: dict[str, Any]) -> None:
-    if sys.stdout is None:
-        raise ValueError(f"{_OUTPUT} is closed: leave --json out")
-    print(_json(told), flush=True)
+    _write("-", lambda file: print(_json(told), file=file))
 
 
 def _predict(args: argparse.Namespace) -> int:
@@ -977,6 +975,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with warnings.catch_warnings(), _validate.written_by(_Options()):
         warnings.showwarning = _warn
         try:
+            if vars(args).get("json") and sys.stdout is None:
+                raise ValueError(f"{_OUTPUT} is closed: leave --json out")
             with _interrupts.told_as_such():
                 return int(args.run(args))
         except (ImportError, MemoryError, OSError, TypeError, ValueError) as error:
