@@ -125,7 +125,7 @@ def test_scores_that_rank_rows_are_not_of_no_use():
         clf = linear(None, loss="squared_hinge").fit(X, y)
     assert " help: class_weight='balanced', " in str(told[0].message)
     assert roc_auc_score(y, clf.decision_function(X)) > 0.6
-    with pytest.warns(UserWarning, match=r"or a lam below 1 \(a larger C\)$"):
+    with pytest.warns(UserWarning, match=r"or a lam below 1 \(C above 0.0033\)$"):
         KernelPegasosClassifier(lam=5.0, random_state=0).fit(X[::10], y[::10])
     X, y = make_classification(
         3000, 16, n_classes=26, n_informative=16, n_redundant=0, n_clusters_per_class=1,
@@ -285,9 +285,7 @@ def test_wide_targets_need_a_free_intercept_and_a_larger_c(rng, loss):
     X = rng.normal(size=(400, 5))
     y = 5000 + 800 * X @ [1, -1, 0.5, 0.2, 0] + 300 * rng.normal(size=400)
     machine = PegasosRegressor(loss=loss, random_state=0)
-    advice = (
-        r"help: penalize_intercept=False with a lam below 0.0025 \(a larger C\) or standardised"
-    )
+    advice = r"help: penalize_intercept=False with a lam below 0.0025 \(C above 1\) or standardised"
     with pytest.warns(UserWarning, match=advice):
         machine.fit(X, y)
     with warnings.catch_warnings(action="ignore"):  # that weights are small, with some losses
@@ -373,7 +371,9 @@ def test_a_c_that_is_far_too_small_is_told(rng):
     """Another loss was advised."""
     X = rng.normal(size=(300, 4))
     y = (X[:, 0] > 0.3).astype(int)
-    with pytest.warns(UserWarning, match=r"What may help: .* or a lam below 4 \(a larger C\)$"):
+    with pytest.warns(
+        UserWarning, match=r"What may help: .* or a lam below 4 \(C above 0.00083\)$"
+    ):
         PegasosClassifier(C=1e-300, random_state=0).fit(
             2 * X / np.linalg.norm(X, axis=1)[:, None], y
         )

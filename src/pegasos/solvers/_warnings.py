@@ -204,7 +204,7 @@ def warn_of_single_class(
         # Hinge losses whose best w is 0 mostly have w = 0 with a larger C as well. But |w| is at
         # most about the norm of rows over λ: λ above its square keeps scores below 1.
         if differs or loss.curvature or lam > size * size:
-            helps.append(_less_regularised(min(lam, size * size) or lam))
+            helps.append(_less_regularised(schedule, min(lam, size * size) or lam))
     so = "though their scores differ and may rank rows" if differs else "so this model is of no use"
     _warn_of_model(
         f"all training rows are predicted to be of class {classes[winner]}, {so}. What may help: "
@@ -293,7 +293,7 @@ def warn_of_constant(
         return
     k = int(np.argmax(excess))
     is_far = certificate.relative_gap[k] > _FAR
-    helps = [_NEARER if is_far else _less_regularised(settings.lam)]
+    helps = [_NEARER if is_far else _less_regularised(schedule, settings.lam)]
     if not settings.fit_intercept:
         helps.insert(0, parameter("fit_intercept", True))
     elif settings.penalize_intercept:
@@ -336,7 +336,7 @@ def _warn_of_small_weights(
     for k in np.flatnonzero(is_short)[:1].tolist():
         losses = np.array([mean_loss[k], least[k], better[k]])
         own, constant, longer = settings.subset([k]).objectives_in_user_units(losses)
-        helps = _joined([_less_regularised(settings.lam), wording().for_units])
+        helps = _joined([_less_regularised(schedule, settings.lam), wording().for_units])
         _warn_of_model(
             f"this model predicts the training targets{f' of {name(k)}' if name(k) else ''} hardly "
             f"better than a constant, because its weights are small: it has a mean loss of "
@@ -388,8 +388,11 @@ def _has_zero_weights(schedule: Schedule, certificate: Certificate) -> bool:
     return bool((np.isnan(gap) | (gap <= least)).all())
 
 
-def _less_regularised(lam: float) -> str:
-    return f"a {parameter('lam')} below {_rounded(lam)} (a larger {parameter('C')})"
+def _less_regularised(schedule: Schedule, lam: float) -> str:
+    """The advice to take a smaller λ, or a larger C = 1/(λ m); of pairs, m is a mean."""
+    masses = schedule.problem.masses
+    C = 1 / (lam * masses[masses > 0].mean())
+    return f"a {parameter('lam')} below {_rounded(lam)} ({parameter('C')} above {_rounded(C)})"
 
 
 def _rounded(number: float) -> str:
