@@ -206,6 +206,8 @@ def test_what_holds_the_rows_does_not_matter(client, data, kind):
         assert set(clone(clf).fit(words[list("abcdef")], words["label"]).classes_) == {"no", "yes"}
         with pytest.raises(ValueError, match=r"got text .* in column 'label': encode it"):
             clone(clf).fit(words, words["label"])
+        with pytest.raises(ValueError, match=r"got text .* in column 'label': encode it"):
+            clone(clf).fit(words.astype({"label": "category"}).categorize(), words["label"])
         dates = words.assign(label=pd.Timestamp("2026-01-01"))
         with pytest.raises(TypeError, match="column 'label' of X must be numeric, got dtype date"):
             clone(clf).fit(dates, words["label"])

@@ -274,7 +274,15 @@ def _task(function: Callable[..., Any]) -> Any:
     return delayed(function, pure=False, traverse=True)
 
 
+# What Dask calls categories that it has not seen yet.
+_UNKNOWN = "__UNKNOWN_CATEGORIES__"
+
+
 def _is_text(dtype: Any) -> bool:
+    """Whether a column is text, or has categories that are."""
+    categories = getattr(dtype, "categories", None)
+    if categories is not None and _UNKNOWN not in categories:
+        return bool(categories.dtype.kind == "O")
     return getattr(dtype, "name", "") in ("str", "string")  # of pandas 3 and of earlier ones
 
 
