@@ -9,6 +9,8 @@
 
 #include "rows.h"
 
+#include <math.h>
+
 /* Whether `poll` is called after this many numbers: then the state is to be whole. */
 static INLINE bool is_due(const pegasos_watch *watch, double numbers)
 {
@@ -75,10 +77,9 @@ static inline bool run_tasks(const pegasos_workers *workers, int64_t n, double n
 {
     const bool is_shared = workers->threads && numbers * (double)n >= LEAST_SHARED;
     const int64_t n_slots = is_shared ? max_of(1, min_of(n, workers->n_threads)) : 1;
-    const double tasks = workers->watch->every / numbers;
-    const int64_t each = tasks<1 ? 1 : tasks>(double) n ? n : (int64_t)tasks;
+    const int64_t each = (int64_t)fmin(fmax(workers->watch->every / numbers, 1), (double)n);
     for (int64_t first = 0, last; first < n; first = last) {
-        last = n - first < n_slots * each ? n : first + n_slots * each;
+        last = min_of(n, first + n_slots * each);
         task_round r = {task, argument, first, last, n_slots};
         if (n_slots == 1)
             run_slot(&r, 0);
@@ -161,7 +162,7 @@ static inline bool go_over_blocks(const block_pass *pass, const pegasos_threads 
     for (int64_t block = 0; block < n_blocks; block += together) {
         wave w = {pass, 0, 0};
         for (; w.begin < length; w.begin = w.end) {
-            w.end = length - w.begin < most ? length : w.begin + most;
+            w.end = min_of(length, w.begin + most);
             if (is_shared)
                 threads->run(threads->context, n_blocks, work_on_block, &w);
             else
