@@ -69,6 +69,7 @@ typedef struct squares {
     fit *f;
     int64_t n_problems, n_blocks;
     symmetric m;
+    bool is_thin;      /* which stored numbers alone make (symmetric.h) */
     double *of_blocks; /* see numbers_of_block */
     double constant_feature;
     double *weights; /* of the features and the constant one, for one output */
@@ -110,47 +111,34 @@ static void add_rows_to_matrix(const block_pass *pass, int64_t block, int64_t fi
     const fit *const f = x->f;
     const int64_t stride = x->m.stride, d = f->rows->n_features;
     const symmetric m = symmetric_of_block(&x->m, block);
-    char *const scaled = (char *)(x->of_blocks + block * numbers_of_block(stride));
+    double *const room = x->of_blocks + block * numbers_of_block(stride);
+    if (x->is_thin && symmetric_are_thin(f->rows, first, NULL, count, m.size)) {
+        room[0] = x->constant_feature;
+        for (int64_t i = first; i < first + count; i++) {
+            for (int64_t l = 0; l < x->n_problems; l++)
+                room[1 + l] = f[l].targets.values[i];
+            symmetric_add_stored(&m, f->rows, i, weight_at(&f->targets, i) / f->s->mass,
+                                 1 + x->n_problems, room);
+        }
+        return;
+    }
     for (int64_t k = 0; k < count; k++) {
-        char *const row = scaled + k * stride * m.bytes;
+        char *const row = (char *)room + k * stride * m.bytes;
         const double root = sqrt(weight_at(&f->targets, first + k) / f->s->mass);
         pegasos_linear_scale(f->rows, first + k, root, stride, m.bytes, row);
         set_to(row, m.bytes, d, x->constant_feature * root);
         for (int64_t l = 0; l < x->n_problems; l++)
             set_to(row, m.bytes, d + 1 + l, root * f[l].targets.values[first + k]);
     }
-    symmetric_add_outer(&m, count, scaled, first == first_of_block(pass, block));
-}
-
-/* The same where rows are thin (symmetric.h), but for pieces of long rows. */
-static void add_stored_to_matrix(const block_pass *pass, int64_t block, int64_t first,
-                                 int64_t count)
-{
-    const squares *const x = pass->context;
-    const fit *const f = x->f;
-    const symmetric m = symmetric_of_block(&x->m, block);
-    double *const tail = x->of_blocks + block * numbers_of_block(x->m.stride);
-    if (!symmetric_are_thin(f->rows, first, NULL, count, x->m.size)) {
-        add_rows_to_matrix(pass, block, first, count);
-        return;
-    }
-    tail[0] = x->constant_feature;
-    for (int64_t i = first; i < first + count; i++) {
-        for (int64_t l = 0; l < x->n_problems; l++)
-            tail[1 + l] = f[l].targets.values[i];
-        const double weight = weight_at(&f->targets, i) / f->s->mass;
-        symmetric_add_stored(&m, f->rows, i, weight, 1 + x->n_problems, tail);
-    }
+    symmetric_add_outer(&m, count, room, first == first_of_block(pass, block));
 }
 
 /* The matrix, in place of that of the first block; false: stopped. */
 static bool make_matrix(const squares *x, pegasos_watch *watch)
 {
     const int64_t n = x->f->rows->n_rows, stride = x->m.stride;
-    const bool are_thin = symmetric_are_thin(x->f->rows, 0, NULL, n, x->m.size);
-    const double cost = symmetric_cost(x->f->rows, are_thin, x->m.size);
-    const block_pass pass = {
-        are_thin ? add_stored_to_matrix : add_rows_to_matrix, x, n, x->n_blocks, ROWS, cost};
+    const double cost = symmetric_cost(x->f->rows, x->is_thin, x->m.size);
+    const block_pass pass = {add_rows_to_matrix, x, n, x->n_blocks, ROWS, cost};
     memset(x->m.numbers, 0, (size_t)(x->n_blocks * stride * stride) * sizeof(double));
     if (!go_over_blocks(&pass, x->f->options->threads, watch))
         return false;
@@ -286,8 +274,8 @@ static int solve_some(squares *all)
         *f[l].s = *f->s;
     if (f->s->n_inside == 0)
         return PEGASOS_DONE;
-    if (!symmetric_are_thin(f->rows, 0, NULL, f->rows->n_rows, all->m.size)
-        && is_single(f, n_problems, all->constant_feature))
+    all->is_thin = symmetric_are_thin(f->rows, 0, NULL, f->rows->n_rows, all->m.size);
+    if (!all->is_thin && is_single(f, n_problems, all->constant_feature))
         all->m.bytes = 4;
     if (!make_matrix(all, &f->watch))
         return PEGASOS_STOPPED;
