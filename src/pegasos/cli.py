@@ -807,6 +807,12 @@ def _json(told: dict[str, Any]) -> str:
     return json.dumps(known, indent=1)
 
 
+def _check_json(args: argparse.Namespace) -> None:
+    """Refuse --json without a standard output, before there is a model."""
+    if vars(args).get("json") and sys.stdout is None:
+        raise ValueError(f"{_OUTPUT} is closed: leave --json out")
+
+
 def _print_json(told: dict[str, Any]) -> None:
     _write("-", lambda file: print(_json(told), file=file))
 
@@ -975,8 +981,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with warnings.catch_warnings(), _validate.written_by(_Options()):
         warnings.showwarning = _warn
         try:
-            if vars(args).get("json") and sys.stdout is None:
-                raise ValueError(f"{_OUTPUT} is closed: leave --json out")
+            _check_json(args)
             with _interrupts.told_as_such():
                 return int(args.run(args))
         except (ImportError, MemoryError, OSError, TypeError, ValueError) as error:
