@@ -380,6 +380,31 @@ def test_a_c_that_is_far_too_small_is_told(rng):
 
 
 @pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("multi_class", ["ovr", "ovo", "crammer_singer"])
+@pytest.mark.parametrize("weight", [None, 5.0])
+def test_the_c_that_is_told_is_that_of_the_lam(multi_class, weight):
+    """Weights were counted as parts of the largest, and fits of joint problems failed."""
+    codes = np.repeat([0, 1, 2], [50, 5, 5])
+    X, y = np.eye(3)[codes], np.array(["a", "b", "c"])[codes]
+    m = 60 * (weight or 1) * (2 / 3 if multi_class == "ovo" else 1)
+    machine = PegasosClassifier(C=1e-6, multi_class=multi_class, random_state=0)
+    with pytest.warns(UserWarning, match="all training rows are predicted to be of") as told:
+        machine.fit(X, y, sample_weight=None if weight is None else np.full(60, weight))
+    assert rf"or a lam below 1 (C above {float(f'{1 / m:.2g}'):g})" in str(told[-1].message)
+
+
+@pytest.mark.filterwarnings("default")
+def test_the_c_of_weighted_targets_is_told(rng):
+    y = 5000 + 800 * rng.normal(size=60)
+    machine = PegasosRegressor(lam=0.5, loss="epsilon_insensitive", random_state=0)
+    X, weights = rng.normal(size=(60, 2)), np.full(60, 5.0)
+    with pytest.warns(UserWarning, match=r"a lam below 0.5 \(C above 0.0067\)"):
+        machine.fit(X, y, weights)
+    with pytest.warns(UserWarning, match=r"a lam below 0.5 or"):  # which has no C
+        pegasos.fit(X, y, 0.5, loss="epsilon_insensitive", random_state=0, sample_weight=weights)
+
+
+@pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("size", [0, 1e-200])
 def test_no_lam_below_zero_is_advised(size):
     X, y = make_classification(60, 5, random_state=0)

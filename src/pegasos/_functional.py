@@ -192,12 +192,12 @@ def fit(
     about = schedule, certificate, rows
     _warnings.warn_of_gap(*about, **plan, name=model._problem_name)
     if values is not None:
-        _warnings.warn_of_constant(*about, name=model._problem_name)
+        _warnings.warn_of_constant(*about, name=model._problem_name, mass=None)
     else:
         balancing = None if weights is not None else ("sample_weight that gives rare classes more",)
         _warnings.warn_of_single_class(
             *about, codes=codes, weights=weights, balancing=balancing, classes=classes,
-            multi_class=multi_class,
+            multi_class=multi_class, mass=None,
         )  # fmt: skip
     return model
 

@@ -363,7 +363,7 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
             certificate = None  # of which binary problems would tell something
         _warnings.warn_of_single_class(
             schedule, certificate, data.rows, codes=data.codes, weights=data.weights,
-            balancing=balancing, classes=data.classes, multi_class=data.scheme,
+            balancing=balancing, classes=data.classes, multi_class=data.scheme, mass=data.mass,
             is_for_scores=self._is_for_scores,
         )  # fmt: skip
 

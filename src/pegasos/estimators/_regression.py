@@ -116,7 +116,9 @@ class Regressor(ScoreMixin, RegressorMixin, PegasosEstimator):
 
     def _warn(self, schedule: Schedule, data: Data, certificate: Any) -> None:
         if not data.is_out_of_core:  # to ask all rows would be a pass
-            _warnings.warn_of_constant(schedule, certificate, data.rows, name=data.name_of)
+            _warnings.warn_of_constant(
+                schedule, certificate, data.rows, name=data.name_of, mass=data.mass
+            )
 
     def _settings_for(self, lam: float, data: Data) -> Settings:
         loss = _losses.named(self.loss, float(self.epsilon))

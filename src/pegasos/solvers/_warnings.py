@@ -162,13 +162,14 @@ def warn_of_single_class(
     classes: np.ndarray,
     multi_class: str,
     balancing: tuple[str, ...] | None,
+    mass: float | None,
     is_for_scores: bool = False,
 ) -> None:
     """Warn if all training rows are predicted to be of one class: also whether their scores differ.
 
     `codes` are the numbers of rows' classes. `balancing` is what `parameter` takes to say how
-    users give rare classes more weight; None: they have done so. `is_for_scores`: if scores differ,
-    no class is asked for.
+    users give rare classes more weight; None: they have done so. `mass` as of `_less_regularised`.
+    `is_for_scores`: if scores differ, no class is asked for.
     """
     of_classes = np.bincount(codes, weights, minlength=len(classes))
     least = schedule.settings.loss.at_zero
@@ -204,7 +205,7 @@ def warn_of_single_class(
         # Hinge losses whose best w is 0 mostly have w = 0 with a larger C as well. But |w| is at
         # most about the norm of rows over λ: λ above its square keeps scores below 1.
         if differs or loss.curvature or lam > size * size:
-            helps.append(_less_regularised(schedule, min(lam, size * size) or lam))
+            helps.append(_less_regularised(min(lam, size * size) or lam, mass))
     so = "though their scores differ and may rank rows" if differs else "so this model is of no use"
     _warn_of_model(
         f"all training rows are predicted to be of class {classes[winner]}, {so}. What may help: "
@@ -258,12 +259,17 @@ def _warn_of_equal_means(rows: Any, winner: Any) -> None:
 
 
 def warn_of_constant(
-    schedule: Schedule, certificate: Certificate, rows: Any, *, name: Callable[[int], str]
+    schedule: Schedule,
+    certificate: Certificate,
+    rows: Any,
+    *,
+    name: Callable[[int], str],
+    mass: float | None,
 ) -> None:
     """Warn if a constant predicts the training targets better, by the loss that was minimised.
 
     Or as well: all targets are within epsilon of it, or w = 0 is all that was found without a dual.
-    Or hardly worse, because λ keeps weights small.
+    Or hardly worse, because λ keeps weights small. `mass` as of `_less_regularised`.
     """
     settings, problem = schedule.settings, schedule.problem
     values: Any = problem.values
@@ -289,11 +295,11 @@ def warn_of_constant(
     excess -= settings.roundings_of(len(problem))
     if not (excess > 0).any():
         if is_bounded:
-            _warn_of_small_weights(schedule, scores, mean_loss, least, name)
+            _warn_of_small_weights(schedule, scores, mean_loss, least, name, mass)
         return
     k = int(np.argmax(excess))
     is_far = certificate.relative_gap[k] > _FAR
-    helps = [_NEARER if is_far else _less_regularised(schedule, settings.lam)]
+    helps = [_NEARER if is_far else _less_regularised(settings.lam, mass)]
     if not settings.fit_intercept:
         helps.insert(0, parameter("fit_intercept", True))
     elif settings.penalize_intercept:
@@ -319,6 +325,7 @@ def _warn_of_small_weights(
     mean_loss: np.ndarray,
     least: np.ndarray,
     name: Callable[[int], str],
+    mass: float | None,
 ) -> None:
     """Warn if a model is hardly better than a constant, and a longer w would be far better."""
     problem, settings = schedule.problem, schedule.settings
@@ -336,7 +343,7 @@ def _warn_of_small_weights(
     for k in np.flatnonzero(is_short)[:1].tolist():
         losses = np.array([mean_loss[k], least[k], better[k]])
         own, constant, longer = settings.subset([k]).objectives_in_user_units(losses)
-        helps = _joined([_less_regularised(schedule, settings.lam), wording().for_units])
+        helps = _joined([_less_regularised(settings.lam, mass), wording().for_units])
         _warn_of_model(
             f"this model predicts the training targets{f' of {name(k)}' if name(k) else ''} hardly "
             f"better than a constant, because its weights are small: it has a mean loss of "
@@ -388,11 +395,16 @@ def _has_zero_weights(schedule: Schedule, certificate: Certificate) -> bool:
     return bool((np.isnan(gap) | (gap <= least)).all())
 
 
-def _less_regularised(schedule: Schedule, lam: float) -> str:
-    """The advice to take a smaller λ, or a larger C = 1/(λ m); of pairs, m is a mean."""
-    masses = schedule.problem.masses
-    C = 1 / (lam * masses[masses > 0].mean())
-    return f"a {parameter('lam')} below {_rounded(lam)} ({parameter('C')} above {_rounded(C)})"
+def _less_regularised(lam: float, mass: float | None) -> str:
+    """The advice to take a smaller λ, or a larger C = 1/(λ m), given the m that C is of.
+
+    None: there is no C.
+    """
+    advice = f"a {parameter('lam')} below {_rounded(lam)}"
+    if mass is None:
+        return advice
+    C = 1 / max(lam * mass, sys.float_info.min)
+    return f"{advice} ({parameter('C')} above {_rounded(C)})"
 
 
 def _rounded(number: float) -> str:
