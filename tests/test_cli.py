@@ -695,7 +695,7 @@ def test_targets_must_be_numbers(tmp_path, capsys):
             'a,b,price\n3,4,"$578,244.57"\n',
             "line 2: column 3 ('price') is not a number in '3,4,\"$578,244.57\"': if",
         ),
-        ("1,2,inf\n3,4,5\n", "must be finite"),
+        ("1,2,7\n4,5,inf\n", "a.csv, line 2: column 3 is not finite in '4,5,inf': if another"),
     ):
         (tmp_path / "a.csv").write_text(text)
         arguments = [str(tmp_path / "a.csv"), "-o", str(tmp_path / "m.npz"), "--task", "regression"]

@@ -258,7 +258,7 @@ def test_libsvm_text_without_labels_can_be_predicted(tmp_path, rows, capsys):
         ("a.svm", "1 1:\n", r"line 1: .* in '1 1:': a row"),
         ("a.svm", "1 1:1:1\n", r"line 1: .* in '1 1:1:1': a row"),
         ("a.svm", "1,2 1:1\n", r" in '1,2 1:1': a row has a number"),
-        ("a.svm", "nan 1:2\n1 1:1\n", r"a\.svm: labels must be finite, got nan"),
+        ("a.svm", "nan 1:2\n1 1:1\n", r"a\.svm, line 1: a value is not finite in 'nan 1:2'"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_text_is_said_in_a_sentence(tmp_path, capsys, name, text, message):

@@ -380,7 +380,8 @@ class _Text:
                 try:
                     with _interrupts.told_as_such():
                         X, y = self.parse(lines)
-                    if _validate.not_finite(X) is not None:
+                    numbers = [of for of in (X, y) if of is not None and of.dtype.kind == "f"]
+                    if any(map(_validate.not_finite, numbers)):
                         raise ValueError("numbers must be finite")
                 except UnicodeDecodeError:
                     raise
@@ -417,14 +418,14 @@ class _Libsvm(_Text):
     def check(self, line: bytes) -> None:
         line = self._with_label(line)
         try:
-            X, _ = load_svmlight_file(io.BytesIO(line), zero_based=True)
+            X, y = load_svmlight_file(io.BytesIO(line), zero_based=True)
         except (ValueError, OverflowError):
             raise ValueError(
                 "no row of LIBSVM text",
                 "a row has a number, its label, and pairs index:value, whose indices grow and are "
                 f"from 0 to {_LAST_FEATURE}; of CSV, say {parameter('format', 'csv')}",
             ) from None
-        if _validate.not_finite(X) is not None:
+        if _validate.not_finite(X) or _validate.not_finite(y):
             raise ValueError("a value is not finite", "fill missing values in")
 
 
