@@ -21,6 +21,7 @@ from pegasos import (
 from pegasos.estimators import _callbacks
 from pegasos.io import _checkpoint
 from pegasos.problems import _rows, _validate
+from pegasos.solvers._schedule import Schedule
 
 D = 2**15
 
@@ -253,6 +254,19 @@ def test_a_fit_that_is_interrupted_at_its_end_is_over(rng, multi_class, solver, 
             machine.fit(X, y)
     np.testing.assert_array_equal(machine.fit(X, y).coef_, whole.coef_)
     assert machine.n_iter_ == whole.n_iter_
+
+
+@pytest.mark.parametrize(
+    "fit",
+    [PegasosRegressor(random_state=0).fit, lambda X, y: pegasos.fit(X, y, 0.1, loss="huber")],
+    ids=["estimator", "function"],
+)
+def test_models_that_memory_has_no_room_for_are_told_before_training(fit, monkeypatch):
+    """NumPy told the size of an array, and only after a fit."""
+    monkeypatch.setattr(Schedule, "train", None)
+    X = sparse.csr_array((np.ones(3), [5, 7, 9], [0, 1, 2, 3]), shape=(3, 2**28))
+    with pytest.raises(MemoryError, match=r"^268435456 weights for each of 65536 problems"):
+        fit(X, np.ones((3, 2**16)))
 
 
 @pytest.mark.parametrize("is_joint", [False, True])

@@ -172,6 +172,8 @@ def fit(
         _validate.at_least_two(classes, codes, weights)
         labels = _multiclass.problem_labels(codes, len(classes), multi_class, weights)
 
+    if columns is not None:  # whether the model will have room, before it is trained
+        _rows.zero_weights(len(labels), n_features)
     schedule = Schedule(LinearSolver, settings, len(labels), rows.shape[1], dtype, seed)
     schedule.set_rows(labels, weights, values)
     draws: Any = {}

@@ -134,6 +134,8 @@ class LinearMachine(PegasosEstimator):
         few, columns = _rows.without_empty_columns(rows)
         if not continuing:
             data.rows, data.columns = few, columns
+            if columns is not None:  # whether the model will have room, before it is trained
+                _rows.zero_weights(len(data.problem_labels), data.X.shape[1])
             settings = self._settings_of(data, continuing=False)
             return self._begin(settings, data, dtype, self._seed())
         schedule = self._resume(data, dtype)

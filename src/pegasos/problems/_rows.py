@@ -55,9 +55,20 @@ def with_empty_columns(weights: np.ndarray, columns: Any, n_features: int) -> np
     """Weights of all columns, given those of `columns`: see `without_empty_columns`."""
     if columns is None:
         return weights
-    of_all = np.zeros((len(weights), n_features), weights.dtype)
+    of_all = zero_weights(len(weights), n_features, weights.dtype)
     of_all[:, columns] = weights
     return of_all
+
+
+def zero_weights(n_problems: int, n_features: int, dtype: Any = np.float64) -> np.ndarray:
+    """Zeros for the weights of all columns; a MemoryError that says so if there is no room."""
+    try:
+        return np.zeros((n_problems, n_features), dtype)
+    except (MemoryError, ValueError):  # the latter of what no memory has room for
+        raise MemoryError(
+            f"{n_features} weights for each of {n_problems} problems are more than memory has room "
+            "for"
+        ) from None
 
 
 def span_few(n_rows: int, n_features: int) -> bool:
