@@ -1477,3 +1477,9 @@ def test_more_pairs_of_classes_than_memory_has_room_for_are_told():
     told = r"multi_class='ovo' has \d+ problems for 2147483648 classes.*: multi_class='ovr' has"
     with pytest.raises(MemoryError, match=told):
         _multiclass.problem_labels(np.zeros(9, np.int64), 2**31, "ovo")
+    told = (
+        r"2\d* problems over 4294967296 rows are .* room for: sklearn.*OneVsRestClassifier trains"
+    )
+    codes = np.broadcast_to(np.int64(0), 2**32)
+    with pytest.raises(MemoryError, match=told):
+        _multiclass.problem_labels(codes, 2**31, "ovr")

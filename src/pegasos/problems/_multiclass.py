@@ -80,11 +80,14 @@ def problem_labels(
     try:
         labels = np.empty((n_problems, codes.shape[0]), dtype=np.int8)
     except (MemoryError, ValueError):
+        what, hint = f"{n_problems} problems over {len(codes)} rows are", ""
+        if multi_class == "ovo":
+            what = f"{parameter('multi_class', 'ovo')} has {n_problems} problems for {n_classes}"
+            what += " classes,"
+            hint = f"{parameter('multi_class', 'ovr')} has {n_classes}, and "
         raise MemoryError(
-            f"{parameter('multi_class', multi_class)} has {n_problems} problems for {n_classes} "
-            "classes, more than memory has room for: "
-            + parameter("multi_class", "ovr")
-            + f" has {n_classes}, and sklearn.multiclass.OneVsRestClassifier trains one at a time"
+            f"{what} more than memory has room for: {hint}"
+            "sklearn.multiclass.OneVsRestClassifier trains one at a time"
         ) from None
     if len(labels) > 1 and multi_class == "ovo":
         for k, (i, j) in enumerate(pairs(n_classes)):
