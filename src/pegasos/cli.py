@@ -514,6 +514,13 @@ def _layout(args: argparse.Namespace) -> dict[str, Any]:
     return layout
 
 
+def _is_table(args: argparse.Namespace) -> bool:
+    """Whether DATA has columns, of which --label names one."""
+    from pegasos.io import _readers
+
+    return _readers.Layout(**_layout(args)).format_of(args.data) not in ("libsvm", "npz")
+
+
 def _n_problems(args: argparse.Namespace, search: Any, n_classes: int) -> int:
     """How many problems are trained at a time, on rows of at least `n_classes` classes."""
     count = 1
@@ -550,8 +557,7 @@ def _training_rows(args: argparse.Namespace, search: Any, say: Callable[..., Non
     if args.float32:
         rows = rows._replace(X=rows.X.astype(np.float32))
     if is_one_class and rows.y is not None:
-        is_table = _readers.Layout(**layout).format_of(args.data) not in ("libsvm", "npz")
-        say("labels are ignored" + "; without labels, say --label none" * is_table)
+        say("labels are ignored" + "; without labels, say --label none" * _is_table(args))
         rows = rows._replace(y=None, label_name=None)
     return rows
 
@@ -608,7 +614,8 @@ def _train(args: argparse.Namespace) -> int:
             n_features=X.shape[1], zero_based=zero_based, **_layout(args),
         )  # fmt: skip
     if args.task == "classification":
-        _check_classes(X.classes if y is None else np.unique(y), X.shape[0])
+        classes = X.classes if y is None else np.unique(y)
+        _check_classes(classes, X.shape[0], is_table=_is_table(args))
     kept = f", kept in {X.cache}" if isinstance(X, pegasos.Blocks) else ""
     say(f"{X.shape[0]} rows, {_validate.counted(X.shape[1], 'feature')}{kept}")
     of_file: dict[str, Any] = {
@@ -667,20 +674,22 @@ def _train(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check_classes(classes: Any, n_rows: int) -> None:
+def _check_classes(classes: Any, n_rows: int, *, is_table: bool) -> None:
     """Refuse labels that are one class or targets of regression; warn of those that may be."""
-    other = "say --label if another column has the labels"
+    other = ["--label if another column has the labels"] * is_table
     if classes is not None and len(classes) == 1:
-        raise ValueError(f"all rows have the label {classes[0]}, but two are needed: {other}")
+        told = f"all rows have the label {classes[0]}, but two are needed"
+        raise ValueError(": say ".join([told, *other]))
     if classes is None or classes.dtype.kind not in "iuf":
         return
-    regression, fractions = "--task regression if they are quantities", classes[classes % 1 != 0]
+    hints = ", ".join([*other, "--task regression if they are quantities"])
+    fractions = classes[classes % 1 != 0]
     if len(fractions):
-        raise ValueError(f"labels such as {fractions[0]:g} are no classes: {other}, {regression}")
+        raise ValueError(f"labels such as {fractions[0]:g} are no classes: say {hints}")
     if _MANY < len(classes) > n_rows / 5:
         told = f"there are {len(classes)} numbers as labels of {n_rows} rows"
         if len(classes) > n_rows / 2:
-            raise ValueError(f"{told}: {other}, {regression}")
+            raise ValueError(f"{told}: say {hints}")
         hint = "if they are quantities, say --task regression"
         warnings.warn(f"{told}, and each is a class: {hint}", stacklevel=2)
         warnings.filterwarnings("ignore", "The number of unique classes")  # says it as well
