@@ -490,7 +490,7 @@ KERNEL_PARAMETERS = [
     ("kernel", lambda X, Z: X @ Z.T * 1j, r"kernel must return finite real numbers"),
     ("kernel", lambda X, Z: "abc", r"kernel must return an array of shape \(4, 4\)"),
     ("kernel_params", [1], r"kernel_params.*\[1\]"),
-    ("kernel_params", {"gamma": 50}, r"kernel_params are for .* functions, but kernel is 'rbf'"),
+    ("kernel_params", {"gamma": 50}, r"kernel_params .* must be None with kernel='rbf'.*50"),
     ("cache_size", -1, r"cache_size.*-1"),
     ("cache_size", float("nan"), r"cache_size.*nan"),
     ("cache_size", "big", r"cache_size.*big"),

@@ -80,8 +80,8 @@ def check(estimator: Any, **own: Check) -> None:
         _joint(estimator)
     if given.get("kernel_params") and "params" not in kernels.kind(estimator.kernel).uses:
         raise ValueError(
-            f"kernel_params are for kernels that are functions, but {parameter('kernel')} is "
-            f"{estimator.kernel!r}: give gamma, degree or coef0"
+            "kernel_params are for kernels that are functions, and must be None with "
+            f"{parameter('kernel', estimator.kernel)}, got {estimator.kernel_params!r}"
         )
     for name in ("n_steps", "order"):
         if given.get(name) is not None and estimator.solver not in _COUNTED:
