@@ -1,14 +1,14 @@
 """Linear problems over rows that are larger than memory.
 
-By the rounds of Newton's method or L-BFGS (`pegasos.solvers._rounds`), each of which is a pass over
-the rows, or by dual ascent on what is loaded: `schedule` decides.
+`schedule` decides between two ways. One is rounds of Newton's method or L-BFGS
+(`pegasos.solvers._rounds`), each a pass over the rows. The other is dual ascent on loads.
 
-Micro-blocks are visited in random order, several at a time: a load. A load sees some epochs of dual
-coordinate ascent, in which w is that of all rows (Yu, Hsieh, Chang and Lin: Large linear
-classification when data cannot fit in memory, KDD 2010). Meanwhile a thread reads the next one.
-Where the loss has corners, rows near the margin stay in memory beside the next load (Chang and
-Roth: Selective block minimization for faster convergence of limited memory large-scale linear
-models, KDD 2011).
+A load is several micro-blocks, which are visited in random order. Each load gets some epochs of
+dual coordinate ascent, whose w is that of all rows (Yu, Hsieh, Chang and Lin: Large linear
+classification when data cannot fit in memory, KDD 2010). Meanwhile a thread reads the next load. If
+the loss has corners, rows near the margin stay in memory with the next load (Chang and Roth:
+Selective block minimization for faster convergence of limited memory large-scale linear models,
+KDD 2011).
 """
 
 import functools
@@ -29,40 +29,40 @@ from pegasos.problems._settings import Settings
 from pegasos.solvers import _rounds, _schedule, _state
 from pegasos.solvers._out_of_core import OutOfCoreSchedule
 
-# Of each problem. `part` is the sum of z_i a_i - c_i l*(a_i/c_i), of m D. `intercept` belongs to
-# `coef`.
+# Numbers of a problem. `part` is the sum of z_i a_i - c_i l*(a_i/c_i), a term of m D. `intercept`
+# belongs to `coef`.
 _PROBLEM = np.dtype(
     [(name, np.float64) for name in ("lam", "objective", "bound", "intercept", "part")]
 )
-# Epochs over a load; and over one with rows that are kept, each of which sees more loads.
+# Epochs over a load; fewer if rows are kept, because these see more loads.
 _EPOCHS, _EPOCHS_WITH_KEPT = 5, 3
-# Vectors of a problem of rounds, and bytes of its label and target.
+# Vectors of a problem in rounds, and bytes of its label and target.
 _VECTORS_OF_ROUNDS, _BYTES_OF_TARGET = 32, 10
-# Vectors of a pair of L-BFGS, while a checkpoint is written, and pairs that it takes at least.
+# Vectors of a pair of L-BFGS while a checkpoint is written, and the least number of pairs.
 _VECTORS_OF_PAIR, _LEAST_PAIRS = 4, 5
-# Matrices that a pass of rounds has of each problem, with those of sums.
+# Matrices of each problem in a pass of rounds, including those of sums.
 _MATRICES = 8
-# Rounds with matrices take less time than dual ascent where the mean of |x|^2 is more than so many
-# times λ m: of losses with corners, and of other losses over sparse rows. Over dense rows, rounds
-# of other losses always do.
+# Rounds with matrices are faster than dual ascent if the mean of |x|^2 is above _FAR_WITH_CORNERS
+# λ m for losses with corners, or above _FAR_IF_SPARSE λ m for others on sparse rows. For losses
+# without corners on dense rows, they always are.
 _FAR_WITH_CORNERS, _FAR_IF_SPARSE = 5, 1
-# Rounds of L-BFGS need this many rows for each feature, and that the mean of |x|^2 is more than so
-# many times λ m, divided by the largest second derivative of the loss, if it has no corners.
+# Rounds of L-BFGS need _MANY_ROWS rows a feature, and a mean of |x|^2 above _FAR λ m. If the loss
+# has no corners, _FAR λ m is divided by its largest second derivative.
 _MANY_ROWS, _FAR = 3, 20
 # A gap check is a pass of its own. It is made if some rows say that the gap is at most _HOPEFUL
-# times `tol`; and in any case after _PASSES_BEFORE_CHECK passes, twice as many, and so on.
+# times `tol`. It is also made after _PASSES_BEFORE_CHECK passes, after twice as many, and so on.
 _HOPEFUL, _PASSES_BEFORE_CHECK = 1.1, 32
 
-# Bytes of zeros that are written at once, and rows that are copied at once.
+# Bytes of zeros that are written at once, and rows that are visited at once.
 _ZEROS, _ROWS_AT_ONCE = 2**22, 2**14
 
-#: Of labels or targets, weights and row numbers, what `_core.Targets` wants: labels (n_problems,
-#: n), weights or None, values or None.
+#: Makes the arguments of `_core.Targets` from labels or targets, weights and row numbers: labels
+#: (n_problems, n), weights or None, values or None.
 TargetMaker = Callable[[np.ndarray, np.ndarray | None, np.ndarray], tuple[np.ndarray, Any, Any]]
 
 
 class _Loads:
-    """The loads of passes over blocks, each read by a thread while the last one is worked on.
+    """The loads of passes over blocks. A thread reads each one during work on the last one.
 
     A load has `n_each` blocks; the rows of `n_in_room` loads are worked on at once.
     """
@@ -75,7 +75,7 @@ class _Loads:
 
     @property
     def n_loads(self) -> int:
-        """Loads of a pass."""
+        """The number of loads of a pass."""
         return -(-self.blocks.n_blocks // self.n_each)
 
     def of_pass(self, number: int, seed: int) -> list[list[int]]:
@@ -96,17 +96,17 @@ class _Loads:
         return np.searchsorted(self.blocks.starts, rows, "right") - 1
 
     def open(self) -> None:
-        """Have memory for a load, and a thread that reads."""
+        """Acquire memory for a load, and a thread that reads."""
         self._part, self._thread = self.room(1), _core.Background()
 
     def close(self) -> None:
-        """Wait for what is being read, and let go of memory; can be called again."""
+        """Wait for the thread, and release memory; may be called again."""
         if self._thread is not None:
             self._thread.wait()
         self._part = self._thread = self._wanted = None
 
     def start(self, wanted: list[int]) -> None:
-        """Begin to read blocks; what was read before is lost."""
+        """Begin to read blocks; blocks read before are lost."""
         self._thread.wait()
         self._wanted = None
         self._part.truncate()
@@ -124,7 +124,7 @@ class _Loads:
         return self._part
 
     def in_order(self, room: RowBuffer) -> Iterator[int]:
-        """All rows in their order, behind those in `room`; yields where in it they begin."""
+        """Read all rows in order, after those in `room`; yields where in `room` a load begins."""
         n, first = self.blocks.n_blocks, room.n_rows
         loads = [list(range(k, min(k + self.n_each, n))) for k in range(0, n, self.n_each)]
         for j, load in enumerate(loads):
@@ -137,7 +137,7 @@ class _Loads:
 
 
 class _OnDisk(_rounds.BlockRunner):
-    """Loads in their order as blocks of rounds, which make centres anew in each pass."""
+    """Loads in order, as blocks for rounds, whose centres are made anew in each pass."""
 
     keeps_centres = False
 
@@ -168,7 +168,7 @@ class _OnDisk(_rounds.BlockRunner):
 
 
 class PerRowArray:
-    """Some numbers of each row, in memory or in a file without a name: `array`, of rows of 0."""
+    """Some numbers of each row, in memory or in a file without a name; `array` begins as zeros."""
 
     def __init__(self, blocks: Blocks, n_numbers: int) -> None:
         self._map: mmap.mmap | None = None
@@ -179,8 +179,8 @@ class PerRowArray:
             return
         try:
             with tempfile.TemporaryFile(dir=folder) as file:
-                # Room is taken now: a disk that is full when a page is written would end the
-                # process.
+                # Allocate the disk space now: a full disk would end the process when a page is
+                # written.
                 for first in range(0, size, _ZEROS):
                     file.write(bytes(min(_ZEROS, size - first)))
                 file.flush()
@@ -192,32 +192,32 @@ class PerRowArray:
 
     @staticmethod
     def are_on_disk(blocks: Blocks, n_numbers: int) -> bool:
-        """Whether `n_numbers` numbers of each row are in a file."""
+        """Whether `n_numbers` numbers of each row go into a file."""
         return 8 * n_numbers * len(blocks) > blocks.memory // _blocks.SHARE
 
     def each(self, which: slice = slice(None)) -> Iterator[np.ndarray]:
-        """One of these numbers of all rows after the other; lets go of it before the next one."""
+        """One of these numbers for all rows at a time; releases its memory before the next one."""
         for own in self.array[which]:
             yield own
             self.release_pages()
 
     def pieces(self) -> Iterator[slice]:
-        """Some rows after the other; lets go of them before the next ones."""
+        """Slices of rows; releases the memory of each before the next one."""
         for first in range(0, self.array.shape[1], _ROWS_AT_ONCE):
             yield slice(first, first + _ROWS_AT_ONCE)
             self.release_pages()
 
     def release_pages(self) -> None:
-        """Let go of the memory of what was read or written."""
+        """Release the memory of pages that were read or written."""
         if self._map is not None and hasattr(mmap, "MADV_DONTNEED"):
-            self._map.madvise(mmap.MADV_DONTNEED)  # the pages need not stay in memory
+            self._map.madvise(mmap.MADV_DONTNEED)
 
 
 class _Kept:
-    """Rows that stay in memory from one load to the next, with room for loads behind them.
+    """Rows that stay in memory from one load to the next, with room for loads after them.
 
-    `numbers` are those of the rows, in their order in memory. `part` has the rows, and perhaps a
-    load; None: they are to be read again.
+    `numbers` are the row numbers, in their order in memory. `part` has the rows, and perhaps a
+    load; None if they must be read again.
     """
 
     def __init__(self, loads: _Loads, numbers: np.ndarray) -> None:
@@ -225,7 +225,7 @@ class _Kept:
         self.part: RowBuffer | None = None
 
     def with_load(self, blocks: list[int]) -> tuple[RowBuffer, np.ndarray]:
-        """The rows that are kept with a load behind them, and which of them the load has, too."""
+        """The kept rows followed by a load, and a mask of the kept rows that the load has too."""
         part, n_kept = self.alone(), len(self.numbers)
         part.append(self.loads.get(blocks))
         is_loaded = np.zeros(self.loads.blocks.n_blocks, bool)
@@ -235,7 +235,7 @@ class _Kept:
         return part, is_twice
 
     def alone(self) -> RowBuffer:
-        """The rows that are kept; read again after a stop."""
+        """The kept rows, which are read again after a stop."""
         if self.part is None:
             part = self.loads.room(self.loads.n_in_room)
             if len(self.numbers):
@@ -248,21 +248,21 @@ class _Kept:
                     found.append_some(read, read.rows(), own)
                 part.append_some(found, found.rows(), np.argsort(order))
             self.part = part
-        self.part.truncate(len(self.numbers))  # a pass that was stopped has left a load
+        self.part.truncate(len(self.numbers))  # a pass that was stopped may have left a load
         return self.part
 
 
 class BlockSchedule(OutOfCoreSchedule):
     """Dual ascent over blocks, load by load.
 
-    Each problem has numbers in `problems`, dual variables in `a`, in memory or on disk, and w(a) in
-    `w`, with the weight of the constant feature in `dual`. A free intercept has one as well, which
-    draws it to a reference: the `intercept` of `dual`, which moves to the intercept over the loads
-    of a pass. See ``pegasos_ascent``. `sums` has the mean of w, and of the intercept, over the pass
-    under way or the last one, and `coef` the best model that was checked.
+    Each problem has numbers in `problems`, dual variables in `a`, in memory or on disk, w(a) in
+    `w`, and the weight of the constant feature in `dual`. A free intercept also has a constant
+    feature, which pulls it towards a reference: the `intercept` of `dual`. During a pass, the
+    reference moves to the intercept, load by load. See ``pegasos_ascent``. `sums` has the mean of w
+    and of the intercept over the present pass, or the last one; `coef` is the best checked model.
 
-    Loads and checks are for the problems that are `active`: their gap is not known to be small
-    enough. `n_loads` are over of the pass under way, and the gap was checked last after pass number
+    Loads and checks work on the problems that are `active`, those whose gap is not known to be
+    small enough. `n_loads` of the present pass are over. The last gap check was after pass number
     `checked_at`. `kept` has the rows that stay in memory from one load to the next.
     """
 
@@ -281,7 +281,7 @@ class BlockSchedule(OutOfCoreSchedule):
         self.targets, self.n_loads, self.checked_at = targets, 0, 0
         (n, d), k = blocks.shape, len(masses)
         n_fixed = _blocks.VECTORS * k * d + (0 if PerRowArray.are_on_disk(blocks, k) else k * n)
-        n_in_room = 1 + (settings.loss.curvature == 0)  # a load, and the rows that are kept
+        n_in_room = 1 + (settings.loss.curvature == 0)  # a load, and the kept rows
         self.loads = _planned(blocks, k, n_fixed, _blocks.BYTES_OF_PROBLEM * k, n_in_room)
         self._dual_variables = PerRowArray(blocks, k)
         self.w, self.coef, self.sums = np.zeros((k, d)), np.zeros((k, d)), np.zeros((k, d + 1))
@@ -321,9 +321,9 @@ class BlockSchedule(OutOfCoreSchedule):
         on_epoch: Callable[[], None] | None = None,
         **_: Any,
     ) -> Certificate:
-        """Make passes until every relative duality gap is at most `tol`, or `max_iter` of them.
+        """Make passes until every relative duality gap is at most `tol`, or `max_iter` passes.
 
-        It can be stopped by an exception, and goes on with the load or the check under way.
+        An exception can stop it; the next call goes on with the present load or check.
         """
         tol = _schedule.GAP if tol == "auto" else tol
         last = self.base + max_iter
@@ -342,22 +342,22 @@ class BlockSchedule(OutOfCoreSchedule):
                 self._load(n_threads, on_progress)
                 if self.n_loads == 0 and on_epoch is not None:
                     on_epoch()
-                if on_progress is not None:  # the jobs of a load may be too short to call it
+                if on_progress is not None:  # a load may be too short to call it
                     on_progress()
 
     def _choose(self, tol: float | None) -> None:
-        """Settle which problems are active; all, if none were."""
+        """Choose the active problems; all of them, if none would be."""
         is_done = self.certify().proved_gap <= (-1 if tol is None else tol)
         is_any = is_done.any() and not is_done.all()
         self.active: Any = np.flatnonzero(~is_done) if is_any else slice(None)
 
     @property
     def _settings(self) -> Settings:
-        """Those of the active problems."""
+        """The settings of the active problems."""
         return self.settings.subset(self.active)
 
     def _load(self, n_threads: int, on_progress: Callable[[], None] | None) -> None:
-        """Load, train, choose rows to keep, store: a transaction, whose end alone changes this."""
+        """Load, train, choose rows to keep, store: a transaction; only its end changes `self`."""
         which, loads = self.active, self.loads.of_pass(self.n_passes, self.seed)
         is_last = self.n_loads + 1 == len(loads)
         room, is_twice = self.kept.with_load(loads[self.n_loads])
@@ -382,7 +382,7 @@ class BlockSchedule(OutOfCoreSchedule):
             sums += self.sums[which]
         dual["scale"] = self.dual["scale"][which]
         if self.settings.free_intercept:
-            # Part of the way: a load answers for all rows, and would answer too much.
+            # Part of the way only: one load would otherwise decide for all rows.
             share = 1 if is_last else 1 / len(loads)
             dual["intercept"] += share * (intercept - dual["intercept"])
         numbers, inside = room.numbers, ~is_twice
@@ -425,16 +425,16 @@ class BlockSchedule(OutOfCoreSchedule):
 
     @property
     def _growth(self) -> float:
-        """How many times as long as w(a) the w of a load is: see `growth` in csrc/step.h.
+        """The factor from w(a) to the longer w of a load: see `growth` in csrc/step.h.
 
-        Until the first pass has seen all rows, w(a) is too short, if many rows decide it.
+        Until the first pass has seen all rows, w(a) is too short if many rows decide it.
         """
         of_one_row = self.about.mean_squared_norm / (self.problems["lam"] * self.masses).min()
         is_longer = self.n_passes == 0 and of_one_row <= 1
         return min(2.0, self.loads.n_loads / (self.n_loads + 1)) if is_longer else 1.0
 
     def _lengthen(self, w: np.ndarray, dual: Any, factor: float) -> None:
-        """Multiply w(a) of the active problems, but not what nu adds to its constant weight."""
+        """Multiply w(a) of the active problems, but not the part of its constant weight from nu."""
         if factor == 1:
             return
         own = dual["intercept_scaling"] * self.settings.loss.nu / self._settings.lams_of(len(w))
@@ -446,9 +446,9 @@ class BlockSchedule(OutOfCoreSchedule):
     def _of_rows(
         self, part: RowBuffer, first: int = 0, twice: np.ndarray | None = None
     ) -> tuple[Problem, np.ndarray]:
-        """The active problems and their dual variables, from a row on.
+        """The active problems on the rows from `first` on, and their dual variables.
 
-        Rows that are there `twice` are in no problem.
+        Rows marked in `twice` are in no problem.
         """
         numbers, weights = part.numbers[first:], part.weights
         labels, weights, values = self.targets(
@@ -463,7 +463,7 @@ class BlockSchedule(OutOfCoreSchedule):
         return Problem(labels, weights, self._settings, values), a
 
     def _duals(self) -> Iterator[np.ndarray]:
-        """The dual variables of all rows, of one active problem after the other."""
+        """The dual variables of all rows, for each active problem."""
         return (self.a[k] for k in np.arange(len(self.a))[self.active])
 
     @staticmethod
@@ -475,10 +475,10 @@ class BlockSchedule(OutOfCoreSchedule):
     ) -> np.ndarray:
         """Positions of the rows to keep: those that are likely to change next.
 
-        First those between their bounds, of which a large u, at the last visit, tells the longest
-        steps. A row that was kept for long has a small u, and makes room. Then those whose u is
-        next to a corner of the loss. They are as many as a load has. None if the loss has no
-        corners: no row is nearer than others then.
+        Rows with dual variables between their bounds come first, in the order of |u| at the last
+        visit: a large |u| means a long step. Rows that were kept for long have a small |u| and make
+        room. Rows with u next to a corner of the loss follow. At most a load of rows is kept; none
+        if the loss has no corners, since no row is nearer to one then.
         """
         if self.loads.n_in_room == 1:
             return np.zeros(0, np.int64)
@@ -502,17 +502,17 @@ class BlockSchedule(OutOfCoreSchedule):
     # ---- Certificates ----------------------------------------------------------------------------
 
     def _is_due(self, tol: float) -> bool:
-        """Whether a check is likely to find half of the gaps small enough, or time for it."""
+        """Whether a check likely finds half of the gaps small enough, or is due by the passes."""
         n = self.n_passes
         is_time = n >= _PASSES_BEFORE_CHECK and n & (n - 1) == 0
         return is_time or bool((self._estimated_gaps() <= _HOPEFUL * tol).mean() >= 0.5)
 
     def _estimated_gaps(self) -> np.ndarray:
-        """Relative gaps by the rows of the next load, a random sample of all.
+        """Relative gaps, estimated by the rows of the next load, a random sample of all.
 
-        P(w) - D(a) is lam/2 |w - w(a)|^2 and the mean of l(u) + l*(a) - a u over the rows. None of
-        these is below 0 (Fenchel and Young), so that they are small where the gap is, and a sample
-        tells their mean much better than that of l(u).
+        P(w) - D(a) is lam/2 |w - w(a)|^2 plus the mean of l(u) + l*(a) - a u over the rows. None of
+        these terms is below 0 (Fenchel and Young), so they are small where the gap is. A sample
+        therefore estimates their mean much better than that of l(u).
         """
         p, state = self.problems[self.active], self.dual[self.active]
         nu, feature = self.settings.loss.nu, self.settings.constant_feature
@@ -527,7 +527,7 @@ class BlockSchedule(OutOfCoreSchedule):
                 apart += np.square((intercept - self._intercept_of(state)) / feature)
             own = self._losses(rows, targets, coef, intercept) - targets.parts(a)
             own += (coef * vectors).sum(axis=1) + intercept * factors.sum(axis=1)
-            # A problem without rows here has no say.
+            # A problem without rows in this load adds nothing.
             mean = np.divide(own, mass, out=np.zeros(len(p)), where=mass > 0)
             gap = np.fmin(gap, mean + p["lam"] / 2 * apart)
         dual = p["part"] / self.masses[self.active] - p["lam"] / 2 * state["squared_norm"]
@@ -561,7 +561,7 @@ class BlockSchedule(OutOfCoreSchedule):
         return lam / 2 * squared + losses + nu * intercept
 
     def _check(self, on_progress: Callable[[], None] | None) -> None:
-        """Find the gap over all rows; a transaction. w is summed anew."""
+        """Find the gap over all rows, and sum w anew; a transaction."""
         models, bound, part, w, constant = self._pass(on_progress)
         arrays: tuple[Any, ...] = self.problems, self.coef, self.dual, self.w
         p, best, dual = (array[self.active].copy() for array in arrays[:3])
@@ -588,7 +588,7 @@ class BlockSchedule(OutOfCoreSchedule):
         k, scale, masses = len(p), state["scale"][:, None], self.masses[self.active]
         points = self._points()
         losses, sizes, part, of_other = np.zeros((2, k)), np.zeros((2, k)), np.zeros(k), np.zeros(k)
-        # w(a); and that of what makes a feasible where the intercept is free: see `_balanced`.
+        # w(a), and the vector that makes a feasible if the intercept is free: see `_balanced`.
         w = np.zeros((k, self.w.shape[1]))
         other = np.zeros_like(w) if is_free else None
         for first in self.loads.in_order(room):
@@ -627,13 +627,13 @@ class BlockSchedule(OutOfCoreSchedule):
         return models, bound, part, w, constant
 
     def certify(self, rows: Any = None) -> Certificate:
-        """What the last check found."""
+        """The certificate of the last check."""
         known, p = np.isfinite(self.problems["objective"]), self.problems
         objective, bound = (np.where(known, p[name], np.nan) for name in ("objective", "bound"))
         return Certificate(objective, bound, settings=self.settings)
 
     def latest_certificate(self, rows: Any) -> Certificate:
-        """The certificate after a pass, which takes a pass over the rows."""
+        """The certificate of the present point, by a pass over the rows."""
         models, own, *_ = self._pass(None)
         p, which = self.problems.copy(), self.active
         for *_, objective in models:
@@ -644,7 +644,7 @@ class BlockSchedule(OutOfCoreSchedule):
     # ---- What there is so far --------------------------------------------------------------------
 
     def model(self) -> tuple[np.ndarray, np.ndarray]:
-        """The best model that was checked; before a check, the last one."""
+        """The best model that was checked; before a check, the present model."""
         if np.isfinite(self.problems["objective"]).all():
             return self.coef.copy(), self.problems["intercept"].copy()
         return self.w.copy(), self._intercept_of(self.dual)
@@ -699,12 +699,12 @@ def _balanced(
     w: np.ndarray, other: np.ndarray, part: np.ndarray, of_other: np.ndarray, sizes: np.ndarray,
     mass: np.ndarray, nu: float,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """w, and a lower bound on `part`, of dual variables that meet the condition of an intercept.
+    """w and a lower bound on `part`, for dual variables that meet the condition of an intercept.
 
-    That is sum_i y_i a_i = 0: the heavier sign is scaled down. `other` and `of_other` are of the
-    rows with y_i a_i < 0. Parts of m D are concave, and 0 for a_i = 0, so r a_i has at least r
-    times that of a_i. Of one class, sum_i a_i = nu m: dual variables are scaled down, or mixed with
-    c_i, of which `other` and `of_other` are.
+    That is sum_i y_i a_i = 0: the heavier sign is scaled down. `other` and `of_other` are sums over
+    rows with y_i a_i < 0. A row's term of m D is concave in a_i and 0 for a_i = 0, so that of r a_i
+    is at least r times that of a_i. For one class, sum_i a_i = nu m: dual variables are scaled down
+    or mixed with c_i, and `other` and `of_other` belong to c_i.
     """
     if nu:
         lack = nu * mass - sizes[0]
@@ -718,7 +718,7 @@ def _balanced(
 
 
 def fit_into_memory(blocks: Blocks) -> bool:
-    """Whether a fit of all rows in memory stays within what the blocks may take."""
+    """Whether a fit of all rows in memory stays within the memory that the blocks may take."""
     return blocks.nbytes + _blocks.BYTES_IN_MEMORY * blocks.shape[0] <= blocks.memory
 
 
@@ -728,11 +728,11 @@ def schedule(
 ) -> OutOfCoreSchedule:  # fmt: skip
     """The schedule of a fit: `Rounds` or `BlockSchedule`.
 
-    Rounds with matrices of second derivatives take less time for up to some hundred features. But
-    where λ is so large that a row moves its own score by little, dual ascent needs a few passes
-    only, which take less time if the loss has corners or rows are sparse. Rounds of L-BFGS take
-    less time where λ is small and rows are many times as many as features; but not with corners on
-    sparse rows. One class has a term in its objective that rounds lack.
+    Rounds with matrices of second derivatives are faster for up to some hundred features. But if λ
+    is so large that a row moves its own score by little, dual ascent needs only a few passes, and
+    is faster if the loss has corners or rows are sparse. Rounds of L-BFGS are faster if λ is small
+    and there are many rows for each feature, unless the loss has corners and rows are sparse. One
+    class needs dual ascent: its objective has a term that rounds lack.
     """
     n_problems, (n_rows, d) = len(masses), blocks.shape
     squared_norm, least = blocks.mean_squared_norm, (settings.lams_of(n_problems) * masses).min()
@@ -765,9 +765,9 @@ def schedule(
 
 
 def _at_once(blocks: Blocks, n_problems: int) -> tuple[int, int]:
-    """The problems of a pass of rounds, and pairs of L-BFGS of each, or 0: they have matrices.
+    """The problems in a pass of rounds, and the pairs of L-BFGS of each; 0 pairs: matrices.
 
-    No problems: there is no room for the vectors of all.
+    0 problems mean that there is no room for the vectors of all.
     """
     share, size = blocks.memory // _blocks.SHARE, blocks.shape[1] + 1
     most = max(1, share // (2 * _blocks.BYTES_OF_PROBLEM * blocks.largest(1)[0]))
@@ -784,14 +784,14 @@ def _planned(
 ) -> _Loads:
     """Loads for which there is memory.
 
-    `n_numbers` of float64 are in memory all the time. A row has `bytes_of_row` bytes beside its
+    `n_numbers` of float64 are always in memory. Each row has `bytes_of_row` bytes besides its
     numbers and what all rows have. The rows of `n_in_room` loads are worked on at once.
     """
     d = blocks.shape[1]
     rows, stored = blocks.largest(1)
     numbers = stored * (blocks.dtype.itemsize + blocks._index["index_bytes"] * blocks.is_sparse)
     numbers += rows * 8 * (4 + max(1, blocks.n_outputs))
-    # A load that is read, and what is worked on.
+    # The load that is read, and the rows that are worked on.
     each = (1 + n_in_room) * numbers + 2 * rows * (bytes_of_row + _blocks.BYTES_OF_ROW)
     count = (blocks.memory - 8 * n_numbers) // each
     if count < 1:

@@ -1,7 +1,7 @@
 """One problem over all classes, on its way to a certified gap.
 
-``csrc/joint.c`` has the algorithms. Here is the piece of memory that they work on, with the face
-that `pegasos.solvers._schedule.Schedule` shows to estimators.
+``csrc/joint.c`` has the algorithms. Here is the memory that they work on, with the methods of
+`pegasos.solvers._schedule.Schedule` that estimators use.
 """
 
 import copy
@@ -22,7 +22,7 @@ from pegasos.solvers._schedule import _LEAST_GAP, _MOST_EPOCHS, GAP, next_check
 class JointSchedule:
     """A joint problem over the classes of rows, by Pegasos or dual ascent.
 
-    `cost` is that of answering the class of the column for rows of the class of the row.
+    `cost[k, j]` is the cost of answering class j for rows of class k.
     """
 
     solver_class = LinearSolver
@@ -33,15 +33,15 @@ class JointSchedule:
         self.settings, self.cost, self.seed = settings, cost, seed
         self.n_features, self.dtype = n_features, np.dtype(dtype)
         self.memory = np.zeros(0, np.uint8)
-        # Where the present plan began: epochs, and steps of Pegasos. And the first step in the
-        # average of its iterates; 0: there is none.
+        # Where the present plan began, in epochs and in steps of Pegasos; and the first step in the
+        # average of its iterates, or 0 if there is no average.
         self.base = np.zeros(3, np.int64)
         self.is_pegasos = False
         self.fingerprint = 0
-        self._problem: Any = None  # of `train`, for the core
+        self._problem: Any = None  # the core's form of the problem, made by `train`
 
     def set_rows(self, labels: np.ndarray, row_weights: np.ndarray | None, _: Any) -> None:
-        """Set the problem, before `train`: labels as of one-vs-rest, and weights of rows."""
+        """Set the problem, before `train`: labels as for one-vs-rest, and weights of rows."""
         codes = labels[0] > 0 if len(labels) == 1 else labels.argmax(axis=0)
         self.codes = np.where(labels.any(axis=0), codes, -1).astype(np.int64)
         self.weights = row_weights
@@ -70,13 +70,13 @@ class JointSchedule:
         on_progress: Callable[[], None] | None = None,
         on_epoch: Callable[[], None] | None = None,
     ) -> Certificate:
-        """Go on until the relative gap is at most `tol`, or to the plan's end; as `Schedule.train`.
+        """Go on until the relative gap is at most `tol`, or to the plan's end: see `Schedule`.
 
-        There is one problem, and so one thread.
+        A joint problem uses one thread.
         """
         self._take_rows(rows, solver == "pegasos" or n_steps is not None)
         newton_after = self._newton_after(solver)
-        # Numbers that are few, to rounding: see `pegasos.solvers._schedule.GAP`.
+        # Solve small problems up to rounding: see `pegasos.solvers._schedule.GAP`.
         is_exact = tol == "auto" and rows.size * len(self.cost) <= LinearSolver.small_size
         tol = GAP if tol == "auto" else tol
         told = self.n_iter
@@ -111,7 +111,7 @@ class JointSchedule:
         return self.certify(rows)
 
     def _newton_after(self, solver: str) -> int:
-        """After how many epochs of dual ascent to take Newton's method; 0: never."""
+        """The number of epochs of dual ascent before Newton's method; 0: never take it."""
         K, most = len(self.cost), _core.NEWTON_MAX_UNKNOWNS
         n_unknowns = K * (self.n_features + self.settings.fit_intercept)
         if solver == "newton" and n_unknowns > most:
@@ -123,7 +123,7 @@ class JointSchedule:
         return {"newton": 1, "auto": self._problem.newton_after}.get(solver, 0)
 
     def _take_rows(self, rows: Any, is_pegasos: bool) -> None:
-        """Note what the fit is of; a ValueError if it has begun on something else."""
+        """Set the data of the fit; a ValueError if the fit has begun on other data."""
         arrays = [*rows.arrays, self.codes, self.cost]
         fingerprint = _rows.fingerprint(*arrays, *[] if self.weights is None else [self.weights])
         if self.n_rows and self.fingerprint != fingerprint:
@@ -158,10 +158,10 @@ class JointSchedule:
         return [base - (-e * n // self.settings.batch_size) for e in epochs]
 
     def _plan_average(self, last: int) -> None:
-        """Set the step with which the average begins anew, given the last one of the plan.
+        """Set the first step of the average, given the last step of the plan.
 
-        A suffix average has the last half of all steps. Where more than that half is done, it has
-        what the average of the plan before had, and the steps from there on.
+        A suffix average has the last half of all steps. If more than half of them are done, it
+        keeps the first step of the average of the last plan.
         """
         done, half = int(self.core_state(self.memory)["n_steps"]), last // 2
         if self.settings.average == "suffix" and half >= done:
@@ -196,12 +196,12 @@ class JointSchedule:
 
     @property
     def n_rows(self) -> int:
-        """Of the fit, or 0 as long as it has not begun."""
+        """The number of rows of the fit, or 0 before it begins."""
         return int(self.core_state(self.memory)["n_rows"]) if len(self.memory) else 0
 
     @np.errstate(all="ignore")
     def _checked(self) -> np.ndarray:
-        """The memory, with the certificate of where it stands; a copy if it had none."""
+        """The memory, with the certificate of its present state; a copy if it had none."""
         now = self.core_state(self.memory)
         if now["is_checked"] or not now["n_steps"]:
             return self.memory
@@ -215,18 +215,18 @@ class JointSchedule:
         return memory
 
     def certify(self, rows: Any) -> Certificate:
-        """The certificate of the present model, whatever `rows`: those of `train`."""
+        """The certificate of the present model; `rows` must be those of `train`."""
         now = self.core_state(self._checked())
         if not now["n_steps"]:
             return Certificate.unknown(1)
-        # a = 0 is a dual point as well, with the value 0.
+        # a = 0 is a dual point too, with the value 0.
         primal, bound = now["primal"][None].copy(), np.fmax(now["dual"][None], 0)
         return Certificate(primal, bound, settings=self.settings)
 
     latest_certificate = certify
 
     def model(self) -> tuple[np.ndarray, np.ndarray]:
-        """Coefficients and intercepts; of two classes, the difference of theirs."""
+        """Coefficients and intercepts; for two classes, their difference."""
         K, d = len(self.cost), self.n_features
         numbers = self._checked()[_core.JOINT_STATE.itemsize :].view(np.float64)
         coef, intercept = numbers[: K * d].reshape(K, d).copy(), numbers[K * d : K * (d + 1)].copy()
@@ -243,7 +243,7 @@ class JointSchedule:
 
     @property
     def n_steps(self) -> np.ndarray:
-        """Steps of Pegasos; the first epoch of dual ascent has one a row."""
+        """Steps of Pegasos; the first epoch of dual ascent has one step a row."""
         return np.array([self.core_state(self.memory)["n_steps"]])
 
     @property
@@ -260,7 +260,7 @@ class JointSchedule:
         """There are none."""
 
     def progress(self) -> tuple[int, int, str]:
-        """Rows visited, 0, and the gap as of the last check."""
+        """Rows visited, 0, and the gap at the last check."""
         now = self.core_state(self.memory)
         gap = Certificate(now["primal"][None], now["dual"][None]).relative_gap[0]
         visited = int(now["n_epochs"] * now["n_inside"] + now["position"] + now["n_steps"])
@@ -269,7 +269,7 @@ class JointSchedule:
     # ---- Saving ----------------------------------------------------------------------------------
 
     def return_to_pegasos(self, rows: Any) -> None:
-        """Other rows: only where there is nothing to go on from."""
+        """Refuse other rows, unless the fit has not begun."""
         if self.n_rows:
             raise ValueError(
                 f"X must be that of the fit that warm_start continues, with {self.n_rows} rows, "
@@ -277,7 +277,7 @@ class JointSchedule:
             )
 
     def compact_state(self) -> dict[str, np.ndarray]:
-        """What is kept where no fit is to go on: the next one begins anew."""
+        """The state for a fit that is not to go on: the next one begins anew."""
         numbers = np.array([self.seed, 0, 0, 0], np.uint64)
         return {"numbers": numbers, "weights": np.zeros(0, self.dtype)}
 
@@ -292,7 +292,7 @@ class JointSchedule:
         }
 
     def restore(self, state: dict[str, np.ndarray]) -> Self:
-        """Let a new one stand where a `state` was saved; the core checks memory as it goes on."""
+        """Take over a saved `state`; the core checks its memory as training goes on."""
         if "memory" not in state:
             return self
         self.seed, _, is_pegasos, self.fingerprint = map(int, state["numbers"])

@@ -1,4 +1,4 @@
-"""Kernel Pegasos, over a kernel matrix that need never be held whole.
+"""Kernel Pegasos, without the whole kernel matrix in memory.
 
 ``csrc/kernel_pegasos.c`` has the loop; here are the arrays.
 """
@@ -17,8 +17,8 @@ from pegasos.solvers._pegasos import Pegasos, next_draw
 def check_convex(settings: Settings, cache: Any) -> None:
     """Raise a ValueError where there may be no minimum.
 
-    If |w|^2 can be below 0, only bounds on dual variables, which smooth losses do not have, keep w
-    finite.
+    If |w|^2 can be below 0, only bounds on dual variables keep w finite. Some smooth losses have no
+    such bounds, so all of them are refused.
     """
     if settings.loss.curvature and not cache.is_positive:
         bounded = "epsilon_insensitive" if settings.loss.has_targets else "hinge"
@@ -32,11 +32,11 @@ def check_convex(settings: Settings, cache: Any) -> None:
 
 
 class KernelPegasos(Pegasos):
-    """Kernel problems over the same rows, and where Pegasos stands on them.
+    """Kernel problems over the same rows, and the state of Pegasos on them.
 
-    `weights` holds beta, `scores` the <v, phi(x_i)> of all rows, both of shape
-    (n_problems, n_rows); `unpushed` is the part of beta that `scores` does not have yet. See
-    `Pegasos` for the rest.
+    `weights` holds beta and `scores` holds <v, phi(x_i)> for all rows, both of shape
+    (n_problems, n_rows). `unpushed` is the part of beta that `scores` does not contain yet. See
+    `Pegasos` for the other attributes.
     """
 
     _ARRAYS = (*Pegasos._ARRAYS, "scores", "unpushed")
@@ -80,7 +80,8 @@ class KernelPegasos(Pegasos):
     def planned_draws(self, most: Any) -> np.ndarray | None:
         """The draws that the plan will make, or None if there are more than `most`.
 
-        None as well where steps depend on rows that are not drawn: see `_shorten_steps`.
+        Also None for smooth losses, whose steps depend on rows that are not drawn: see
+        `_shorten_steps`.
         """
         if self.settings.loss.curvature:
             return None
@@ -100,11 +101,11 @@ class KernelPegasos(Pegasos):
         return draws
 
     def run_among(self, draws: np.ndarray, make_cache: Callable[[np.ndarray], Any]) -> None:
-        """Carry out a first plan over the rows that `draws` names, as if there were no others.
+        """Carry out a first plan over the rows in `draws`, as if there were no others.
 
-        A decision needs the score of the row that was drawn, and only rows that will be drawn need
-        scores: this is the whole algorithm on a smaller matrix, so that few steps on many rows cost
-        what the steps cost. The scores of other rows are left unknown, so the session cannot go on.
+        A step needs the score of its row only, so scores are computed only for rows that will be
+        drawn. The time of a few steps thus does not depend on the number of rows. The scores of
+        other rows stay unknown, so the session cannot go on.
         """
         rows, order = np.unique(draws, return_inverse=True)
         few = KernelPegasos(self.settings, len(self.problems), len(rows), np.float64, self.seed)

@@ -1,7 +1,7 @@
-"""Kernel problems on their way to a certified gap, over a matrix that need never be held whole.
+"""Kernel problems on their way to a certified gap, without the whole kernel matrix in memory.
 
 ``csrc/kernel_fit.c`` has the schedule: dual ascent, and Newton's method on a factor of the kernel
-matrix where that gets slow. Here are the pieces of memory that it works on, one for each problem.
+matrix where dual ascent gets slow. Here is the memory that it works on, a piece for each problem.
 """
 
 from typing import Any
@@ -15,21 +15,21 @@ from pegasos.problems._settings import Settings
 from pegasos.solvers._kernel_pegasos import KernelPegasos, check_convex
 from pegasos.solvers._linear import LinearSolver, ProblemGroup, _insides
 
-# Problems over a whole matrix with fewer numbers than this in all are not worth another thread.
+# Problems over a whole matrix with fewer numbers than this in total do not need another thread.
 _FEW = 2**20
 
 
 class KernelSolver(LinearSolver):
-    """Kernel problems over the same rows, a `ColumnCache`: linear ones that are never written down.
+    """Kernel problems over the same rows, given as a `ColumnCache`.
 
-    `coef` is beta, w = sum_j beta_j phi(x_j). Those of which each has few of the rows are solved
-    one by one, on the kernel matrix among their own rows.
+    `coef` is beta, w = sum_j beta_j phi(x_j). If each problem has few of the rows, problems are
+    solved one by one, on the kernel matrix among their own rows.
     """
 
     pegasos = KernelPegasos
     small_size = 2**17
 
-    #: What the last run found, and the coefficients of all rows, which are asked for several times.
+    #: The last run's result and the coefficients of all rows, kept since they are often read.
     _coef: tuple[Any, Any] = None, None
 
     def __init__(
@@ -49,19 +49,19 @@ class KernelSolver(LinearSolver):
 
     @property
     def value_bytes(self) -> int:
-        """The size of the kernel values that problems were solved with; 0: none were yet."""
+        """The size in bytes of the kernel values of the last solutions; 0 before there are any."""
         return int(self.solutions()["value_bytes"].max())
 
     def last_check(self) -> np.ndarray | None:
         """Relative gaps of the last check, by which a fit stops.
 
-        If the kernel matrix is not known to be positive semi-definite, they belong to the last
+        If the kernel matrix is not known to be positive semi-definite, the gaps belong to the last
         point, not to the best one.
         """
         return np.array(self.solutions()["relative_gap"])
 
     def progress(self) -> tuple[int, int, str]:
-        """Rows visited, 0, and the largest gap: the `estimate` of `Certificate`, not its bound."""
+        """Rows visited, 0, and the largest gap: the certificate's `estimate`, not its bound."""
         visited, planned, note = super().progress()
         return visited, planned, note and f"estimated {note}"
 
@@ -97,15 +97,16 @@ class KernelSolver(LinearSolver):
 
     @staticmethod
     def has_dual(rows: Any) -> bool:
-        """Whether there is a dual: its own first epoch is Pegasos, with steps of exact length.
+        """Whether the kernel matrix is positive semi-definite, so that there is a dual.
 
-        An epoch of plain Pegasos asks for the column of every row that was a violator once.
+        With a dual, the first epoch is Pegasos with steps of exact length. An epoch of plain
+        Pegasos would need the kernel column of every row that was a violation once.
         """
         return rows.is_positive
 
     @staticmethod
     def exact(rows: Any, settings: Settings, name: str, n_problems: int) -> str | None:
-        """Steps on pairs end exactly."""
+        """The `method`, as steps on pairs end exactly; None without a dual, or for "newton"."""
         return name if rows.is_positive and name != "newton" else None
 
     def begin(self, rows: Any, problem: Problem, start: Any = None) -> None:

@@ -17,17 +17,17 @@ from pegasos.problems._problem import Problem
 from pegasos.problems._settings import Settings
 from pegasos.solvers._pegasos import Pegasos
 
-#: How the core numbers the solvers that `solver=` names.
+#: The core's numbers for the solvers, by their names in `solver=`.
 METHODS = {"auto": _core.AUTO, "sdca": _core.ASCENT, "newton": _core.NEWTON}
-# Newton's method may be taken to the end if that is likely to take at most this many seconds.
+# Newton's method may run until only rounding is left if it likely takes at most these seconds.
 _CHEAP = 0.005
-# Threads share a problem of at least _MANY numbers on which Newton's method is likely to take at
-# least _LONG seconds: to start them and let them meet takes time.
+# Threads take time to start and to meet. So they share only problems of at least _MANY numbers on
+# which Newton's method is likely to take at least _LONG seconds.
 _MANY, _LONG = 10**5, 0.01
-# A gap of at most this many times `tol` is reached in about as many epochs as were made.
+# From a gap of this many times `tol`, `tol` is reached in about as many epochs as were made.
 _NEARLY = 10
-# Newton's method in coordinates of a span has matrices of rows by rows, which take longer than
-# products with rows that are more than this.
+# Newton's method in coordinates of a span has matrices of rows by rows. With more rows than this,
+# these matrices take longer than products with the rows.
 _MOST_BY_NEWTON = 500
 # Problems that have at most this part of the rows, on average, are solved on their own rows.
 _MOST_OF_PART = 0.5
@@ -38,12 +38,13 @@ class ProblemGroup:
     """Problems that are solved over the same rows and features, and their fits.
 
     `inside` and `columns` are the numbers of the rows and features; None: all of them. `columns`
-    and `fits` are None before the first run. Fits that are not there yet begin at `start`: dual
-    variables of `inside`, and of linear machines coefficients of all features, and intercepts;
-    None: at 0.
+    and `fits` are None before the first run. New fits begin at `start`, or at 0 if it is None. It
+    has dual variables of the rows `inside` and, for linear machines, coefficients of all features
+    and intercepts.
 
-    In place of features, fits over all rows may have coordinates of the `span` of these. Until rows
-    are known, a restored state has its fingerprint and coefficients of all features, `restored`.
+    Fits over all rows may use coordinates of the `span` of the rows in place of features. A
+    restored state has `restored`, the span's fingerprint and coefficients of all features, until
+    the rows are known.
     """
 
     problems: slice
@@ -55,18 +56,18 @@ class ProblemGroup:
     restored: Any = None
 
     def shape(self, of_all: tuple[int, int]) -> tuple[int, int]:
-        """How many rows and features it has, of how many there are."""
+        """The numbers of its rows and features, given those `of_all` data."""
         n, d = of_all
         n = n if self.inside is None else len(self.inside)
         d = d if self.columns is None else len(self.columns)
         return n, n if self.span else d
 
     def features(self, n_features: int) -> np.ndarray:
-        """The numbers of its features, of so many."""
+        """The numbers of its features, out of `n_features`."""
         return np.arange(n_features) if self.columns is None else self.columns
 
     def begin(self, of_all: tuple[int, int], before: Any = None) -> None:
-        """Make its fits, which begin at `start`, and count epochs on from those `before`."""
+        """Make fits that begin at `start` and count epochs on from the fits `before`."""
         fits = _core.Fits(self.problems.stop - self.problems.start, *self.shape(of_all))
         if self.start is not None:
             a, *model = self.start
@@ -81,7 +82,7 @@ class ProblemGroup:
 
     @property
     def fingerprint(self) -> int | None:
-        """Of the span whose coordinates fits have; None: they have features."""
+        """The fingerprint of the span whose coordinates the fits use; None: they use features."""
         return self.span.fingerprint if self.span else self.restored and self.restored[0]
 
     def coef_of_span(self) -> Any:
@@ -92,27 +93,27 @@ class ProblemGroup:
 class LinearSolver:
     """Linear problems over the same rows, on their way to a relative duality gap.
 
-    Those of which each has few of the rows, as one-vs-one of many classes, are solved one by one on
-    their own rows and features: all that a fit keeps is as large as these.
+    If each problem has few of the rows, as in one-vs-one with many classes, problems are solved one
+    by one on their own rows and features. All memory of a fit is then as small as these.
 
     Attributes
     ----------
     shape : tuple of int
         Rows and features; a kernel machine has no features.
     n_epochs, base : ndarray of int64 of shape (n_problems,)
-        Passes over the rows at this λ; and from where on the present plan counts them.
+        Passes over the rows at this λ, and their number when the present plan began.
     n_inside : ndarray of int64 of shape (n_problems,)
-        Rows that each problem has.
+        Rows of each problem.
     """
 
-    #: What runs before it, and up to which size the rows of all problems together are small.
+    #: The class that runs first, and the most numbers in small rows, summed over the problems.
     pegasos: type[Pegasos] = Pegasos
     small_size = 2**18
 
-    rows: Any = None  # until `begin`, as `problem`
+    rows: Any = None  # until `begin`, like `problem`
     problem: Any = None
-    # How often the gap is yet to be asked for, in this plan, before rows may change to their span;
-    # never, once features had to come back.
+    # How often this plan may still check the gap before rows change to their span; 0 for good once
+    # the fit had to return to features.
     _n_asks = 2
 
     def __init__(
@@ -124,12 +125,12 @@ class LinearSolver:
         self.base = np.zeros(n_problems, np.int64)
         self._fingerprints = np.zeros(n_problems, np.int64)
         self.n_inside = np.zeros(n_problems, np.int64)
-        # What the last run found. A run changes it at any time; one that was stopped may have.
+        # The solutions of the last run; None during a run, and after one that was stopped.
         self._found: Any = None
 
     @property
     def fingerprints(self) -> Any:
-        """Of the labels and row weights of each problem."""
+        """Checksums of the labels and row weights of each problem."""
         return self._fingerprints if self.problem is None else np.array(self.problem.fingerprints)
 
     # ---- What the memory says --------------------------------------------------------------------
@@ -161,7 +162,7 @@ class LinearSolver:
         return [group for group in self.groups if group.fits is not None]
 
     def _of_all(self, name: str, size: int, places: str) -> Any:
-        """An array of the fits, for all problems and all of `size` rows or features."""
+        """Gather an array of the fits for all problems, over all `size` rows or features."""
         if self._whole is not None:
             return getattr(self._whole, name)
         out = np.zeros((len(self.base), size))
@@ -191,12 +192,12 @@ class LinearSolver:
         return self.solutions()["n_epochs"]
 
     def certificate(self) -> _certificate.Certificate:
-        """What the last gap check found."""
+        """The certificate of the last gap check."""
         table, settings = self.solutions(), self.settings
         primal, gap = table["objective"].copy(), table["relative_gap"].copy()
         if not self.has_dual(self.rows):
             return _certificate.Certificate(primal, np.full_like(primal, np.nan), gap, settings)
-        # At least 0, as that of `certify`.
+        # D is at least 0, as in `certify`.
         return _certificate.Certificate(primal, np.fmax(primal * (1 - gap), 0), settings=settings)
 
     def model(self) -> tuple[np.ndarray, np.ndarray]:
@@ -211,10 +212,10 @@ class LinearSolver:
         return self.a
 
     def last_check(self) -> np.ndarray | None:
-        """What certificates take from the last gap check: objectives, or gaps of kernel machines.
+        """Results of the last gap check for a certificate: objectives; for kernel machines, gaps.
 
-        None: nothing. Dual ascent computes objectives from the model itself, and not from running
-        sums. In coordinates of the span, they are not quite those of the rows.
+        None if there are none. Only dual ascent computes objectives from the model itself, and not
+        from running sums. In coordinates of the span, they differ a little from those of the rows.
         """
         table = self.solutions()
         is_checked = (table["solver"] == _core.ASCENT) & (not self.is_in_span)
@@ -232,9 +233,9 @@ class LinearSolver:
         return visited, 0, f"gap {gap:.2g}" if np.isfinite(gap) else ""
 
     def epochs(self) -> dict[str, int]:
-        """Epochs of each solver, by its name, in the order in which they began.
+        """Epochs of each solver, by its name, in the order in which solvers began.
 
-        Of the problem that made most.
+        They are those of the problem with the most epochs.
         """
         table = self.solutions()
         k = table["n_epochs"].argmax()
@@ -249,7 +250,7 @@ class LinearSolver:
 
     # ---- Of any model ----------------------------------------------------------------------------
 
-    #: The certificate of where a solver stands.
+    #: The certificate of a solver's present state.
     certify = staticmethod(_certificate.certify)
     #: Scores (n, n_problems) of rows, all or some, under coefficients and intercepts.
     scores = staticmethod(_rows.decision_function)
@@ -263,34 +264,34 @@ class LinearSolver:
 
     @staticmethod
     def has_dual(rows: Any) -> bool:
-        """Whether dual values bound the optimum, and the first epoch is one of Pegasos: always.
+        """Whether dual values bound the optimum and the first epoch is one of Pegasos: always True.
 
-        Else fits stop where |P - D| is small at one point, which does not move any more then.
+        Without a dual, a fit stops where |P - D| is small at a point that no longer moves.
         """
         return True
 
     @staticmethod
     def exact(rows: _core.Rows, settings: Settings, name: str, n_problems: int) -> str | None:
-        """The `method` that leaves nothing but rounding, if solver `name` was asked for.
+        """The `method` that leaves only rounding, if solver `name` was asked for.
 
-        Newton's method by a matrix, once the rows within the smoothed corner are those at the
-        corner. None if that would not be cheap.
+        This is Newton's method by a matrix, once the rows within the smoothed corner are those at
+        the corner. None if that would not be cheap.
         """
         has_matrix = rows.shape[1] < _core.NEWTON_MAX_UNKNOWNS
         is_cheap = n_problems * rows.seconds(settings.loss.core, _core.NEWTON) <= _CHEAP
         return "newton" if has_matrix and is_cheap and name in ("auto", "newton") else None
 
     def begin(self, rows: Any, problem: Problem, start: Any = None) -> None:
-        """Say what is minimised, and where to start.
+        """Set the problem and the starting point.
 
-        `start` has dual variables, feasible, coefficients and intercepts. None: where this stands.
+        `start` has feasible dual variables, coefficients and intercepts. None: the present point.
         """
         if self.rows is rows and self.problem is problem:
             return  # goes on where it stands
         insides, known = self.insides(rows, problem), [group.inside for group in self.groups]
         if len(known) == len(insides) and all(map(np.array_equal, known, insides)):
             is_other = bool((self.fingerprints != problem.fingerprints).any())
-            for group in self._begun():  # the rows may be others in any case
+            for group in self._begun():  # in any case the rows may have changed
                 group.fits.recheck_data(is_other)
             groups, base = self.groups, self.base
             if self.is_in_span:
@@ -299,8 +300,8 @@ class LinearSolver:
             if self._begun():
                 start = self.a, self.coef, self.intercept
             groups = self._divided(rows, insides, start)
-            base = np.zeros_like(self.base)  # memory that is new counts epochs anew
-        # Last: what was interrupted before is begun again.
+            base = np.zeros_like(self.base)  # new memory counts epochs from 0
+        # Change all attributes at the end: an interrupted call is then begun again.
         vars(self).update(
             groups=groups, base=base, problem=problem, rows=rows, _found=None,
             n_inside=problem.n_inside.copy(),
@@ -308,13 +309,13 @@ class LinearSolver:
 
     @staticmethod
     def insides(rows: Any, problem: Problem) -> list[Any]:
-        """The rows of each problem that is solved on its own; else [None], for all of them."""
+        """The rows of each problem that is solved on its own; else [None], meaning all rows."""
         few = _MOST_OF_PART * problem.labels.size
         is_divided = len(problem) > 1 and problem.n_inside.sum() <= few
         return _insides(problem) if is_divided else [None]
 
     def _divided(self, rows: Any, insides: list[Any], start: Any) -> list[ProblemGroup]:
-        """Groups that have these rows, and begin at `start`."""
+        """Groups that have these rows and begin at `start`."""
         groups = []
         for k, inside in enumerate(insides):
             problems = slice(0, len(self.base)) if inside is None else slice(k, k + 1)
@@ -329,10 +330,10 @@ class LinearSolver:
         return groups
 
     def _moved(self, group: ProblemGroup, rows: _core.Rows) -> ProblemGroup:
-        """A group of all rows, of which there are fits, in coordinates of the span of `rows`.
+        """The group of all rows, which has fits, in coordinates of the span of `rows`.
 
-        It goes on where its rows have the same, else begins at its point. If `rows` span too much,
-        it has features again.
+        Its fits go on if they use this span. Else new fits begin at its point, with features if
+        `rows` have no span that can be used.
         """
         span = _rows.span_of(rows)
         if span and span.fingerprint == group.fingerprint:
@@ -340,7 +341,7 @@ class LinearSolver:
         return self._begun_again(group, span)
 
     def _begun_again(self, group: ProblemGroup, span: Any) -> ProblemGroup:
-        """A group of all rows that begins where this one stands; None: with all features."""
+        """A group of all rows that begins where this one stands; `span` None: with features."""
         start = self.a, self.coef, self.intercept
         is_zero = not (start[0].any() or start[1].any())
         new = ProblemGroup(group.problems, start=None if is_zero else start, span=span)
@@ -348,7 +349,7 @@ class LinearSolver:
         return new
 
     def _of(self, group: ProblemGroup, n_threads: int) -> Any:
-        """The rows of a group as the core takes them; its fits are there from here on."""
+        """The rows of a group in the form of the core; also makes its fits if there are none."""
         if group.inside is None:
             return group.span.rows if group.span else self.rows
         rows, columns = self.rows.part(group.inside)
@@ -360,20 +361,20 @@ class LinearSolver:
                 coef[:, group.features(d)] = group.fits.coef
                 new.start = group.fits.a, coef, group.fits.solutions()["intercept"]
             new.begin(self.shape)
-            # Memory that is new counts epochs anew; Ctrl-C leaves both or neither.
+            # New memory counts epochs from 0. Ctrl-C leaves both changes or neither.
             _core.update_atomically(
                 vars(group), vars(new), written=((self.base, group.problems, 0),)
             )
         return rows
 
     def _are_parts(self) -> bool:
-        """Whether the core takes the rows of each problem from what `_of` returns for all."""
+        """Whether `_of` returns the rows of all problems, and the core takes those of each."""
         return False
 
     def widen(self) -> bool:
-        """Let rows have all that they have: features in place of coordinates; False if they do."""
+        """Return from the span to all features; False if the rows have them already."""
         if self.is_in_span:
-            # Both or neither where Ctrl-C stops it, so that what goes on does not come back.
+            # Ctrl-C leaves both changes or neither, so that the fit does not change back.
             vars(self).update(groups=[self._begun_again(self.groups[0], None)], _n_asks=0)
             return True
         return False
@@ -401,12 +402,12 @@ class LinearSolver:
     ) -> None:
         """Go on until every problem's relative gap is at most `tol`, or for `max_iter` epochs.
 
-        Can be stopped at any time by an exception; a run that is called again, before `end_plan`,
-        then completes the one that was interrupted. A last iteration of several epochs may end
-        after `max_iter`. Without `tol`, all epochs are made. `method` is a key of `METHODS`;
-        `by_epochs`: somebody wants to hear of every epoch, so that pieces of work end with it.
+        An exception can stop it at any time; if it is called again before `end_plan`, it completes
+        the interrupted run. A last iteration of several epochs may end after `max_iter`. Without
+        `tol`, all epochs are made. `method` is a key of `METHODS`. `by_epochs`: pieces of work end
+        with each epoch, because a caller wants to know of it.
 
-        Where rows are few beside features, it stops for coordinates of their span: `_limits`.
+        Where rows are few compared with features, it may change to their span: see `_limits`.
         """
         problem, norms = self.problem, self.norms_of(self.rows)
         n_jobs, n_threads, begin_together = self._shares(method, n_threads)
@@ -424,7 +425,7 @@ class LinearSolver:
                 over, problem.subset(some, group.inside).targets, norms[group.inside], group.fits,
                 last(some, most), watch=_core.Watch(on_poll, by_epochs=by_epochs),
             )  # fmt: skip
-            on_poll()  # which most problems are too short to call
+            on_poll()  # most problems are too short to call it
 
         table: Any = None
         self._found = None
@@ -434,7 +435,7 @@ class LinearSolver:
                     table = np.zeros(len(self.base), _core.SOLUTION)
                     jobs = [functools.partial(solve_group, group, most) for group in self.groups]
                     with _threads.blas.one_thread():  # here, as in `_core.solve`
-                        # Who hears of epochs reads all models, which no thread may be changing.
+                        # Who is told of epochs reads all models: no thread may be changing them.
                         _core.run_jobs(jobs, 1 if by_epochs else n_jobs, on_progress)
                 else:
                     groups, whole = self.groups, self._whole
@@ -450,11 +451,11 @@ class LinearSolver:
         self._found = table
 
     def _limits(self, tol: float | None, max_iter: int, method: str) -> Iterator[int]:
-        """Epochs after which the core is to stop, at last `max_iter`.
+        """Numbers of epochs after which the core stops, the last being `max_iter`.
 
-        It takes time to find the span of rows, in coordinates of which epochs are cheap where rows
-        are few beside features. This is worth it for fits that have taken as much time without it,
-        and are not nearly done: these change between two limits.
+        If rows are few compared with features, epochs are cheap in coordinates of the rows' span.
+        But it takes time to find the span. A fit therefore changes to it, between two limits, once
+        it has taken about that time and is not nearly done.
         """
         has_features = self._whole is not None and self.shape[1] > 0 and not self.is_in_span
         most_rows = {"auto": np.inf, "newton": _MOST_BY_NEWTON}.get(method, 0)
@@ -464,7 +465,7 @@ class LinearSolver:
             for n_asks, most, nearly in ((2, few, _NEARLY), (1, 2 * few, 1)):
                 if most > 0:
                     yield min(most, max_iter)
-                if n_asks > self._n_asks:  # a run that was stopped has asked: gaps may grow again
+                if n_asks > self._n_asks:  # asked before a stop: by now gaps may be larger
                     continue
                 if (self.solutions()["relative_gap"] <= nearly * tol).all():
                     self._n_asks = 1
@@ -478,7 +479,7 @@ class LinearSolver:
         yield max_iter
 
     def _shares(self, method: str, n_threads: int) -> tuple[int, int, bool]:
-        """How many problems go side by side, threads of a call, and whether to `begin_together`."""
+        """Problems that go side by side, threads of each call, and whether to `begin_together`."""
         n, rows = len(self.base), self.rows
         # Threads that are left over share the passes of Newton's method.
         is_long = (
@@ -510,7 +511,7 @@ class LinearSolver:
                 arrays["is_wide"] = np.full(1, self._n_asks, np.int64)
             return arrays | {"memory": self.groups[0].fits.memory}
         for group in self.groups:
-            if group.fits is None and group.start is not None:  # which has no columns yet
+            if group.fits is None and group.start is not None:  # without columns yet
                 group.begin(self.shape)
         begun = self._begun()
         sizes = [(len(p.inside), p.shape(self.shape)[1] * bool(p.fits)) for p in self.groups]
@@ -526,7 +527,7 @@ class LinearSolver:
 
     @classmethod
     def restore(cls, settings: Settings, state: dict[str, np.ndarray], seed: int) -> Self:
-        """The solver whose `state` this is; `begin` must follow."""
+        """The solver that has this `state`; `begin` must follow."""
         n_rows, n_features = state["shape"].tolist()
         solver = cls(settings, len(state["base"]), n_rows, n_features, seed)
         for name in cls._ARRAYS:
@@ -570,6 +571,6 @@ def shallow_copy(thing: Any) -> Any:
 
 
 def _insides(problem: Problem) -> list[np.ndarray]:
-    """The rows of each problem; one that has none has a row that is in none."""
+    """The rows of each problem; one without rows gets row 0, whose label is 0."""
     all_rows = map(np.flatnonzero, problem.labels)
     return [rows if len(rows) else np.zeros(1, np.int64) for rows in all_rows]

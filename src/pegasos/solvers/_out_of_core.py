@@ -1,4 +1,4 @@
-"""What all fits have in common whose rows lie elsewhere, on disk or on a cluster."""
+"""The common part of fits whose rows lie elsewhere, on disk or on a cluster."""
 
 import copy
 from typing import Any, Self
@@ -11,16 +11,16 @@ from pegasos.solvers import _schedule
 
 
 class OutOfCoreSchedule:
-    """A fit that makes passes over rows that lie elsewhere; to estimators, as `Schedule`.
+    """A fit that makes passes over rows that lie elsewhere; estimators use it as a `Schedule`.
 
-    `about`, `Partitions` or `Blocks`, has what is known of all rows, `masses` and `n_inside` the
-    sum of weights and the number of rows of each problem. `n_passes` are over, `base` of these in
+    `about`, a `Partitions` or `Blocks`, describes all rows. `masses` and `n_inside` are the sum of
+    weights and the number of rows of each problem. `n_passes` counts all passes, `base` those of
     earlier plans.
     """
 
-    #: As `solver=` has it.
+    #: The name of the solver, as in `solver=`.
     name: str
-    #: What else of this class, beside arrays, a state has: numbers >= 0.
+    #: Attributes that a state has besides arrays: numbers >= 0.
     _COUNTS: tuple[str, ...] = ()
 
     def __init__(
@@ -53,11 +53,11 @@ class OutOfCoreSchedule:
         return np.full(len(self.masses), self.n_passes - self.base)
 
     def certify(self, rows: Any = None) -> Certificate:
-        """What is known of the best models so far; NaN before anything is."""
+        """The certificate of the best models so far; NaN before it is known."""
         raise NotImplementedError
 
     def _with_gap(self, note: str) -> str:
-        """A note with the largest gap, once all are known."""
+        """A note with the largest gap, once the gaps of all problems are known."""
         gap = self.certify().proved_gap.max()
         return f"{note}, gap {gap:.1e}" if np.isfinite(gap) else note
 
@@ -67,12 +67,12 @@ class OutOfCoreSchedule:
         return new
 
     def compact_state(self) -> dict[str, np.ndarray]:
-        """What Pegasos needs beside the model to go on with other rows; see `Schedule`."""
+        """What Pegasos needs besides the model to go on with other rows; see `Schedule`."""
         norm, of_rows = self.about.mean_squared_norm, (self.about.shape[1], self.about.dtype)
         return _schedule.compact_state(self, self.n_inside, norm, *of_rows, seed=self.seed)
 
     def state(self) -> dict[str, np.ndarray]:
-        """All that it takes to go on with the same bits."""
+        """All that a fit needs to go on with the same bits."""
         numbers = [self.seed, self.n_passes, self.base]
         numbers += [getattr(self, name) for name in self._COUNTS]
         return {
@@ -82,11 +82,11 @@ class OutOfCoreSchedule:
 
     @property
     def n_parts(self) -> int:
-        """In how many parts the rows are read."""
+        """The number of parts in which the rows are read."""
         raise NotImplementedError
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
-        """Stand where a `state` was saved, which others could have changed; nothing was trained."""
+        """Take over a saved `state`, which may be damaged; nothing was trained before."""
         own = OutOfCoreSchedule.state(self)
         if not np.array_equal(state.get("blocks", ()), own["blocks"]):
             raise ValueError(
@@ -103,7 +103,7 @@ class OutOfCoreSchedule:
         vars(self).update(zip(self._COUNTS, counts, strict=True))
 
     def _are_counts(self, n_passes: int, *counts: int) -> bool:
-        """Whether there may be such `_COUNTS` after `n_passes` passes."""
+        """Whether `_COUNTS` can have these values after `n_passes` passes."""
         return True
 
     def _restore(self, arrays: dict[str, np.ndarray]) -> None:

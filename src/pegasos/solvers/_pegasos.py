@@ -1,4 +1,4 @@
-"""Pegasos: problems and where they stand, run in pieces short enough to be interrupted.
+"""Pegasos: problems and their state, run in pieces short enough to be interrupted.
 
 The state is plain arrays. Whoever keeps them can go on later, in another process if
 need be, and gets the bits of an uninterrupted run.
@@ -16,23 +16,23 @@ from pegasos.problems import _validate
 from pegasos.problems._problem import Problem, blank, scaled
 from pegasos.problems._settings import Settings
 
-# Weights of the problems that share dense rows.
+# The most numbers in the weights of problems that go over dense rows together.
 _SHARED_NUMBERS = 2**15
-# Steps are counted from a delay that must be a whole number in float64.
+# The delay t0 of the steps must be a whole number in float64.
 _MOST_DELAY = 2**53
-# Where Pegasos goes on from another solver: lam t stays within what single precision resolves.
+# Limits of lam t, which float32 must resolve, and of t, where Pegasos follows another solver.
 MOST_GROWTH, _MOST_STEPS = 2**20, 2**50
-# A bundle over sparse rows costs about as much as this number of problems one by one.
+# A bundle over sparse rows costs about as much as this number of single problems.
 _LEAST_BUNDLE = 3
 
 
 def bundle_size(rows: _core.Rows) -> int:
-    """How many problems a bundle has room for: a feature's weights fill a line of cache."""
+    """The number of problems in a bundle, so that the weights of a feature fill a cache line."""
     return _core.BUNDLE_BYTES // rows.value_bytes
 
 
 def in_bundles(rows: _core.Rows, settings: Settings) -> bool:
-    """Whether problems go as bundles, if they are enough: over sparse rows, if steps are simple."""
+    """Whether many problems can go in bundles: over sparse rows, with steps that are simple."""
     simple = settings.batch_size == 1 and not settings.project and not settings.loss.has_targets
     return bool(rows.is_sparse and simple)
 
@@ -40,7 +40,7 @@ def in_bundles(rows: _core.Rows, settings: Settings) -> bool:
 def next_draw(problems: np.ndarray) -> int:
     """Number of the first draw that an unfinished problem has not read; -1 if all are finished.
 
-    Finished problems may be far ahead: what they have read is not drawn again.
+    Finished problems may be far ahead; draws that they have read are not made again.
     """
     unfinished = problems["n_steps"] < problems["last_step"]
     return int(problems["next_draw"][unfinished].min()) if unfinished.any() else -1
@@ -55,12 +55,12 @@ class Plans(NamedTuple):
 
 
 class Pegasos:
-    """Linear problems over the same features, and where Pegasos stands on them.
+    """Linear problems over the same features, and the state of Pegasos on them.
 
-    `dtype`, float32 or float64, is the type of the rows; `seed` names the order of draws.
+    `dtype`, float32 or float64, is the type of the rows; `seed` determines the order of draws.
     """
 
-    #: What is minimised; without rows until `set_rows` tells them.
+    #: The problems, which have no rows before `set_rows`.
     problem: Problem
     # For suffix averages over several plans, one row per problem: mean weights of the earlier
     # steps, their mean intercept, and the number of steps.
@@ -84,10 +84,10 @@ class Pegasos:
         batch, batch_size = (n_problems, settings.batch_size), settings.batch_size
         what = f"{_validate.parameter('batch_size', batch_size)} is more rows than"
         self.pending = _core.aligned_zeros(batch, np.int64, what)
-        # l'(u) of pending rows, where that is not always 1.
+        # l'(u) of pending rows, unless it is always 1.
         has_slopes = not settings.loss.has_counts
         self.slopes = _core.aligned_zeros(batch, np.float64, what) if has_slopes else None
-        #: Of averages, where they are wanted.
+        #: Sums of the iterates, if averages are wanted.
         self.sums: Any = _core.aligned_zeros(shape, dtype) if settings.average else None
         finished, base = np.zeros((2, n_problems), np.int64)
         self.plans = Plans(finished, base)
@@ -99,11 +99,11 @@ class Pegasos:
 
     @property
     def n_rows(self) -> int:
-        """Of the problems: 0 before the first ones, and where they are forgotten."""
+        """Rows of the problems: 0 before the first rows are set, and after `forget_rows`."""
         return self.problem.n_rows
 
     def copy(self) -> Self:
-        """Problems that go on by themselves."""
+        """A copy of the problems that goes on by itself."""
         new = copy.copy(self)
         for name in self._ARRAYS:
             array = getattr(self, name)
@@ -113,18 +113,18 @@ class Pegasos:
         return new
 
     def change_lam(self, problem: Problem) -> None:
-        """Let the problems have the λ of `problem`, which is the same but for that."""
+        """Take over the λ of `problem`, which must differ in nothing else."""
         self.problem, self.problems["lam"] = problem, problem.settings.lams
 
     def set_averaging(self, is_wanted: bool) -> None:
-        """Let later plans average the iterates, as the settings say or over a suffix, or not."""
+        """Let later plans average the iterates, as in the settings or over a suffix, or not."""
         if is_wanted and self.sums is None:
             self.sums = _core.aligned_zeros(self.weights.shape, self.weights.dtype)
         elif not is_wanted and self.sums is not None:
             restarted = self._restarted(slice(None), 0)
             _core.update_atomically(vars(self), {"sums": None, "earlier": None}, written=restarted)
 
-    @np.errstate(over="ignore", under="ignore")  # infinite, where numbers are too large
+    @np.errstate(over="ignore", under="ignore")  # numbers that are too large become infinite
     def go_on_from(
         self,
         coef: np.ndarray,
@@ -135,9 +135,9 @@ class Pegasos:
     ) -> None:
         """Go on from a model as if `n_epochs` epochs of Pegasos over `n_inside` rows had led to it.
 
-        v = lam (t + t0) w. The number t of steps is also large enough that the next one, of
-        1/(lam t), moves the score of a row of average norm by 1 at most: few rows must not undo
-        what a solver has made of many. Averages begin anew.
+        v = lam (t + t0) w. The number t of steps is made so large that the next step, of 1/(lam t),
+        moves the score of an average row by at most 1. Otherwise a few rows could undo what a
+        solver learned from many. Averages begin anew.
         """
         problems = self.problems
         steps = -(-n_epochs * n_inside // self.settings.batch_size)
@@ -159,7 +159,7 @@ class Pegasos:
         self.plans = Plans(finished, finished - steps, n_epochs)
 
     def forget_rows(self) -> None:
-        """Keep nothing of the present rows but what was learned."""
+        """Keep only what was learned from the present rows."""
         self.problem = blank(self.settings)
         self.counts, self.problems = None, self.problems.copy()
         for name in ("next_draw", "n_drawn", "n_pending"):
@@ -175,23 +175,23 @@ class Pegasos:
         *,
         count: bool = True,
     ) -> None:
-        """As `set_problem`, given what a `Problem` has; `row_weights` are scaled."""
+        """Set the `Problem` that has these arrays, with `row_weights` scaled."""
         self.set_problem(Problem(labels, scaled(row_weights), self.settings, values), count)
 
     def set_problem(self, problem: Problem, count: bool = True, normalize: bool = True) -> None:
-        """Say what the problems are, before `plan` and `run`.
+        """Set the problems, before `plan` and `run`.
 
-        With as many rows as before, their stream of draws and alpha counts go on; otherwise both
-        begin anew, and so does a step that was interrupted half-way. `count`: whether to keep alpha
-        counts. `normalize`: whether weights count relative to their mean, as in the objective, or
-        as they are.
+        If the number of rows stays the same, the stream of draws and the alpha counts go on.
+        Otherwise both begin anew, and so does a step that was interrupted. `count`: keep alpha
+        counts. `normalize`: weights count relative to their mean, as in the objective; else as they
+        are.
         """
         row_weights, settings = problem.row_weights, problem.settings
         if problem.n_rows != self.n_rows:
             self.forget_rows()
         self.problem, (finished, base, n_epochs) = problem, self.plans
         if (finished - base != -(-n_epochs * problem.n_inside // settings.batch_size)).any():
-            # Rows have come into problems, or left them: past epochs were of other lengths.
+            # Problems have gained or lost rows, so past epochs had other lengths.
             self.plans = Plans(finished, finished)
         if not count:
             self.counts = None
@@ -210,9 +210,9 @@ class Pegasos:
     def plan(self, *, n_steps: Any = None, n_epochs: int = 0) -> None:
         """Set the step at which each problem stops: `n_steps` or `n_epochs` past the last plan.
 
-        A step takes batch_size draws, so that E passes over the n_k rows of problem k are
-        E n_k / batch_size steps, rounded up. If the last plan was interrupted, it is replaced: the
-        new one begins where that one began, and work done since counts.
+        A step takes batch_size draws. So E passes over the n_k rows of problem k are
+        E n_k / batch_size steps, rounded up. If the last plan was interrupted, the new one replaces
+        it: it begins where the last one began, and work done since counts.
         """
         problems, batch_size = self.problems, self.settings.batch_size
         inside, (finished, base, epochs) = self.problem.n_inside, self.plans
@@ -238,8 +238,8 @@ class Pegasos:
     def _check_precision(self) -> None:
         """Warn if single precision cannot hold the sums that the plan leads to.
 
-        v grows like lam t w while rows are added with a factor of 1/k: once v is 2^24 times what is
-        added, additions are rounded away. A quarter of that leaves the bits that matter.
+        v grows like lam t w, while each row is added with a factor of 1/k. Once v is 2^24 times
+        what is added, rounding loses the addition. A quarter of that keeps the bits that matter.
         """
         growth = (
             self.problems["lam"] * self.problems["last_step"]
@@ -254,11 +254,11 @@ class Pegasos:
     def _plan_averages(self) -> None:
         """Set the first step of each average.
 
-        A suffix average covers the last half of the planned steps. What is in a sum cannot be taken
-        out: when training goes on by short plans, the average is that of two sums, an earlier one
-        that has ended and one that steps are added to. Once the second alone is to cover the last
-        third, it becomes the earlier one, and the next begins. In the long run they cover between a
-        third and five ninths of all steps, and never more than three quarters.
+        A suffix average covers the last half of the planned steps, but no step can be taken out of
+        a sum. When training goes on by short plans, the average therefore has two sums: an earlier
+        one, which has ended, and a present one, to which steps are added. When the present sum
+        alone will cover the last third, it becomes the earlier one and a new sum begins. In the
+        long run both cover between a third and five ninths of all steps, and never over 3/4.
         """
         problems = self.problems
         if self.sums is None:
@@ -284,7 +284,7 @@ class Pegasos:
                     self._end_sum(part)
 
     def _restarted(self, part: slice, average_from: Any) -> tuple[Any, ...]:
-        """Changes that let averages of these problems begin afresh, with a step of this number."""
+        """Changes that restart the averages of these problems at the step `average_from`."""
         problems = self.problems[part].copy()
         problems["average_from"] = average_from
         for name in ("rate_sum", "constant_sum", "intercept_sum", "n_averaged"):
@@ -292,7 +292,7 @@ class Pegasos:
         return (self.sums, part, 0), (self.problems, part, problems)
 
     def _end_sum(self, part: slice) -> None:
-        """Let the sum of a problem be the earlier one of its suffix average, and begin the next."""
+        """Make the sum of a problem the earlier one of its suffix average, and begin a new sum."""
         with np.errstate(all="ignore"):
             mean, intercept = self._in_core(part).model()
         if self.earlier is None:
@@ -312,7 +312,7 @@ class Pegasos:
 
     @property
     def n_iter(self) -> int:
-        """Passes over the present rows: those planned if the plan was one of epochs, else begun."""
+        """Passes over the present rows: as planned, if the plan has epochs, else those begun."""
         p = self.problems
         if self._planned_epochs and (p["n_steps"] >= p["last_step"]).all():
             return self._planned_epochs
@@ -321,7 +321,7 @@ class Pegasos:
         return -(-int(p["next_draw"].max()) // max(1, self.n_rows))
 
     def run(self, rows: Any, *, order: np.ndarray | None = None, **options: Any) -> None:
-        """Carry out the plan, and end it: what comes after is another one."""
+        """Carry out the plan and end it; more training needs a new plan."""
         self.carry_out(rows, order=order, **options)
         self.end_plan()
 
@@ -336,10 +336,10 @@ class Pegasos:
     ) -> None:
         """Train until every problem has reached its last step, or `order` is used up.
 
-        Can be stopped at any time by an exception (KeyboardInterrupt, or one raised by
-        `on_progress`): the state is then that of a run that got so far. `order` are rows to draw,
-        from draw number 0 on, in place of the session's own stream. `on_progress` is called now and
-        then, `on_epoch` when the state is that of a run that ended after an epoch.
+        An exception (KeyboardInterrupt, or one raised by `on_progress`) can stop it at any time.
+        The state is then that of a run that got so far. `order` are the rows to draw, from draw
+        number 0 on, in place of the session's own stream. `on_progress` is called now and then,
+        `on_epoch` when the state is that of a run that ended after an epoch.
         """
         self._shorten_steps(rows)
         if on_epoch is None:
@@ -356,9 +356,9 @@ class Pegasos:
             self.problems["last_step"] = planned
 
     def _shorten_steps(self, rows: Any) -> None:
-        """Make sure of t0, the delay of a smooth loss, for these rows: see ``pegasos.c``.
+        """Make the delay t0 of a smooth loss large enough for these rows: see ``pegasos.c``.
 
-        Where it grows, w stays what it is: v = lam (t + t0) w/q grows with it.
+        Where t0 grows, v = lam (t + t0) w/q grows with it, so that w does not change.
         """
         curvature, problems = self.settings.loss.curvature, self.problems
         if curvature == 0:
@@ -391,7 +391,7 @@ class Pegasos:
         return rows.squared_norms()
 
     def _scale(self, factor: np.ndarray) -> None:
-        """Multiply v of each problem, and what goes with it."""
+        """Multiply v of each problem, and the numbers that are proportional to v."""
         self.weights *= factor[:, None].astype(self.weights.dtype)
         if self.counts is not None:
             self.counts *= factor[:, None]
@@ -400,7 +400,7 @@ class Pegasos:
         self.problems["rate_sum"] /= factor
 
     def end_plan(self) -> None:
-        """Let the next plan begin where the present one, which was carried out, ended."""
+        """Let the next plan begin at the end of the present plan, which was carried out."""
         done, epochs = self.problems["n_steps"].copy(), self._planned_epochs
         self.plans = Plans(done, done if epochs is None else self.plans.base, epochs or 0)
 
@@ -428,16 +428,16 @@ class Pegasos:
         _core.run_jobs(jobs, n_threads, on_progress)
 
     def _in_core(self, part: slice = slice(None)) -> _core.Pegasos:
-        """Some of the problems, as the core goes on with them."""
+        """Some of the problems, in the form in which the core trains them."""
         arrays = self.problems, self.weights, self.sums, self.counts, self.pending, self.slopes
         some: list[Any] = [None if array is None else array[part] for array in arrays]
         return _core.Pegasos(*some)
 
     def _n_at_once(self, rows: _core.Rows) -> int:
-        """How many problems go over blocks of rows together.
+        """The number of problems that go over blocks of rows together.
 
-        Dense rows are shared, as long as all weight vectors stay in cache. Of sparse rows there is
-        little to share but what a row's columns point at: problems go as bundles, or one by one.
+        Problems share dense rows as long as all weight vectors stay in cache. Sparse rows leave
+        little to share except a row's columns: problems go in bundles, or one by one.
         """
         if not rows.is_sparse:
             return max(2, int(_SHARED_NUMBERS / rows.shape[1]))
@@ -464,7 +464,7 @@ class Pegasos:
         return coef, intercept
 
     def alpha_counts(self) -> np.ndarray | None:
-        """Return a read-only copy of the alpha counts, integers if the loss counts."""
+        """Return a read-only copy of the alpha counts, as integers for the hinge."""
         if self.counts is None:
             return None
         counts = self.counts.astype(np.int64 if self.settings.loss.has_counts else np.float64)
@@ -472,16 +472,16 @@ class Pegasos:
         return counts
 
     def last_check(self) -> None:
-        """Nothing."""
+        """None, since Pegasos makes no gap check."""
 
     def dual(self) -> np.ndarray:
-        """The dual variables that Pegasos carries for free.
+        """The dual variables that belong to the alpha counts.
 
-        w = 1/(lam (T + t0) k) sum_i (n c_i/m) alpha_i y_i x_i after T steps of k draws, so that
-        w(a) = w for a_i = c_i alpha_i n/((T + t0) k). Of the hinge, after E whole epochs of
-        permutations T k = E n and alpha_i <= E: this is feasible, and the certificate tight.
+        After T steps of k draws, w = 1/(lam (T + t0) k) sum_i (n c_i/m) alpha_i y_i x_i. So
+        w(a) = w for a_i = c_i alpha_i n/((T + t0) k). For the hinge, after E whole epochs of
+        permutations, T k = E n and alpha_i <= E: a is feasible, and the certificate tight.
         """
-        assert self.counts is not None  # as `set_rows` leaves it for who asks
+        assert self.counts is not None  # `set_problem` makes them by default
         steps = np.maximum(self.problems["n_steps"] + self.problems["delay"], 1)
         n_inside = np.maximum(self.problem.n_inside, 1)
         a = self.counts / (steps * self.settings.batch_size / n_inside)[:, None]
@@ -501,7 +501,7 @@ class Pegasos:
 
     @classmethod
     def restore(cls, settings: Settings, state: dict[str, np.ndarray]) -> Self:
-        """Return the session of a `state`; one that others could have changed is checked before."""
+        """Return the session of a `state`, which must be checked first if it may be damaged."""
         weights = state["weights"]
         seed, n_rows, stream, n_epochs = (int(number) for number in state["numbers"])
         session = cls(settings, weights.shape[0], weights.shape[1], weights.dtype, seed)

@@ -1,6 +1,6 @@
 """Newton's method on rows that lie in blocks, by one pass over all blocks a round.
 
-For rows that are spread over the workers of a cluster, where rounds are dear:
+It serves rows that are spread over the workers of a cluster, where rounds are expensive:
 
     w <- the blocks' own solutions, averaged by weight
     repeat:  one pass at w + s; if the gap of the best P and the best D is small, stop
@@ -10,15 +10,15 @@ For rows that are spread over the workers of a cluster, where rounds are dear:
              s <- Newton's step, or that of L-BFGS
 
 `Rounds.train` and `Iterate.update` are this loop. With u = z - y f(x), slopes p = l'(u) and dual
-variables a = c p, a pass (`evaluate_block`) returns, for every problem: slopes of the objective at
-ten points along s; at w + s the losses, sums of the dual variables, sum_i a_i y_i x_i, and the
-second derivatives or their `_moments`. So one pass tells whether the step was a good one, the gap
-where it ends, and the next step from there.
+variables a = c p, a pass (`evaluate_block`) returns for every problem the slopes of the objective
+at ten points along s. At w + s, it returns the losses, sums of the dual variables,
+sum_i a_i y_i x_i, and the second derivatives or their `_moments`. So one pass tells whether the
+step was good, the gap where it ends, and the next step from there.
 
 A loss with corners, or a narrow bend, is smoothed over a width around centres p0, by the proximal
-point method on the dual (see ``csrc/newton.c``). Centres stay with the blocks. They are defined by
-the points and the widths at which they were moved: a block that is lost is computed again with the
-same bits, and this list with the state of each `Iterate` is all that it takes to go on.
+point method on the dual (see ``csrc/newton.c``). Centres stay with the blocks. They follow from the
+list of points and widths at which they were moved, so a lost block is computed again with the same
+bits. A fit can go on from this list and the state of each `Iterate`.
 
 This module knows nothing of clusters or files: a `BlockRunner` has blocks of this process. Those of
 `pegasos.dask` are on a cluster, and those of `pegasos.solvers._block_schedule` are read from disk.
@@ -41,36 +41,36 @@ from pegasos.solvers import _schedule, _state
 from pegasos.solvers._linear import LinearSolver
 from pegasos.solvers._out_of_core import OutOfCoreSchedule
 
-# Where slopes along a new step are computed; that at 0 and that at 1 are known from gradients.
+# Where slopes along a new step are computed. Slopes at 0 and 1 are known from gradients.
 _ALONG = np.array([0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.7, 1.5, 2.5, 5.0])
-# The gap to which blocks are solved on their own, where a fit begins; and epochs at most, with
-# MOST_FEATURES and with more: where features are many, an epoch takes as long as some rounds.
+# At its start, a fit solves each block alone to the gap _ROUGH, within _ROUGH_EPOCHS epochs. Above
+# MOST_FEATURES, an epoch takes as long as some rounds, so the limit is _ROUGH_EPOCHS_IF_MANY.
 _ROUGH, _ROUGH_EPOCHS, _ROUGH_EPOCHS_IF_MANY = 1e-2, 30, 10
-# Rows that are worked on at once, and the most numbers that they may have as dense rows.
+# The most rows that are worked on at once, and the most numbers in them as dense rows.
 _PIECE, _DENSE = 8192, 2**18
 # Results that one task of the tree adds up.
 _FAN = 8
-# The most features of Newton's matrix, and the most numbers in those of all problems.
+# The most features for Newton's matrix, and the most numbers in the matrices of all problems.
 MOST_FEATURES, _MOST_NUMBERS = 500, 2**22
-# The most pairs of L-BFGS that a problem keeps, and the numbers that those of all problems take.
+# The most pairs of L-BFGS that a problem keeps, and the most numbers in the pairs of all problems.
 MOST_PAIRS, _NUMBERS_OF_PAIRS = 30, 2**25
-# The first width (targets spread by about 1), by how much it falls, and its least value. A Huber
-# loss whose epsilon is below _NARROW is smoothed as well: few rows are where it bends, by which
-# steps would be led astray.
+# The first width (targets spread by about 1), the factor by which it falls, and its least value. A
+# Huber loss with an epsilon below _NARROW is smoothed too: few rows lie where it bends, and they
+# would lead steps astray.
 _NARROW = 0.1
 _FIRST_WIDTH, _NARROWER, _NARROWEST = 0.25, 0.6, 2.5e-7
-# By how much the band of a smoothed hinge is wider where second derivatives are of a wider one.
+# Second derivatives of a wider band take the band of a smoothed hinge this many times as wide.
 _WIDER = 3.0
-# A step is taken if the slope at its end is at most this part of that at its start.
+# A step is taken if the slope at its end is at most this part of the slope at its start.
 _FLAT = 0.9
-# A step was far too long, or too short, if the slope at its end is more than this part of that at
-# its start, with the other sign or the same.
+# If the slope at the end of a step is this part of that at its start, or more, the step was far too
+# long (the other sign) or far too short (the same sign).
 _LONG, _SHORT = 2.0, 0.3
-# Variances of features are at least this part of their mean squares, which leave rounding.
+# Variances of features are at least this part of their mean squares: less would be rounding.
 _LEAST_VARIANCE = 1e-8
-# Rounds in which a problem may look for the length of one step.
+# The most rounds in which a problem searches for the length of one step.
 _SEARCHES = 20
-# Beside the trace: what makes Newton's matrix regular.
+# Parts of the mean diagonal that are added to Newton's matrix until it has a factor.
 _RIDGES = 0.0, 1e-12, 1e-9, 1e-6
 
 
@@ -89,8 +89,8 @@ class Smoothed:
         p = clip(shrink(u + delta p0, dead)/(h + delta), least, most),
 
     which is its slope; shrink(u, dead) = sign(u) max(|u| - dead, 0). The second derivative is
-    1/(h + delta) where p is between the bounds, and not 0 if there is a dead zone. A `smoothing`
-    delta of 0 leaves a loss with h > 0 as it is. The log loss is never smoothed.
+    1/(h + delta) where p is between the bounds and, if there is a dead zone, not 0; else it is 0.
+    A `smoothing` delta of 0 leaves a loss with h > 0 as it is. The log loss is never smoothed.
     """
 
     def __init__(self, loss: _losses.Loss, smoothing: float) -> None:
@@ -103,7 +103,7 @@ class Smoothed:
         return np.sign(u) * np.maximum(np.abs(u) - dead, 0) if dead else u
 
     def slope(self, u: np.ndarray, centre: Any) -> np.ndarray:
-        """p, which times the weight of the row is a feasible dual variable."""
+        """The slope p; p times the weight of the row is a feasible dual variable."""
         if self.is_log:
             with np.errstate(over="ignore"):
                 return 1 / (1 + np.exp(1 - u))
@@ -118,7 +118,7 @@ class Smoothed:
         return (inside & (p != 0) if self.dead else inside) / self.width
 
     def wide_curvature(self, p: np.ndarray, u: np.ndarray, centre: Any) -> np.ndarray:
-        """That, of a smoothed hinge, of a wider band about the same middle.
+        """The second derivative; for a smoothed hinge, that of a wider band with the same middle.
 
         Along a step, rows enter and leave a narrow band.
         """
@@ -139,9 +139,9 @@ class Smoothed:
         return p * (v - self.own_width * p / 2)
 
     def dual(self, p: np.ndarray, z: Any) -> tuple[np.ndarray, Any]:
-        """Two parts of z p - l*(p): t times the first less t^2 times the second bounds that of t p.
+        """Two parts of z p - l*(p): for t p, it is t times the first less t^2 times the second.
 
-        Below, for the log loss, whose part is concave in t; else exactly.
+        That is exact, except for the log loss: there it is a lower bound, by concavity in t.
         """
         if self.is_log:
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -153,16 +153,16 @@ class Smoothed:
 class Block(Arrays):
     """Some of the rows of a fit, with its settings.
 
-    `X`, an array or a CSR matrix, is checked. `labels` and targets, `values` or None, have shape
-    (n_problems, n_rows), as in `pegasos.problems._problem.Problem`; `weights` have (n_rows,) or are
-    None.
+    `X`, an array or a CSR matrix, is checked. `labels` and `values` (the targets, or None) have
+    shape (n_problems, n_rows), as in `pegasos.problems._problem.Problem`. `weights` have shape
+    (n_rows,) or are None.
     """
 
     def rows(self) -> _core.Rows:
         return _validate.rows(self.X, checked=True)[0]
 
     def pieces(self, size: int = 1) -> list[slice]:
-        """Rows that are worked on at once, where each takes `size` numbers."""
+        """Slices of rows that are worked on at once, where each row takes `size` numbers."""
         n, each = self.X.shape[0], max(1, min(_PIECE, _DENSE // size))
         return [slice(first, min(first + each, n)) for first in range(0, n, each)]
 
@@ -180,19 +180,19 @@ class Block(Arrays):
 
 
 class Message(Arrays):
-    """What a pass tells all blocks: where to look, and what centres to move before.
+    """What a pass tells all blocks: where to evaluate, and which centres to move before.
 
-    `which` are the problems that the pass is for. Each has a row of `points` and `steps`, w, with
-    the weight of the constant feature, and s; and of `along`, where slopes along s are wanted, as
-    multiples of s. Of each, `widths` has the width, and `wide` says whether second derivatives are
-    those of a wider band. `with_matrix`: they are wanted as matrices; else, their `_moments` are.
-    `moves` are (problem, point, width): the slopes there become its centres. To begin with, a
-    message has `which` and a seed alone.
+    `which` are the problems of the pass. For each there are rows of `points`, w with the weight of
+    the constant feature, of `steps`, s, and of `along`, the multiples of s at which slopes are
+    wanted. `widths` has a width for each, and `wide` says whether second derivatives are those of a
+    wider band. `with_matrix`: send them as matrices, else as `_moments`. `moves` are (problem,
+    point, width): the problem's centres become the slopes at the point. The first message of a fit
+    has only `which` and a seed.
     """
 
 
 def feature_of(settings: Settings) -> float:
-    """The value of the constant feature that has the intercept as its weight."""
+    """The value of the constant feature whose weight gives the intercept."""
     return 1.0 if settings.free_intercept else settings.constant_feature
 
 
@@ -212,14 +212,14 @@ def move(block: Block, centres: np.ndarray | None, message: Message) -> np.ndarr
 def evaluate_block(
     block: Block, centres: np.ndarray | None, number: int, message: Message
 ) -> dict[str, np.ndarray]:
-    """What a block adds to the sums of a round, which `add` adds up over the blocks.
+    """What a block adds to the sums of a round; `add` adds these up over the blocks.
 
-    Arrays of shape (len(message.which), ...). At w + s: ``loss``, ``smooth`` (the smoothed one),
-    ``moved`` (sum of c (p - centre)^2); of the dual variables with y a >= 0 and of the others,
-    ``linear`` and ``square`` (see `Smoothed.dual`) and ``size`` (sum of abs(a)); ``vectors``,
-    sum_i a_i y_i (x_i, feature), of these two kinds apart if the intercept is free; ``second``
-    derivatives, as upper triangles, or `_moments`. And ``along``: sum_i a_i y_i f_s(x_i) at the
-    points ``message.along`` s.
+    Arrays have shape (len(message.which), ...). At w + s: ``loss``, ``smooth`` (the smoothed loss)
+    and ``moved``, the sum of c (p - centre)^2. For dual variables with y a >= 0, and for the
+    others: ``linear`` and ``square`` (see `Smoothed.dual`) and ``size``, the sum of abs(a).
+    ``vectors``, sum_i a_i y_i (x_i, feature), has these two kinds apart if the intercept is free.
+    ``second`` has second derivatives, as upper triangles or `_moments`. ``along`` has
+    sum_i a_i y_i f_s(x_i) at the points ``message.along`` s.
     """
     n, d = block.X.shape
     count, n_signs = len(message.which), 1 + block.settings.free_intercept
@@ -258,7 +258,7 @@ def _terms(
     loss: Smoothed, c: np.ndarray, y: np.ndarray, z: Any, u: np.ndarray, towards: np.ndarray,
     centre: Any, points: np.ndarray,
 ) -> tuple[dict[str, Any], np.ndarray]:  # fmt: skip
-    """What some rows add to the sums of a problem, and their slopes at w + s."""
+    """The part of some rows in the sums of a problem, and their slopes at w + s."""
     along = np.zeros(len(points))
     if towards.any():
         factors = c * towards
@@ -286,7 +286,7 @@ def _terms(
 
 
 def _matrices(block: Block, rows: _core.Rows, curvatures: np.ndarray) -> np.ndarray:
-    """Upper triangles of second derivatives, given those of the losses of all rows."""
+    """Upper triangles of the second derivatives, given those of the losses of all rows."""
     size, feature = block.X.shape[1] + 1, feature_of(block.settings)
     matrices, upper = np.zeros((len(curvatures), size, size)), np.triu_indices(size)
     if rows.add_products(curvatures, matrices):
@@ -302,7 +302,7 @@ def _matrices(block: Block, rows: _core.Rows, curvatures: np.ndarray) -> np.ndar
 
 
 def _moments(block: Block, rows: _core.Rows, curvatures: np.ndarray) -> dict[str, np.ndarray]:
-    """The diagonals of these matrices; sums of second derivatives, and of rows times them."""
+    """Diagonals of `_matrices`; sums of second derivatives, and of rows times them."""
     total, feature = curvatures.sum(axis=1), feature_of(block.settings)
     return {
         "second": np.column_stack([rows.combine(curvatures, squared=True), feature**2 * total]),
@@ -312,9 +312,9 @@ def _moments(block: Block, rows: _core.Rows, curvatures: np.ndarray) -> dict[str
 
 
 def begin(block: Block, centres: Any, number: int, message: Message) -> dict[str, np.ndarray]:
-    """``weight`` of each problem, and ``points``: that times the block's own solution.
+    """``weight`` of each problem, and ``points``: the block's own solution times this weight.
 
-    Of classes, a block that lacks one of the two has no part in the solution of a problem.
+    If labels are classes, a block with rows of one class only has no part in the solution.
     """
     settings, d, labels = block.settings, block.X.shape[1], block.labels[message.which]
     inside = labels != 0
@@ -351,17 +351,17 @@ def add(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 class BlockRunner:
-    """Runs functions over blocks. The blocks and their centres are in this process.
+    """Run functions over blocks. The blocks and their centres are in this process.
 
-    Subclasses override what runs functions and has results. A fit enters a runner while it makes
-    rounds. A pass goes once over `blocks`, an iterable that has a length, and lets go of each block
-    before it asks for the next one.
+    Subclasses override where functions run and how results arrive. A fit enters a runner while it
+    makes rounds. `blocks` is an iterable with a length; a pass goes over it once, and releases each
+    block before it asks for the next one.
     """
 
-    #: Whether centres stay from one pass to the next. False: all moves so far come with each
-    #: message, and a pass makes centres anew.
+    #: Whether centres stay from one pass to the next. If not, each message has all moves so far,
+    #: and a pass makes centres anew.
     keeps_centres = True
-    #: Problems for which there is room in a pass, where centres do not stay; None: all.
+    #: The most problems of a pass, where centres do not stay; None: all.
     n_at_once: int | None = None
 
     def __init__(self, blocks: Any) -> None:
@@ -369,17 +369,17 @@ class BlockRunner:
         self.centres: list[Any] = [None] * len(blocks)
 
     def open(self) -> None:
-        """Have what rounds alone need."""
+        """Acquire what only rounds need."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release what `open` acquired."""
 
     def task(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """What has a function done, or arranges that it will be done."""
+        """A function that runs `function`, or arranges that it will run."""
         return function
 
     def result(self, total: Any, centres: list[Any]) -> dict[str, np.ndarray]:
-        """The sums, once all is done, after which blocks have these centres."""
+        """The sums, once all is done; from then on, blocks have these centres."""
         self.centres = centres
         return total
 
@@ -391,8 +391,8 @@ class BlockRunner:
     ) -> dict[str, np.ndarray]:
         """The sums over blocks of ``function(block, centres, number of the block, message)``.
 
-        They are added up in a tree, whose shape depends on the number of blocks alone. If a message
-        has moves, centres move before.
+        They are added up in a tree whose shape depends only on the number of blocks. If a message
+        has moves, centres move first.
         """
         sent, moved, n = self.task(identity)(message), list[Any](), len(self.centres)
         are_moved = bool(getattr(message, "moves", None))
@@ -413,7 +413,7 @@ class BlockRunner:
         return self.result(total, moved or self.centres)
 
     def _in_tree(self, parts: Iterator[Any]) -> Iterator[Any]:
-        """The next level of the tree, of which no more than a few parts are there at a time."""
+        """The next level of the tree; only a few of its parts exist at a time."""
         while some := list(itertools.islice(parts, _FAN)):
             yield self.task(add)(some)
 
@@ -426,10 +426,10 @@ def identity(value: Any) -> Any:
 
 
 class Line(NamedTuple):
-    """A step, and where along it slopes are wanted: where that of 0 is known to be, if it is.
+    """A step, and where along it slopes are wanted: around the zero of the slope, if it is known.
 
-    `along` has multiples of the step, which was changed in its length `n_searches` times. A step
-    that has stalled is lost in rounding.
+    `along` has multiples of the step. The step's length was changed `n_searches` times. A step that
+    has stalled is lost in rounding.
     """
 
     step: np.ndarray
@@ -440,9 +440,9 @@ class Line(NamedTuple):
     def searched(self, at: np.ndarray, at_start: float, at_end: float) -> "Line":
         """The step to where the slope is about 0, given slopes `along` it, at 0 and at 1.
 
-        It grows from point to point. A row far from all others makes a slope that is flat up to a
-        wall: a line between two points misses it, so the next pass looks between these two. Where
-        there is no such step, this one has stalled.
+        The slope grows from point to point. A row far from all others makes a slope that is flat up
+        to a wall. A line between two points misses such a wall, so the next pass evaluates slopes
+        between these two points. If there is no step of slope 0, this step has stalled.
         """
         t, at = np.append(self.along, [0, 1]), np.append(at, [at_start, at_end])
         order = np.argsort(t, kind="stable")
@@ -464,11 +464,11 @@ class Line(NamedTuple):
 class Bound(NamedTuple):
     """The best D so far, and a mixture of the dual points of the rounds so far.
 
-    D is concave: dual variables (1 - t) a + t a', of two rounds, have at least
-    (1 - t) G + t G' - lam/2 |(1 - t) w(a) + t w(a')|^2, where G is D(a) without its last part. The
-    share t of each new point is the best one; the first mixture is a = 0. (Teo, Vishwanathan, Smola
-    and Le: Bundle methods for regularized risk minimization, JMLR 11 (2010) 311-365, mix all
-    points, not two.) `value` and `point` are G and w(a) of the mixture.
+    D is concave. So dual variables (1 - t) a + t a' of two rounds have a D of at least
+    (1 - t) G + t G' - lam/2 |(1 - t) w(a) + t w(a')|^2, where G is D(a) without its last term. The
+    first mixture is a = 0. Each new point gets the best share t. (Teo, Vishwanathan, Smola and Le:
+    Bundle methods for regularized risk minimization, JMLR 11 (2010) 311-365, mix all points, not
+    two.) `value` and `point` are G and w(a) of the mixture.
     """
 
     best: float
@@ -476,7 +476,7 @@ class Bound(NamedTuple):
     point: np.ndarray
 
     def mixed(self, lam: float, value: float, point: np.ndarray) -> "Bound":
-        """This one, having heard of a dual point with these G and w(a)."""
+        """The bound after a new dual point with this G and w(a)."""
         growth, change = value - self.value, point - self.point
         slope = growth - lam * float(self.point @ change)
         curvature = lam * float(change @ change)
@@ -487,19 +487,19 @@ class Bound(NamedTuple):
 
 
 def _dual(lam: float, value: float, point: np.ndarray) -> float:
-    """D of G and w(a)."""
+    """D, given G and w(a)."""
     return value - lam / 2 * float(point @ point)
 
 
 class Iterate:
-    """Where one problem stands: at `point`, w, before the pass at the end of its `line`.
+    """The state of one problem: w is at `point`, and the next pass is at the end of its `line`.
 
-    `penalty` has second derivatives of the regulariser: lam, and 0 of a free intercept. `smooth`
-    and `gradient` are those of the smoothed objective at w. Corners are smoothed over `width`, and
-    a Huber loss with a narrow epsilon is; else it is 0. `best` is the best point so far, and
-    `primal` P there. `pairs` are those of L-BFGS: steps, and how the gradient changed.
-    `has_overshot`: a step was far too long, and none too short since, so that matrices are of a
-    wider band.
+    `penalty` has second derivatives of the regulariser: lam, or 0 for a free intercept. `smooth`
+    and `gradient` are those of the smoothed objective at w. `width` is that of the smoothing; it is
+    0 for losses that need none, which have neither corners nor a narrow epsilon. `best` is the best
+    point so far, and `primal` is P there. `pairs` are those of L-BFGS: steps, and changes of the
+    gradient. `has_overshot`: a step was far too long, and no later one too short, so that second
+    derivatives are those of a wider band.
     """
 
     def __init__(
@@ -520,7 +520,7 @@ class Iterate:
         return float(self.penalty[0])
 
     def update(self, sums: dict[str, Any], n_pairs: int) -> tuple[np.ndarray, float] | None:
-        """Hear of a round at w + s, and choose w and s of the next one.
+        """Take the sums of a round at w + s, and choose w and s of the next one.
 
         Returns a point and a width if centres are to move there, else None.
         """
@@ -560,7 +560,7 @@ class Iterate:
             variances = np.maximum(squares - mean**2, _LEAST_VARIANCE * squares)
             step = _by_pairs(gradient, self.lam + variances, mean, self.pairs)
         else:
-            # Along a free intercept, curvature alone makes the matrix definite, if there is any.
+            # Along a free intercept, only curvature makes the matrix definite; it may be 0.
             is_flat = sums["second"][-1] == 0
             diagonal = np.where(penalty > 0, penalty, self.lam * is_flat)
             step = _by_matrix(gradient, diagonal, sums["second"] / m)
@@ -571,7 +571,7 @@ class Iterate:
         """G and w(a) of the dual variables of a round, made feasible."""
         factors, vectors, scale = np.ones(2), sums["vectors"], self.lam * self.mass
         if self.penalty[-1] == 0:
-            # The intercept is free. The heavier sign is scaled down, so that sums are equal.
+            # The intercept is free: scale the heavier sign down, so that both sums are equal.
             sizes = sums["size"]
             factors = np.divide(sizes.min(), sizes, out=np.zeros(2), where=sizes > 0)
             vectors = factors[:, None] * vectors
@@ -582,7 +582,7 @@ class Iterate:
     # ---- Saving ----------------------------------------------------------------------------------
 
     def state(self) -> dict[str, np.ndarray]:
-        """All but what the problem is."""
+        """The state without the description of the problem."""
         bound, line = self.bound, self.line
         numbers = [self.width, self.smooth, self.primal, bound.best, bound.value]
         flags = line.has_stalled + 2 * self.has_overshot
@@ -605,10 +605,10 @@ class Iterate:
 
 
 def _by_matrix(gradient: np.ndarray, diagonal: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """Newton's step; the matrix has an upper triangle, and this diagonal beside it.
+    """Newton's step for the matrix with this upper triangle, plus this diagonal.
 
-    The intercept is eliminated first, which centres the rest: where rows are far from 0, features
-    would leave nothing but rounding of the curvature along it.
+    The intercept is eliminated first, which centres the features. In the other order, where rows
+    are far from 0, only rounding would be left of the curvature along the intercept.
     """
     size = len(gradient)
     matrix = np.zeros((size, size))
@@ -627,10 +627,10 @@ def _by_matrix(gradient: np.ndarray, diagonal: np.ndarray, upper: np.ndarray) ->
 def _by_pairs(
     gradient: np.ndarray, diagonal: np.ndarray, mean: np.ndarray, pairs: Sequence[Any]
 ) -> np.ndarray:
-    """The step of L-BFGS; its first matrix is a multiple of this diagonal and mean times mean^T.
+    """The step of L-BFGS, whose first matrix is a multiple of this diagonal plus mean times mean^T.
 
-    That is the second derivatives of features without correlations. The intercept, and features
-    that are mostly above 0, are tied to all others by their means.
+    That is the matrix of second derivatives for features without correlations. The means tie the
+    intercept, and features that are mostly above 0, to all others.
     """
     towards = mean / diagonal
 
@@ -652,16 +652,16 @@ def _by_pairs(
 
 
 def most_with_matrix(n_features: int) -> int:
-    """The most problems of a pass for which Newton's method has matrices of second derivatives."""
+    """The most problems of a pass for which Newton's method keeps matrices."""
     return _MOST_NUMBERS // (n_features + 1) ** 2 if n_features <= MOST_FEATURES else 0
 
 
 class Rounds(OutOfCoreSchedule):
     """The rounds of a fit: each is one pass, or one for every `BlockRunner.n_at_once` problems.
 
-    Each problem has `n_pairs` pairs of L-BFGS; 0: Newton's method has matrices of second
-    derivatives. None: matrices, if there are not too many numbers in them. `moves` are all moves
-    of centres so far, (problem, point, width), of which blocks have made `n_moved`.
+    Each problem has `n_pairs` pairs of L-BFGS; with 0, Newton's method has matrices of second
+    derivatives. `n_pairs` None: take matrices if they are small enough. `moves` are all moves of
+    centres so far, (problem, point, width); blocks have made `n_moved` of them.
     """
 
     name = "newton"
@@ -703,10 +703,10 @@ class Rounds(OutOfCoreSchedule):
         on_epoch: Callable[[], None] | None = None,
         **_: Any,
     ) -> Certificate:
-        """Make rounds until all relative gaps are at most `tol`, or `max_iter` beside the start.
+        """Make up to `max_iter` rounds after the start, until all relative gaps are at most `tol`.
 
-        A problem also ends where its steps are lost in rounding. A round that an exception stops is
-        made again by the next call.
+        A problem also ends when its steps are lost in rounding. If an exception stops a round, the
+        next call makes it again.
         """
         tol = _schedule.GAP if tol == "auto" else -1 if tol is None else tol
         with _threads.blas.one_thread(), _core.Closing(self.blocks):
@@ -732,12 +732,12 @@ class Rounds(OutOfCoreSchedule):
         return self.certify()
 
     def _portions(self, which: Sequence[int]) -> Iterator[np.ndarray]:
-        """These problems, as many at a time as there is room for."""
+        """These problems, in groups for which there is room."""
         size = self.blocks.n_at_once or len(which)
         return (np.array(which[k : k + size]) for k in range(0, len(which), size))
 
     def _make_round(self, which: list[int], on_block: Callable[[], None]) -> None:
-        """Passes over all blocks at the points and steps of these problems."""
+        """Make passes over all blocks, at the points and steps of these problems."""
         problems, moves = [copy.copy(p) for p in self.problems], list(self.moves)
         keeps = self.blocks.keeps_centres
         for some in self._portions(which):
@@ -778,7 +778,7 @@ class Rounds(OutOfCoreSchedule):
         return points[:, :-1].copy(), feature_of(self.settings) * points[:, -1]
 
     def progress(self) -> tuple[int, int, str]:
-        """Rounds that are over, 0, and these with the largest gap in words."""
+        """Rounds that are over, 0, and a note with their number and the largest gap."""
         return self.n_passes, 0, self._with_gap(f"round {self.n_passes}")
 
     # ---- Saving ----------------------------------------------------------------------------------
@@ -800,7 +800,7 @@ class Rounds(OutOfCoreSchedule):
         for name, own in self.state().items():
             if name in others:
                 continue
-            if name.endswith(("moves", "pairs")):  # of any number
+            if name.endswith(("moves", "pairs")):  # any number of them
                 found = np.atleast_1d(arrays.get(name, ()))
                 own = np.broadcast_to(0.0, (len(found), *own.shape[1:]))
             _state.same_kind(name, arrays.get(name), own)

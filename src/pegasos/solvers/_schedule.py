@@ -1,7 +1,7 @@
-"""A fit: Pegasos's session or a solver, whichever is at work, and what there is so far.
+"""A fit: the session of Pegasos or another solver, whichever is at work, and its results.
 
-The solver of linear problems is `LinearSolver`, whose schedule is in ``csrc/solve.c``; that of
-kernel problems is `KernelSolver`.
+`LinearSolver` solves linear problems, with the schedule in ``csrc/solve.c``; `KernelSolver` solves
+kernel problems.
 """
 
 import dataclasses
@@ -19,36 +19,37 @@ from pegasos.solvers._pegasos import MOST_GROWTH
 # Pegasos checks no gap before this number of epochs.
 _EPOCHS_BEFORE_CHECK = 20
 
-# Down to this gap, kernel values in single precision nearly always do; certificates are in double.
+# Down to this gap, kernel values in single precision nearly always do. Certificates are in double.
 _LEAST_NARROW = 1e-4
 
-# What tol="auto" asks for: a gap well below what thousands of test rows can tell; and, where the
-# rows or kernel matrices of all problems have few numbers (`LinearSolver.small_size`), one that
-# leaves nothing but rounding, within _MOST_EPOCHS. (w is off by the root of the gap where the loss
-# is smooth; the hinge has corners, which are found exactly.) With few features, a fit of 1.2 to
-# 2.1 ms takes hardly longer by it; kernel machines of 500 rows would take 1.3 to 2.5 times as long.
+# tol="auto" asks for the gap GAP, well below what thousands of test rows can tell. If the rows or
+# kernel matrices of all problems have few numbers (`LinearSolver.small_size`), it asks for a gap
+# that is only rounding, within _MOST_EPOCHS. (w is off by the root of the gap where the loss is
+# smooth; the hinge has corners, which are found exactly.) With few features, a fit of 1.2 to 2.1 ms
+# takes hardly longer; kernel machines of 500 rows would take 1.3 to 2.5 times as long.
 GAP, _MOST_EPOCHS = 1e-3, 200
 _LEAST_GAP, _LEAST_GAP_IF_SMOOTH = 1e-10, 1e-14
 
 
-#: What `solver=` may be, beside "auto", in the order of tables of epochs.
+#: Values of `solver=` besides "auto", in the order of tables of epochs.
 SOLVERS = ("pegasos", "sdca", "newton")
 
 
 def next_check(epochs: int, max_iter: int) -> int:
-    """After how many epochs Pegasos, which has made `epochs`, checks the gap; ends at `max_iter`.
+    """The number of epochs at which Pegasos, after `epochs`, checks the gap; at most `max_iter`.
 
-    Whenever they have doubled: a check takes two passes over the rows, a tenth of what was done.
+    Epochs double from check to check. A check takes two passes over the rows, a tenth of the epochs
+    before it.
     """
     return max(min(epochs + max(epochs, _EPOCHS_BEFORE_CHECK), max_iter), epochs)
 
 
 class Schedule:
-    """Problems over the same rows, the solver that is at work on them, and what is left to do.
+    """Problems over the same rows, the solver at work on them, and the rest of the plan.
 
-    `solver_class` is the class of the solver that goes on where Pegasos ends: `LinearSolver`, or
-    `KernelSolver` of kernel machines, whose `n_features` is the number of rows. `finisher` is that
-    solver once it is at work, so that its model is that of the fit; None: Pegasos is.
+    `solver_class` is the class of the solver that follows Pegasos: `LinearSolver`, or
+    `KernelSolver` for kernel machines, whose `n_features` is the number of rows. `finisher` is
+    that solver once it is at work; the fit then has its model. None: Pegasos is at work.
     """
 
     def __init__(
@@ -65,14 +66,14 @@ class Schedule:
         self.problem = blank(settings)
         self.finisher: Any = None
         self._pegasos: Any = None
-        # Epochs of Pegasos that are done of a fit that is not over yet.
+        # Epochs that Pegasos has made in a fit that is not over yet.
         self.epochs_begun = 0
-        # Solvers and their epochs, in the order in which they ran, before the one at work.
+        # The solvers before the one at work and their epochs, in the order in which they ran.
         self._earlier_epochs: tuple[tuple[str, int], ...] = ()
 
     @property
     def pegasos(self) -> Any:
-        """The session of Pegasos: made when it is asked for, as another solver needs none."""
+        """The session of Pegasos, made at the first use: a fit by another solver needs none."""
         if self._pegasos is None:
             new = self.solver_class.pegasos(self.settings, *self.shape, self.dtype, self.seed)
             if len(self.problem):
@@ -82,7 +83,7 @@ class Schedule:
 
     @property
     def solver(self) -> Any:
-        """The one at work."""
+        """The solver at work."""
         return self.pegasos if self.finisher is None else self.finisher
 
     # ---- Training --------------------------------------------------------------------------------
@@ -100,9 +101,9 @@ class Schedule:
     def set_piece(
         self, labels: np.ndarray, row_weights: np.ndarray | None, values: np.ndarray | None
     ) -> None:
-        """Set the problems to rows that go on with those before, for Pegasos.
+        """Set the problems to the next piece of rows, for Pegasos.
 
-        They have the next stream of draws, and their weights count as they are; there are no alpha
+        The piece has a new stream of draws, its weights count as they are, and there are no alpha
         counts.
         """
         pegasos, self._earlier_epochs = self.pegasos, ()
@@ -111,7 +112,7 @@ class Schedule:
         self.problem = Problem(labels, row_weights, self.settings, values)
         pegasos.set_problem(self.problem, count=False, normalize=False)
 
-    # What overflows is found where models and certificates are made, and told in a sentence.
+    # Overflow is found where models and certificates are made, and reported there.
     @np.errstate(all="ignore")
     def train(
         self,
@@ -130,14 +131,14 @@ class Schedule:
         """Run solvers until every relative duality gap is at most `tol`, or to the plan's end.
 
         An exception can stop it at any time. The next call then completes the plan. To allow a new
-        plan, replace the schedule by what `ended` returns where the result is stored.
+        plan, replace the stored schedule by what `ended` returns.
 
-        `tol` of "auto" is `GAP`, or as little as rounding leaves where that costs little; of None,
-        `max_iter` epochs. `n_steps` and `order` are for "pegasos", in place of both. With
-        `on_epoch`, one thread is used; of a solver's problems, which need not go together, an epoch
-        is as many passes as there are problems. `check` says where the certificate comes from:
-        "afresh" computed from the model and the dual variables, "last" what the solver found, or
-        "none" is wanted.
+        `tol="auto"` asks for `GAP`, or for a gap that is only rounding where that costs little;
+        None asks for `max_iter` epochs. `n_steps` and `order` are for "pegasos" and replace both.
+        With `on_epoch`, one thread is used; since problems of a solver need not go together, an
+        epoch is then as many passes as there are problems. `check` says which certificate is
+        wanted: "afresh" computed from the model and the dual variables, "last" as the solver found
+        it, or "none".
         """
         is_fixed = n_steps is not None or order is not None
         threads: dict[str, Any] = {
@@ -170,7 +171,7 @@ class Schedule:
                     return certificate
                 excess = certificate.rounding_excess(wanted)
                 is_short = (certificate.proved_gap > gap) & (self.epochs_of_plan() < most)
-                if excess:  # of rounding, which solvers do not count: go on for it
+                if excess:  # rounding, which solvers do not count: ask for a smaller gap
                     wanted -= 2 * excess
                 elif is_short.any() and self.solver.widen():
                     wanted = gap
@@ -183,7 +184,7 @@ class Schedule:
     def _stages(
         self, rows: Any, solver: str, tol: Any, max_iter: int, is_fixed: bool
     ) -> list[tuple[str, Any, int]]:
-        """What to try, one after the other: a solver, the gap to reach, and in how many epochs."""
+        """What to try, in order: a solver, the gap to reach, and the most epochs."""
         if tol != "auto":
             return [(solver, tol, max_iter)]
         usual = (solver, GAP, max_iter)
@@ -199,7 +200,7 @@ class Schedule:
     def may_be_narrow(self, solver: str, tol: Any, n_rows: int) -> bool:
         """Whether kernel values in single precision are likely to do for `train`.
 
-        Not where the last `train` has found that they do not.
+        False if the last `train` needed double precision.
         """
         if solver not in ("auto", "sdca") or tol is None:
             return False
@@ -208,7 +209,7 @@ class Schedule:
         return not self._has_few(n_rows**2) if tol == "auto" else tol >= _LEAST_NARROW
 
     def _has_few(self, n_numbers: int) -> bool:
-        """Whether `n_numbers` in rows or a kernel matrix are few, times the number of problems."""
+        """Whether rows or a kernel matrix of `n_numbers` are small, over all problems together."""
         return n_numbers * self.shape[0] <= self.solver_class.small_size
 
     def _run_pegasos(
@@ -220,9 +221,9 @@ class Schedule:
         order: np.ndarray | None,
         threads: dict[str, Any],
     ) -> _certificate.Certificate | None:
-        """Pegasos alone: the whole plan, or epochs until a check finds the gap small enough.
+        """Run Pegasos alone: the whole plan, or epochs until a check finds a small enough gap.
 
-        Returns the certificate of that check; None: the plan ended without one.
+        Returns the certificate of that check, or None if the plan ended without one.
         """
         self.return_to_pegasos(rows)
         pegasos = self.pegasos
@@ -249,9 +250,9 @@ class Schedule:
         return ended
 
     def _next_solver(self, rows: Any, threads: dict[str, Any]) -> tuple[Any, Any]:
-        """The solver at work, or the one that follows Pegasos, and where it begins; None: at 0.
+        """The solver at work or the one after Pegasos, and the point where it begins; None: at 0.
 
-        Before one whose own first epoch is none of Pegasos, Pegasos makes an epoch.
+        If that solver has no first epoch of Pegasos in itself, Pegasos makes an epoch before it.
         """
         if self.finisher is not None:
             return self.finisher, None
@@ -270,7 +271,7 @@ class Schedule:
         return self.solver_class(self.settings, n_problems, n_rows, n_features, self.seed), start
 
     def _put_to_work(self, solver: Any) -> None:
-        """Let a solver go on, and remember what ran before."""
+        """Let a solver go on, and record what ran before it."""
         if solver is self.finisher:
             return
         if not self.n_iter:
@@ -282,13 +283,13 @@ class Schedule:
         vars(self).update(changes)
 
     def epochs_of_plan(self) -> np.ndarray:
-        """Epochs that `train` has made of its plan, of each problem; of Pegasos, all."""
+        """Epochs of the present plan that each problem has made; inf if Pegasos is at work."""
         if self.finisher is None:
             return np.full(self.shape[0], np.inf)
         return self.epochs_begun + self.finisher.n_epochs - self.finisher.base
 
     def ended(self) -> "Schedule":
-        """This one once its plan is over, so that the next `train` does more."""
+        """A copy whose plan is over, so that its next `train` does more."""
         new: Schedule = shallow_copy(self)
         new.epochs_begun = 0
         if self.finisher is None:
@@ -302,9 +303,9 @@ class Schedule:
 
     @np.errstate(all="ignore")
     def at_lam(self, lam: float) -> "Schedule":
-        """The schedule of the same problems with another λ, which begins where this one stands.
+        """The schedule of these problems with another λ, which begins at the present point.
 
-        A solver goes on, and this schedule becomes that one. Pegasos alone begins at 0.
+        If a solver is at work, this schedule itself is changed. Pegasos alone begins at 0.
         """
         settings = dataclasses.replace(self.settings, lam=lam)
         problem = dataclasses.replace(self.problem, settings=settings)
@@ -320,13 +321,13 @@ class Schedule:
 
     @np.errstate(over="ignore", under="ignore")
     def return_to_pegasos(self, rows: Any) -> None:
-        """Let Pegasos go on from another solver's model, and count the epochs that led to it."""
+        """Let Pegasos go on from another solver's model, and count the epochs before it."""
         solver, problem = self.finisher, self.problem
         if solver is None:
             return
         pegasos = self.pegasos.copy()
         inside = problem.n_inside
-        if not len(inside):  # not told yet
+        if not len(inside):  # not set yet
             inside = solver.n_inside
         ran = tuple(self.solver_epochs.items())
         coef, intercept = solver.model()
@@ -347,7 +348,7 @@ class Schedule:
     def _telling(
         self, on_progress: Callable[[], None] | None, on_epoch: Callable[[], None] | None
     ) -> Callable[[], None] | None:
-        """What a solver is to call now and then, so that `on_epoch` hears of each epoch."""
+        """A function for a solver to call now and then, which calls `on_epoch` for each epoch."""
         if on_epoch is None:
             return on_progress
         told = int(self.solver.n_epochs.mean())
@@ -378,7 +379,7 @@ class Schedule:
 
     @property
     def n_steps(self) -> np.ndarray:
-        """Steps of Pegasos by each problem, those of another solver's first epoch included."""
+        """Steps of Pegasos by each problem, including those in another solver's first epoch."""
         steps = np.zeros(self.shape[0], np.int64)
         if self._pegasos is not None:
             steps += self._pegasos.n_steps
@@ -386,7 +387,7 @@ class Schedule:
 
     @property
     def n_iter(self) -> int:
-        """Passes over the present rows; of problems that took different numbers, the most."""
+        """Passes over the present rows; the largest number of all problems."""
         others = 0 if self.finisher is None else int(self.finisher.n_epochs.max())
         return others + (0 if self._pegasos is None else self._pegasos.n_iter)
 
@@ -399,7 +400,7 @@ class Schedule:
         else:
             own = {"pegasos": n_iter - sum(ran.values())}
         if min(own.values(), default=0) < 0 or n_iter != sum((*ran.values(), *own.values())):
-            ran = {}  # those were of other rows
+            ran = {}  # these epochs were on other rows
             own = {"pegasos": n_iter} if self.finisher is None else own
         both = {name: ran.get(name, 0) + own.get(name, 0) for name in ran | own}
         return {name: epochs for name, epochs in both.items() if epochs}
@@ -413,7 +414,7 @@ class Schedule:
         return self.solver_class.certify(rows, self.problem, self.solver)
 
     def latest_certificate(self, rows: Any) -> _certificate.Certificate:
-        """The certificate: what a solver saw last, else computed now."""
+        """The certificate that a solver found last; else a new one."""
         solver = self.finisher
         if solver is not None and np.isfinite(solver.solutions()["relative_gap"]).all():
             return solver.certificate()
@@ -440,7 +441,7 @@ class Schedule:
     def compact_state(self) -> dict[str, np.ndarray]:
         """What Pegasos needs to go on with other rows: nothing that grows with the present ones.
 
-        If another solver was at work, this is what `restore_compact_state` takes beside the model.
+        If another solver was at work, `restore_compact_state` takes this and the model.
         """
         solver, pegasos = self.finisher, self._pegasos
         if solver is None:
@@ -464,7 +465,7 @@ class Schedule:
         return self
 
     def restore(self, state: dict[str, np.ndarray]) -> Self:
-        """Let a new schedule stand where a `state` was saved; see `pegasos.solvers._state`."""
+        """Let a new schedule take over a saved `state`; see `pegasos.solvers._state`."""
         self._pegasos = self.solver_class.pegasos.restore(self.settings, state)
         self.problem, self.seed = self._pegasos.problem, self._pegasos.seed
         self.epochs_begun = int(state["epochs_begun"][0])
@@ -479,7 +480,7 @@ def compact_state(
     schedule: Any, n_inside: Any, norm: float, n_features: int, dtype: Any, *, seed: int,
     stream: int = 0,
 ) -> dict[str, np.ndarray]:  # fmt: skip
-    """As `Schedule.compact_state`, of any schedule; `norm` is the mean of |x_i|^2."""
+    """A `Schedule.compact_state` for any schedule; `norm` is the mean of |x_i|^2."""
     return {
         "numbers": np.array([seed, 0, stream, schedule.n_iter], np.uint64),
         "weights": np.zeros((0, n_features), dtype),
@@ -496,7 +497,7 @@ def table(solver_epochs: dict[str, int]) -> np.ndarray:
 
 
 def _epochs_of_table(solver_epochs: np.ndarray) -> tuple[tuple[str, int], ...]:
-    """The solvers and their epochs, in their order, of what `table` returns."""
+    """The solvers and their epochs, in order, from the array that `table` returns."""
     epochs, places = solver_epochs.tolist()
     ran = sorted(zip(places, SOLVERS, epochs, strict=True))
     return tuple((solver, n) for place, solver, n in ran if place > 0)

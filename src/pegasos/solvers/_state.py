@@ -1,7 +1,7 @@
 """Check that a state is one that training can reach, before a checkpoint or estimator goes on.
 
-A state is a dictionary of arrays (`Schedule.state`). Its numbers become sizes, indices,
-divisors and numbers of steps: a wrong one could crash the process, or make a fit that never ends.
+A state is a dictionary of arrays (`Schedule.state`). Its numbers become sizes, indices, divisors
+and numbers of steps. A wrong one could crash the process or make a fit that never ends.
 """
 
 import functools
@@ -19,17 +19,17 @@ from pegasos.solvers._linear import groups_of
 from pegasos.solvers._pegasos import Pegasos
 from pegasos.solvers._schedule import SOLVERS, Schedule
 
-# Counters must be below the first, numbers of rows below the second.
+# Counters must be below _LARGEST, numbers of rows below _MOST_ROWS.
 _LARGEST, _MOST_ROWS = 2**62, 2**40
-# Settings of a problem, which the estimator's parameters say as well.
+# Settings of a problem that are also among the estimator's parameters.
 _SETTINGS = ("lam", "intercept_scaling", "free_intercept")
 
 
 @functools.cache
 def layout() -> int:
-    """A checksum of how the memory of fits is laid out, which versions may change.
+    """A checksum of the layout of a fit's memory, which other versions may change.
 
-    Of structs that NumPy knows, names, types and places of fields count; of others, their sizes.
+    It covers names, types and places of fields for structs that NumPy knows, and sizes for others.
     """
     known = [dtype.descr for dtype in (_core.PROBLEM, _core.DUAL_STATE, _core.JOINT_STATE)]
     n_bytes = _core.Fits.n_bytes
@@ -38,7 +38,7 @@ def layout() -> int:
 
 
 def rows_of(state: dict[str, np.ndarray]) -> tuple[int, np.dtype]:
-    """The number of rows that a state is of, and the type of its weights, float32 or float64."""
+    """The number of rows of a state, and the type of its weights, float32 or float64."""
     same_kind("numbers", state.get("numbers"), np.zeros(4, np.uint64))
     n_rows = int(state["numbers"][1])
     if n_rows >= _MOST_ROWS:
@@ -48,7 +48,7 @@ def rows_of(state: dict[str, np.ndarray]) -> tuple[int, np.dtype]:
 
 
 def columns_of(state: dict[str, np.ndarray], n_features: int) -> Any:
-    """The numbers of the columns that a state is of; None: all."""
+    """The numbers of the columns that a state has; None: all."""
     columns: Any = state.get("columns")
     if columns is not None:
         same_kind("columns", columns, np.broadcast_to(0, max(np.size(columns), 1)))
@@ -60,10 +60,10 @@ def columns_of(state: dict[str, np.ndarray], n_features: int) -> Any:
 def with_empty_columns(
     state: dict[str, np.ndarray], columns: Any, n_features: int
 ) -> dict[str, np.ndarray]:
-    """The state of Pegasos, or a compact one, of all columns, given that of `columns` (or None)."""
+    """A state of Pegasos for all columns, given a full or compact one for `columns` (or None)."""
     new = dict(state)
     for name in {"weights", "sums", "earlier"} & state.keys():
-        if columns is not None and new[name].ndim == 2:  # joint problems have no weights in it
+        if columns is not None and new[name].ndim == 2:  # those of joint problems are empty
             weights, others = np.split(new[name], [len(columns)], axis=1)
             weights = _rows.with_empty_columns(weights, columns, n_features)
             new[name] = np.concatenate([weights, others], axis=1)
@@ -73,8 +73,8 @@ def with_empty_columns(
 def check(state: dict[str, np.ndarray], blank: Schedule | JointSchedule) -> None:
     """Raise a ValueError unless `state` is one that `blank`, a new schedule, could get into.
 
-    `blank` has the columns that it is of. Of a joint problem, the core checks its memory whenever
-    training goes on.
+    `blank` must have the columns of `state`. The core checks the memory of a joint problem itself,
+    whenever training goes on.
     """
     n_rows = rows_of(state)[0]
     state = {name: array for name, array in state.items() if name != "columns"}
@@ -94,7 +94,7 @@ def check(state: dict[str, np.ndarray], blank: Schedule | JointSchedule) -> None
         if (state["base"] < 0).any() or (state["base"] >= _LARGEST).any():
             raise ValueError(f"state.base must be in [0, 2**62), got {state['base']}")
         return
-    # One number stands for as many as there are rows: a false n_rows must not ask for memory.
+    # Expect one number broadcast to all rows: a false n_rows must not allocate memory.
     expected, pegasos = blank.state(), blank.pegasos
     per_row = np.broadcast_to(0.0, (len(pegasos.problems), n_rows))
     n_problems, n_features = pegasos.weights.shape
@@ -154,12 +154,12 @@ def check_compact_state(
 def _relations(
     state: dict[str, np.ndarray], pegasos: Pegasos, n_rows: int, shape: tuple[int, int]
 ) -> Iterator[tuple[str, Any]]:
-    """What must hold between numbers: pairs of a name and a truth or an array of truths."""
+    """Conditions between numbers: pairs of a name and a bool or an array of bools."""
     p, has_sums = state["problems"], "sums" in state
     for name in _SETTINGS:
         yield name, p[name] == pegasos.problems[name]
     loss, is_projected = pegasos.settings.loss, pegasos.settings.project
-    if loss.has_targets:  # on which the ball depends
+    if loss.has_targets:  # the ball depends on the targets
         yield "ball", (p["ball"] >= 0) & (is_projected | (p["ball"] == 0))
     else:
         yield "ball", p["ball"] == pegasos.problems["ball"]
@@ -168,12 +168,12 @@ def _relations(
     batch_size = pegasos.settings.batch_size
     yield "n_drawn", p["n_drawn"] < batch_size
     yield "n_pending", p["n_pending"] <= p["n_drawn"]
-    # What is not in use may be of other rows.
+    # Entries that are not in use may belong to other rows.
     waiting = np.arange(batch_size) < p["n_pending"][:, None]
     yield "pending", state["pending"][waiting] < n_rows
     yield "q", (p["q"] > 0) & (p["q"] <= 1)
     yield "weight_factor", p["weight_factor"] > 0
-    # What the settings leave out is 0.
+    # Numbers that the settings do not use are 0.
     has_constant, is_free = pegasos.settings.constant_feature != 0, p["free_intercept"] != 0
     yield "constant_weight", has_constant | (p["constant_weight"] == 0)
     yield "intercept", is_free | (p["intercept"] == 0)
@@ -186,7 +186,7 @@ def _relations(
         yield name, has_sums | (p[name] == 0)
     yield "rate_sum", p["rate_sum"] >= 0
     yield "delay", (p["delay"] == 0) | (pegasos.settings.loss.curvature > 0)
-    # Plans are counted from here.
+    # Plans begin at `base`.
     yield "finished", (state["base"] <= state["finished"]) & (state["finished"] <= p["n_steps"])
     if "solver.memory" in state:
         yield from _relations_of_memory(state, pegasos, shape)
@@ -195,7 +195,7 @@ def _relations(
 def _relations_of_memory(
     state: dict[str, np.ndarray], pegasos: Pegasos, of_all: tuple[int, int]
 ) -> Iterator[tuple[str, Any]]:
-    """What must hold of fits over rows and features of the numbers `of_all`."""
+    """Conditions on fits over `of_all` = (n_rows, n_features)."""
     settings, (n_rows, n_features) = pegasos.settings, of_all
     yield "solver.shape", np.array_equal(state["solver.shape"], np.array(of_all))
     yield "solver.n_inside", state["solver.n_inside"] <= n_rows
@@ -206,7 +206,7 @@ def _relations_of_memory(
         for name, size in (("inside", n_rows), ("columns", n_features)):
             yield f"solver.{name}", state[f"solver.{name}"] < size
     own = {k.removeprefix("solver."): v for k, v in state.items() if k.startswith("solver.")}
-    y = np.zeros((len(pegasos.problems), 1))  # of a row that is in no problem
+    y = np.zeros((len(pegasos.problems), 1))  # a row that is in no problem
     problem = Problem(y.astype(np.int8), None, settings, y if settings.loss.has_targets else None)
     most = 0
     for group in groups_of(own):
@@ -224,7 +224,7 @@ def _relations_of_memory(
 
 
 def _memory_of(state: dict[str, np.ndarray], shape: tuple[int, int, int]) -> dict[str, np.ndarray]:
-    """Arrays of the kinds that the memory of fits must have: of problems, rows, features."""
+    """The kinds of arrays in a fit's memory, for a shape of problems, rows and features."""
     n_problems, n_rows, n_features = shape
     if "solver.sizes" not in state:
         of_span, n_known = {}, n_features
@@ -252,7 +252,7 @@ def _memory_of(state: dict[str, np.ndarray], shape: tuple[int, int, int]) -> dic
 
 
 def same_kind(name: str, found: Any, expected: np.ndarray) -> None:
-    """Raise a ValueError unless an array of a state is one of the type and shape of `expected`."""
+    """Raise a ValueError unless an array of a state has the type and shape of `expected`."""
     if found is None:
         raise ValueError(f"state.{name} is missing")
     if not isinstance(found, np.ndarray):

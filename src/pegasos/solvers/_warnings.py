@@ -1,4 +1,4 @@
-"""Warn at the end of a fit of a gap that is too large, and of a model that tells nothing."""
+"""Warn at the end of a fit about a gap that is too large and a model that is of no use."""
 
 import functools
 import sys
@@ -18,23 +18,22 @@ _warn_of_model = functools.partial(
     _user_warnings.warn, category=_user_warnings.ConstantPredictionWarning
 )
 
-# Rows of each of two classes that are asked whether a model tells these apart, before all rows are;
-# of more classes, about as many in all.
+# Check this number of rows of each of two classes first: if the model tells them apart, the other
+# rows need no check. With more classes, the total number of these rows is about equal.
 _ASKED = 16
-# Rows of smaller norms need large weights, which λ keeps small; large ones make solvers slow.
+# Rows with smaller norms need large weights. λ keeps weights small, and large ones slow solvers.
 _SMALL = 0.1
-# Fits whose relative gap is above this did not come near the optimum.
+# Fits with a larger relative gap did not come near the optimum.
 _FAR = 0.1
-# Weights are too small if the mean loss is at least _HARDLY of that of a constant, and longer ones
-# would leave at most _HALF of it, at least _LONGER times as long.
+# Weights are too small if the mean loss is above _HARDLY times that of a constant, and weights
+# _LONGER times as long, or longer, would reduce it below _HALF of the constant's.
 _HARDLY, _HALF, _LONGER = 0.9, 0.5, 2
 _NEARER = "a fit that ends nearer to the optimum"
-# Of one class, rounding leaves gaps of up to this part of nu where w = 0 is best.
+# For one class, rounding leaves gaps of up to this part of nu where w = 0 is best.
 _OF_ROUNDING = 1e-6
-# Means are equal if they differ by no more than this part of the norms of rows, and by what
-# `_equal` adds for rounding.
+# Means are equal if they differ by at most this part of the norms of rows, plus rounding: `_equal`.
 _EQUAL = 1e-12
-# Classes have unequal weight if one has this many times the weight of another.
+# Classes have unequal weight if one has over this many times the weight of another.
 _UNEQUAL = 2
 
 
@@ -52,8 +51,8 @@ def warn_of_gap(
 ) -> None:
     """Warn if a relative gap is above `tol`: why the fit stopped, where, and what may help.
 
-    `solver`, `tol`, `max_iter` and `n_steps` are as the fit was given them. `name` says what a
-    problem is about, from its number. `is_complete` is False if a callback stopped the fit.
+    `solver`, `tol`, `max_iter` and `n_steps` are the arguments of the fit. `name` describes a
+    problem, given its number. `is_complete` is False if a callback stopped the fit.
     """
     tol = GAP if tol == "auto" else tol
     if tol is None or n_steps is not None or (certificate.relative_gap <= tol).all():
@@ -104,12 +103,13 @@ def warn_of_gap(
     )
 
 
-# Of sizes that overflow, nothing is known: NaN.
+# Sizes that overflow give NaN: their rounding error is not known.
 @np.errstate(over="ignore", under="ignore", invalid="ignore")
 def _rounding(schedule: Schedule, rows: Any, k: int) -> float:
-    """About what an objective is known to: scores are sums of products.
+    """About how exactly an objective is known, given that scores are sums of products.
 
-    Each has as many as rows have numbers; of kernel machines, as there are support vectors.
+    The number of products is that of the numbers in a row, or of a kernel machine's support
+    vectors.
     """
     coef = schedule.model()[0][k]
     if isinstance(rows, _core.Rows):
@@ -121,13 +121,13 @@ def _rounding(schedule: Schedule, rows: Any, k: int) -> float:
 
 
 def _size(rows: Any) -> float:
-    """About the norm of a row; of kernel machines, nothing is advised: 1."""
+    """About the norm of a row; 1 for kernel machines, which get no advice about norms."""
     is_linear = isinstance(rows, _core.Rows)
     return float(np.sqrt(rows.squared_norms(1000).mean())) if is_linear else 1.0
 
 
 def _advice(helps: list[str], schedule: Schedule, rows: Any) -> str:
-    """What may bring a fit nearer to the gap that it was to reach."""
+    """The advice on what may bring a fit nearer to `tol`."""
     helps = [*helps, *_scaled(rows)]
     if not schedule.settings.loss.nu:
         helps.append(f"a larger {parameter('lam')} (a smaller {parameter('C')})")
@@ -135,9 +135,9 @@ def _advice(helps: list[str], schedule: Schedule, rows: Any) -> str:
 
 
 def _scaled(rows: Any) -> list[str]:
-    """The advice to scale features, if linear rows are far from norms of 1.
+    """The advice to scale features, if norms of linear rows are far from 1.
 
-    Those of standardised dense rows are about the root of the number of features.
+    Standardised dense rows have norms of about the root of the number of features.
     """
     if not isinstance(rows, _core.Rows):
         return []
@@ -148,7 +148,7 @@ def _scaled(rows: Any) -> list[str]:
 
 
 def _equal(rows: Any) -> float:
-    """The part of norms that equal means may differ by: rounding errors of sums over rows."""
+    """The part of norms by which equal means may differ: rounding errors of sums over rows."""
     return float(_EQUAL + rows.shape[0] * sys.float_info.epsilon)
 
 
@@ -165,11 +165,11 @@ def warn_of_single_class(
     mass: float | None,
     is_for_scores: bool = False,
 ) -> None:
-    """Warn if all training rows are predicted to be of one class: also whether their scores differ.
+    """Warn if all training rows are predicted to be of one class, and whether their scores differ.
 
-    `codes` are the numbers of rows' classes. `balancing` is what `parameter` takes to say how
-    users give rare classes more weight; None: they have done so. `mass` as of `_less_regularised`.
-    `is_for_scores`: if scores differ, no class is asked for.
+    `codes` are the class numbers of rows. `balancing` are the arguments of `parameter` that name
+    the way to give rare classes more weight; None if users have done so. For `mass`, see
+    `_less_regularised`. `is_for_scores`: accept one class for all rows if scores differ.
     """
     of_classes = np.bincount(codes, weights, minlength=len(classes))
     least = schedule.settings.loss.at_zero
@@ -202,7 +202,7 @@ def warn_of_single_class(
             helps.append(parameter("loss", "squared_hinge"))
         if schedule.settings.constant_feature > 0:
             helps.append(parameter("penalize_intercept", False))
-        # Hinge losses whose best w is 0 mostly have w = 0 with a larger C as well. But |w| is at
+        # Where w = 0 is best for the hinge, it mostly stays best with a larger C. But |w| is at
         # most about the norm of rows over λ: λ above its square keeps scores below 1.
         if differs or loss.curvature or lam > size * size:
             helps.append(_less_regularised(min(lam, size * size) or lam, mass))
@@ -213,14 +213,14 @@ def warn_of_single_class(
     )
 
 
-@np.errstate(over="ignore", invalid="ignore")  # of means that overflow, nothing is known
+@np.errstate(over="ignore", invalid="ignore")  # means that overflow are not compared
 def _has_one_mean(
     rows: Any, codes: np.ndarray, weights: np.ndarray | None, of_classes: np.ndarray
 ) -> bool:
-    """Whether all classes have the same mean of x; of phi(x) with a kernel, as some rows see it.
+    """Whether all classes have the same mean of x; with a kernel, of phi(x), as some rows see it.
 
-    Then no model has a lower mean loss than a constant: losses are convex, so that the mean loss of
-    a class is at least the loss at its mean score, which all classes share.
+    Then no model has a lower mean loss than a constant. Losses are convex, so the mean loss of a
+    class is at least the loss at its mean score, and all classes share that score.
     """
     first, *others = np.flatnonzero(of_classes)
     shares = (1.0 if weights is None else weights) / np.where(of_classes > 0, of_classes, 1)[codes]
@@ -245,7 +245,7 @@ def _warn_of_equal_means(rows: Any, winner: Any) -> None:
     why, helps = "all classes have the same mean, and no linear model", []
     if not isinstance(rows, _core.Rows):
         why = "all classes have the same mean kernel values, and no model with this kernel"
-        if not rows.points.kernel.has_unit_diagonal:  # as those of distances have, which tell most
+        if not rows.points.kernel.has_unit_diagonal:  # kernels of distances, which tell most apart
             helps.append("another kernel")
     else:
         (mean,) = rows.combine(np.full((1, rows.shape[0]), 1 / rows.shape[0]))
@@ -266,10 +266,11 @@ def warn_of_constant(
     name: Callable[[int], str],
     mass: float | None,
 ) -> None:
-    """Warn if a constant predicts the training targets better, by the loss that was minimised.
+    """Warn if a constant predicts the training targets better, by the loss of the fit.
 
-    Or as well: all targets are within epsilon of it, or w = 0 is all that was found without a dual.
-    Or hardly worse, because λ keeps weights small. `mass` as of `_less_regularised`.
+    Also warn if all targets are within epsilon of a constant; if w = 0 is all that was found and
+    there is no dual; or if a constant is hardly worse because λ keeps weights small. For `mass`,
+    see `_less_regularised`.
     """
     settings, problem = schedule.settings, schedule.problem
     values: Any = problem.values
@@ -282,15 +283,15 @@ def warn_of_constant(
                 settings.loss.epsilon if least[k] <= 0 else None, targets, name(k)
             )
             return
-    # No mean loss is above the objective, unless |w|^2 may be below 0, which bounds nothing.
-    # Losses with bounded slopes alone depend on the units of targets.
+    # No mean loss is above the objective, unless |w|^2 can be below 0: then nothing is bounded.
+    # Only losses with bounded slopes depend on the units of targets.
     is_bounded = np.isfinite(settings.loss.dual_upper)
     if not ((objective > least * (_HARDLY if is_bounded else 1)) | np.isnan(certificate.gap)).any():
         return
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         scores = schedule.solver_class.scores(rows, *schedule.model()).T
         mean_loss = replace(problem, values=np.ascontiguousarray(values - scores)).at_zero
-    # Fits to a gap, and rounding, leave as much.
+    # A fit to a gap may leave this much, and so may rounding.
     excess = mean_loss - least - GAP * np.maximum(objective, least)
     excess -= settings.roundings_of(len(problem))
     if not (excess > 0).any():
@@ -353,7 +354,7 @@ def _warn_of_small_weights(
 
 
 def _warn_of_equal_constant(epsilon: float | None, targets: np.ndarray, about: str) -> None:
-    """Warn of targets that lie within `epsilon` of a constant; None: of w = 0 without a dual."""
+    """Warn that targets lie within `epsilon` of a constant; None: that w = 0 without a dual."""
     if epsilon is not None:
         middle = (targets.min() + targets.max()) / 2
         why = f"all lie within {parameter('epsilon', epsilon)} of {middle:.4g}"
@@ -368,7 +369,7 @@ def _warn_of_equal_constant(epsilon: float | None, targets: np.ndarray, about: s
 
 
 def warn_of_zero_weights(schedule: Schedule, certificate: Certificate) -> None:
-    """Warn if w = 0 is the model of one class, which finds no outlier."""
+    """Warn if a one-class model has w = 0 and so finds no outlier."""
     if not _has_zero_weights(schedule, certificate):
         return
     if np.isnan(certificate.gap).any():
@@ -384,9 +385,9 @@ def warn_of_zero_weights(schedule: Schedule, certificate: Certificate) -> None:
 
 
 def _has_zero_weights(schedule: Schedule, certificate: Certificate) -> bool:
-    """Whether w = 0 is the best model of one class, or the best that was found without a dual.
+    """Whether w = 0 is the best one-class model, or the best that was found without a dual.
 
-    P = 0 then, and the smallest gap that rounding allows is all of nu - D: no `tol` is reached.
+    Then P = 0 in the user's units, and what rounding leaves is all of nu - D: no `tol` is reached.
     """
     if not schedule.settings.loss.nu or schedule.model()[0].any():
         return False
@@ -396,9 +397,9 @@ def _has_zero_weights(schedule: Schedule, certificate: Certificate) -> bool:
 
 
 def _less_regularised(lam: float, mass: float | None) -> str:
-    """The advice to take a smaller λ, or a larger C = 1/(λ m), given the m that C is of.
+    """The advice to take a smaller λ, or a larger C = 1/(λ m), where m is `mass`.
 
-    None: there is no C.
+    None: the estimator has no C.
     """
     advice = f"a {parameter('lam')} below {_rounded(lam)}"
     if mass is None:
@@ -408,7 +409,7 @@ def _less_regularised(lam: float, mass: float | None) -> str:
 
 
 def _rounded(number: float) -> str:
-    """Two digits, without an exponent where numbers are of usual sizes."""
+    """A number with two digits, and no exponent if it is of usual size."""
     return f"{float(f'{number:.2g}'):g}"
 
 
@@ -417,10 +418,10 @@ def _tells_apart(
 ) -> bool:
     """Whether objectives are too small for a model that predicts one class for all rows.
 
-    A row of another class then has at least `least`, the loss at f = 0. One-vs-rest: its own class
-    has no higher score than the one predicted, so 1 - f of the one and 1 + f of the other add up to
-    2 or more, and the two losses to twice `least`. One-vs-one: it loses one of its pairs, or its
-    class would have most votes.
+    With such a model, each row of another class has a loss of at least `least`, the loss at f = 0.
+    One-vs-rest: the predicted class has at least the score of the row's own class. So 1 + f of the
+    first and 1 - f of the second add up to 2 or more, and the two losses to 2 `least` or more.
+    One-vs-one: the row loses one of its pairs, or its class would have most votes.
     """
     masses = of_classes.sum()
     others = least * (masses - of_classes.max())
@@ -429,7 +430,7 @@ def _tells_apart(
     elif len(of_classes) > 2:
         pairs = np.array(_multiclass.pairs(len(of_classes)))
         masses = of_classes[pairs].sum(axis=1)
-    # Without a dual, |w|^2 may be below 0, and objectives below their losses.
+    # Without a dual, |w|^2 can be below 0, and objectives below the mean losses.
     is_bound = not np.isnan(certificate.gap).any()
     return is_bound and bool((masses * certificate.objective).sum() < others)
 
@@ -442,11 +443,11 @@ def _one_for_all(
     n_classes: int,
     scheme: str,
 ) -> tuple[int, np.ndarray] | None:
-    """The class that all rows `inside` are predicted to be of, and their scores, or None."""
+    """The one class that all rows `inside` are predicted to be of, and their scores, or None."""
     of_each = [np.flatnonzero((codes == k) & inside) for k in range(n_classes)]
-    most = -(-2 * _ASKED // n_classes)  # of each class
+    most = -(-2 * _ASKED // n_classes)  # rows of each class
     few = np.concatenate([of[:: max(1, len(of) // most)][:most] for of in of_each])
-    for which in (few, None):  # then all
+    for which in (few, None):  # None: all rows
         with np.errstate(over="ignore", under="ignore"):
             scores = schedule.solver_class.scores(rows, *schedule.model(), which)
             winners = _multiclass.winners(_multiclass.class_scores(scores, n_classes, scheme))
