@@ -1,4 +1,4 @@
-"""How good a model is: what it reaches, and a proof of how far that is from the optimum.
+"""How good a model is: its objective, and a proof of how far that is from the optimum.
 
 Primal and dual objective of a problem, with m = sum_i c_i over its rows:
 
@@ -33,47 +33,47 @@ class Certificate:
 
     objective: np.ndarray
     dual_objective: np.ndarray
-    #: The relative gap by which a fit stops, where it is another one than what is proved: that of
-    #: kernel machines leaves rounding out, and is |P - D| / P where there may be no dual.
+    #: The relative gap by which a fit stops, if it is not the proved one: that of kernel machines
+    #: leaves rounding out, and is |P - D| / P where there may be no dual.
     estimate: np.ndarray | None = None
-    #: None where nothing is known.
+    #: None if nothing is known.
     settings: Settings | None = None
 
     @property
     def nu(self) -> float:
-        """Of one class: what P and D are above lam/2 |w|^2, of which gaps are parts."""
+        """For one class: the difference of P and D to the user's, of which gaps are parts."""
         return self.settings.loss.nu if self.settings else 0.0
 
     @cached_property
     def gap(self) -> np.ndarray:
-        """How far the objective is above the optimum, at most."""
+        """The objective is above the optimum by at most this."""
         return np.maximum(self.objective - self.dual_objective, 0)  # below 0 by rounding only
 
     @classmethod
     def unknown(cls, n_problems: int) -> "Certificate":
-        """What is known of models whose rows were not read."""
+        """The certificate of models whose rows were not read."""
         return cls(np.full(n_problems, np.nan), np.full(n_problems, np.nan))
 
     @cached_property
     def relative_gap(self) -> np.ndarray:
-        """The gap as a part of P; of one class, of nu - D, which is the |D| of users."""
+        """The gap as a part of P; for one class, of nu - D, which is |D| in the user's units."""
         size = self.objective if self.nu == 0 else self.nu - self.dual_objective
         return part_of(self.gap, size)
 
     @cached_property
     def proved_gap(self) -> np.ndarray:
-        """The relative gap, but 0 where all there is is rounding."""
+        """The relative gap, but 0 if there is only rounding."""
         return self._zero_if_rounding(part_of(self.gap, self.objective))
 
     @cached_property
     def stopping_gap(self) -> np.ndarray:
-        """What `tol` is compared with: the relative gap, or an estimate if nothing is proved."""
+        """The gap to compare with `tol`: the relative gap, or an estimate if nothing is proved."""
         if self.estimate is None:
             return self.proved_gap
         return self._zero_if_rounding(self.estimate)
 
     def _zero_if_rounding(self, gap: np.ndarray) -> np.ndarray:
-        """What `tol` is compared with, of (P - D)/P; as ``is_small_gap`` in C."""
+        """The gap to compare with `tol`, given (P - D)/P; see ``is_small_gap`` in C."""
         objective = self.objective
         rounding = self.settings.roundings_of(len(objective)) if self.settings else 0
         if self.nu == 0:
@@ -82,9 +82,9 @@ class Certificate:
         return np.where(absolute <= rounding, 0, part_of(absolute, self.nu - objective + absolute))
 
     def rounding_excess(self, tol: float) -> float:
-        """By how much rounding keeps the largest gap that is proved above `tol`, if it is little.
+        """How much of the largest proved gap is rounding that keeps it above `tol`.
 
-        0 if a fit that stops by `tol` has not reached it, or rounding spoils a quarter of it.
+        0 if the stopping gap is above `tol`, or if rounding is a quarter of `tol` or more.
         """
         if self.estimate is None:
             return 0.0
@@ -100,13 +100,12 @@ def part_of(gap: np.ndarray, size: np.ndarray) -> np.ndarray:
 
 
 def certify(rows: _core.Rows, problem: Problem, solver: Any) -> Certificate:
-    """The certificate of where a solver of linear problems stands, by one or two passes over rows.
+    """The certificate of a linear solver's present state, by one or two passes over rows.
 
-    ``last_check()`` of the solver has the objectives of its models, if it knows them from a pass
-    over the rows. Else ``model()``, which is as large as what training keeps, has coefficients
-    (n_problems, n_features) and intercepts. Its ``dual()`` variables, of shape (n_problems,
-    n_samples), are made feasible first. A ValueError if a score overflows: then nothing can be said
-    of the model.
+    ``solver.last_check()`` returns the objectives of its models if it knows them from a pass over
+    the rows. Otherwise they come from ``model()``, coefficients (n_problems, n_features) and
+    intercepts. ``dual()`` variables, of shape (n_problems, n_samples), are made feasible first. A
+    ValueError if a score overflows: then nothing can be said about the model.
     """
     interleaved = False
     coef: Any = None
@@ -120,15 +119,15 @@ def certify(rows: _core.Rows, problem: Problem, solver: Any) -> Certificate:
     )
     if primal is None:
         primal = _primal(problem, squared_norm, intercept, losses)
-    # a = 0 is a dual point as well, with the value 0: a bound where others overflow. (Not of one
-    # class, where 0 is a bound as well: see `pegasos_loss`.)
+    # a = 0 is a dual point too, with the value 0: a bound if others overflow. (For one class it is
+    # not, but 0 is a bound too: see `pegasos_loss`.)
     return Certificate(primal, np.fmax(best, 0), settings=problem.settings)
 
 
 def _primal(
     problem: Problem, squared_norm: np.ndarray, intercept: np.ndarray, losses: np.ndarray
 ) -> np.ndarray:
-    """P(w) from |w|^2 without the intercept and the sums of losses."""
+    """P(w), given |w|^2 without the intercept, and the sums of losses."""
     settings = problem.settings
     if settings.constant_feature:
         squared_norm = squared_norm + (intercept / settings.constant_feature) ** 2

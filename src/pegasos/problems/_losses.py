@@ -1,4 +1,4 @@
-"""What Python asks of the losses of a row, functions of u = z - y f(x); see ``csrc/loss.h``."""
+"""The losses of a row, functions of u = z - y f(x), as Python needs them; see ``csrc/loss.h``."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,33 +9,34 @@ import numpy as np
 
 from pegasos import _core
 
-#: Losses that take targets, and those that have an epsilon.
+#: Losses that take targets, and losses that have an epsilon.
 TARGET_LOSSES, EPSILON_LOSSES = _core.TARGET_LOSSES, _core.EPSILON_LOSSES
 
 
 @dataclass(frozen=True)
 class Loss:
-    """What Python asks of a loss."""
+    """A loss, as Python needs it."""
 
     name: str  # as `loss=` has it and the core knows it
-    #: lam |w|^2 of the optimum is at most this; 0: that depends on the targets. At the optimum of
-    #: labels, P = D and a is c l'(u), so that lam |w|^2 is the mean of l'(u) (1 - u): at most 1 for
-    #: the hinge, 2 u (1 - u) <= 1/2, and s/(1 + e^s), s = 1 - u, for the log loss.
+    #: lam |w|^2 is at most this at the optimum; 0: it depends on the targets. With labels, P = D
+    #: and a is c l'(u) at the optimum, so lam |w|^2 is the mean of l'(u) (1 - u). For the hinge,
+    #: that is at most 1; for its square, 2 u (1 - u) <= 1/2; for the log loss, s/(1 + e^s) with
+    #: s = 1 - u.
     ball: float = 0.0
-    #: The probability of the label +1 where f(x) has these values; that of -1 is of -f(x). The mean
-    #: loss of rows with this share of labels +1 is least at this f. None: scores do not tell.
+    #: The probability of the label +1, given f(x); that of -1 is its value at -f(x). The mean loss
+    #: of rows with this share of labels +1 is least at f(x). None: scores tell no probabilities.
     probability: Callable[[np.ndarray], np.ndarray] | None = None
     epsilon: float = 0.0  # of losses that have one
-    #: Of one class: P has nu b more, with the intercept b, and the sum of dual variables is nu m.
+    #: For one class: P has a term nu b, b the intercept, and the dual variables sum up to nu m.
     nu: float = 0.0
-    # What the core says; of a row of weight 1.
+    # What follows comes from the core, for a row of weight 1.
     dual_lower: float = field(init=False)  # bounds of its dual variable
     dual_upper: float = field(init=False)
-    dead: float = field(init=False)  # of the conjugate in csrc/loss.h, as is `width`
+    dead: float = field(init=False)  # of the conjugate in csrc/loss.h, like `width`
     width: float = field(init=False)
     curvature: float = field(init=False)  # the largest second derivative; 0: the derivative jumps
-    rounding: float = field(init=False)  # to what an objective is known: a smaller one is optimal
-    has_margin: bool = field(init=False)  # beyond the margin, u < 0, no loss and no dual variable
+    rounding: float = field(init=False)  # the error of an objective: a smaller one is optimal
+    has_margin: bool = field(init=False)  # whether u < 0 means no loss and no dual variable
 
     def __post_init__(self) -> None:
         vars(self).update(_core.about_loss(self.name, self.epsilon))
@@ -51,7 +52,7 @@ class Loss:
 
     @property
     def degree(self) -> int:
-        """How it grows with units: see `pegasos.problems._settings.Settings`."""
+        """The power of the unit with which it grows; see `Settings`."""
         return 2 if self.curvature else 1
 
     def in_unit(self, unit: float) -> "Loss":
@@ -62,12 +63,12 @@ class Loss:
 
     @property
     def has_targets(self) -> bool:
-        """Whether it takes targets, and not labels."""
+        """Whether it takes targets in place of labels."""
         return self.name in TARGET_LOSSES
 
     @property
     def has_counts(self) -> bool:
-        """Whether the derivative is 0 or 1, so that Pegasos counts."""
+        """Whether the derivative is 0 or 1, so that Pegasos counts violations."""
         return self.name == "hinge"
 
     def __repr__(self) -> str:
@@ -85,7 +86,7 @@ def _logistic(scores: np.ndarray) -> np.ndarray:
     return 1 / (1 + np.exp(-np.clip(scores, -700, 700)))
 
 
-#: Those that take labels.
+#: Losses that take labels.
 LOSSES: dict[str, Loss] = {
     loss.name: loss
     for loss in (
@@ -95,12 +96,12 @@ LOSSES: dict[str, Loss] = {
         Loss("log_loss", ball=0.2784645427610738, probability=_logistic),
     )
 }
-# What epsilon may be in training. No error is larger, and the Huber loss needs one above 0.
+# The range of epsilon in training: no error is larger, and the Huber loss needs one above 0.
 _EPSILONS = 1e-299, 1e150
 
 
 def of_one_class(nu: float) -> Loss:
-    """That of one class: the hinge of rows that all have the label +1.
+    """The loss of one class: the hinge of rows that all have the label +1.
 
     At the optimum, lam |w|^2 is 1/m sum_i a_i <w, x_i> <= nu, given lam >= nu times the mean of
     c_i |x_i|^2.
@@ -109,7 +110,7 @@ def of_one_class(nu: float) -> Loss:
 
 
 def named(name: Any, epsilon: float = 0.0) -> Loss:
-    """The loss of this name, with its epsilon if it has one, or `name` itself if it is a loss."""
+    """The loss `name`, with its epsilon if it has one; a `Loss` is returned as it is."""
     if isinstance(name, Loss):
         return name
     if name in LOSSES:
@@ -118,11 +119,11 @@ def named(name: Any, epsilon: float = 0.0) -> Loss:
 
 
 class with_probabilities:  # noqa: N801 a decorator
-    """Decorate a method that is there only where the loss has probabilities.
+    """Decorate a method that exists only if the loss has probabilities.
 
-    Elsewhere, to ask for it raises an AttributeError that says what gives probabilities; so
-    `hasattr` is right. The loss is that of the last fit of an estimator, of the best one of a
-    search, or of the local one of `pegasos.dask`; or that of a model.
+    Otherwise, access raises an AttributeError that says what gives probabilities, so that `hasattr`
+    is right. The loss is that of the last fit of an estimator, of a search's best estimator, of the
+    local estimator of `pegasos.dask`, or of a model.
     """
 
     def __init__(self, method: Callable[[Any, Any], np.ndarray]) -> None:
@@ -133,7 +134,7 @@ class with_probabilities:  # noqa: N801 a decorator
             return self._method
         known = vars(getattr(instance, "best_estimator_", getattr(instance, "_model", instance)))
         name = known.get("_fitted", known)["loss"]
-        # The log loss first, whose probabilities are the better ones.
+        # The log loss comes first, as its probabilities are better.
         able = [loss.name for loss in reversed(LOSSES.values()) if loss.probability]
         if name not in able:
             names = " or ".join(f"loss={name!r}" for name in able)

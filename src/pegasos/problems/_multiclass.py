@@ -1,9 +1,9 @@
-"""How labels become problems, and how their scores become classes again.
+"""How labels become problems, and how scores of problems become classes again.
 
-A problem is a column of labels in {-1, 0, +1}; 0 leaves the row out. Binary classification is one
-problem, one-vs-rest one per class, one-vs-one one per pair of classes. The later class is +1. With
-several labels for each row, each label is a problem. "crammer_singer" has the columns and scores of
-one-vs-rest, and one problem over all of them. "one_class" is one problem of rows that are all +1;
+A problem is a row of labels in {-1, 0, +1}; 0 leaves a row of X out. Binary classification is one
+problem. One-vs-rest has one per class, one-vs-one one per pair of classes, where +1 is the later
+class. With several labels for each row, each label is a problem. "crammer_singer" has the labels
+and scores of one-vs-rest, and one joint problem. "one_class" is one problem with all labels +1;
 its "classes" are -1 and 1, outliers and the others.
 """
 
@@ -15,22 +15,22 @@ import numpy as np
 
 from pegasos.problems._validate import parameter
 
-# One-vs-one adds up scores, which may be as large as float64 allows. Beyond this size they break
-# ties as an infinite score would.
+# One-vs-one adds up scores, which may be as large as float64 allows. Larger scores than this are
+# cut, and break ties as an infinite score would.
 _LARGEST = 1e300
 
-#: How scores of problems may be read. Estimators choose "multilabel" if y has columns.
+#: How problems are made of classes. Estimators choose "multilabel" if y has columns.
 SCHEMES = ("ovr", "ovo", "crammer_singer", "multilabel", "one_class")
 
 #: Labels that a one-class model predicts: -1 for outliers, 1 for the others.
 ONE_CLASS_LABELS = np.array([-1, 1])
-#: Scores so near to 0, as a part of the offset, are 0. So rounding does not tell on which side
-#: support vectors are, also of kernel values in single precision, which most fits have.
+#: Scores this near to 0, as a part of the offset, become 0. Otherwise rounding would decide on
+#: which side support vectors are, for most fits with kernel values in single precision.
 NEAR = 1e-6
 
 
 def plain(labels: np.ndarray) -> np.ndarray:
-    """Labels without objects, if they are of one kind after all, as from a list or a data frame."""
+    """Labels without objects, if all are of one kind, as from a list or a data frame."""
     return np.array(labels.tolist()) if labels.dtype == object else labels
 
 
@@ -40,14 +40,14 @@ def pairs(n_classes: int) -> list[tuple[int, int]]:
 
 
 def count(n_classes: int, multi_class: str) -> int:
-    """Number of problems, or of weight vectors of a joint one."""
+    """Number of problems, or of weight vectors of a joint problem."""
     if n_classes == 2 and multi_class != "multilabel":
         return 1
     return n_classes * (n_classes - 1) // 2 if multi_class == "ovo" else n_classes
 
 
 def name(k: int, n_problems: int, classes: Any, multi_class: str) -> str:
-    """What problem number `k` is about, in words; nothing where there is only one."""
+    """What problem `k` is about, in words; an empty string if it is the only one."""
     if multi_class == "multilabel":
         return f"label {classes[k]}"
     if n_problems == 1 or multi_class == "crammer_singer":
@@ -61,7 +61,7 @@ def name(k: int, n_problems: int, classes: Any, multi_class: str) -> str:
 
 
 def labels_of_targets(n_problems: int, n_rows: int, weights: np.ndarray | None) -> np.ndarray:
-    """Labels of problems that all rows of weight are in: 1, or 0 for others."""
+    """Labels of problems that have all rows with weight: 1 for these rows, 0 for others."""
     labels = np.ones((n_problems, n_rows), np.int8)
     if weights is not None:
         labels[:, weights == 0] = 0
@@ -71,10 +71,10 @@ def labels_of_targets(n_problems: int, n_rows: int, weights: np.ndarray | None) 
 def problem_labels(
     codes: np.ndarray, n_classes: int, multi_class: str, row_weights: np.ndarray | None = None
 ) -> np.ndarray:
-    """Labels of every problem, one problem per row; 0 for rows that are not in it, or of weight 0.
+    """Labels of every problem, one problem per row; 0 for rows outside the problem or of weight 0.
 
-    `codes` are the numbers of rows' classes. With "multilabel": ones where rows have a label, else
-    zeros, of shape (n_samples, n_classes).
+    `codes` are the class numbers of rows. With "multilabel", they have shape
+    (n_samples, n_classes): 1 where a row has a label, else 0.
     """
     n_problems = count(n_classes, multi_class)
     try:
@@ -103,7 +103,7 @@ def problem_labels(
 
 
 def as_csr(y: np.ndarray, is_matrix: bool) -> Any:
-    """Return y of several labels as a sparse array, or as a matrix of SciPy."""
+    """Return y with several labels a row as a sparse array, or as a sparse matrix."""
     from scipy import sparse
 
     return (sparse.csr_matrix if is_matrix else sparse.csr_array)(y)
@@ -112,9 +112,9 @@ def as_csr(y: np.ndarray, is_matrix: bool) -> Any:
 def mass(
     codes: np.ndarray, n_classes: int, multi_class: str, row_weights: np.ndarray | None = None
 ) -> float:
-    """The sum of the weights of a problem's rows, by which λ is 1/(C m).
+    """The sum m of the weights of a problem's rows, for λ = 1/(C m).
 
-    One-vs-one: its mean over the pairs of classes that have weight, since λ is one for all pairs.
+    For one-vs-one it is the mean over the pairs of classes with weight, as all pairs share one λ.
     """
     total = float(len(codes) if row_weights is None else row_weights.sum())
     if n_classes == 2 or multi_class != "ovo":
@@ -125,7 +125,7 @@ def mass(
 def class_scores(scores: np.ndarray, n_classes: int, multi_class: str) -> np.ndarray:
     """Turn scores per problem into scores per class, in place where the two are the same.
 
-    One-vs-one: a class gets a vote for each pair it wins; ties are broken by its summed scores,
+    One-vs-one: a class gets a vote for each pair it wins. Ties are broken by its summed scores,
     squashed into (-1/3, 1/3) so that they never outweigh a vote. For two classes, the result has
     shape (n_samples,), else (n_samples, n_classes).
     """
@@ -154,12 +154,12 @@ def class_probabilities(
 ) -> np.ndarray:
     """Turn scores per problem into a probability of each class; rows sum to one.
 
-    `probability` is that of the label +1, from scores; that of the label -1 is of scores times -1.
-    See `PegasosClassifier.predict_proba`. If there are p with ``r_kj = p_k/(p_k + p_j)`` for all
+    `probability` gives the probability of the label +1, or of -1 if scores are times -1. See
+    `PegasosClassifier.predict_proba`. If there are p with ``r_kj = p_k/(p_k + p_j)`` for all
     pairs, these are p. If every class is sure to lose a pair, all are 0 before the division, and
     uniform after it.
     """
-    assert probability is not None  # `with_probabilities` has seen to it
+    assert probability is not None  # `with_probabilities` makes sure of it
     if multi_class == "multilabel":
         return probability(scores)
     if n_classes == 2:

@@ -1,4 +1,4 @@
-"""Rows in partitions, which are checked where they are; the client knows what all of them have."""
+"""Rows in partitions, which are checked in place; the client knows only what describes them all."""
 
 import zlib
 from types import SimpleNamespace
@@ -11,10 +11,10 @@ from pegasos.problems import _rows, _validate
 
 
 class Arrays(SimpleNamespace):
-    """Arrays under names, which are aligned again where they come from another process.
+    """Arrays under names, which are aligned again after they come from another process.
 
-    What a cluster sends may lie anywhere: the core refuses it, and NumPy sums it up in other
-    pieces.
+    A cluster may put them at any address. The core refuses unaligned arrays, and NumPy sums them in
+    other pieces.
     """
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -26,11 +26,11 @@ class Arrays(SimpleNamespace):
 def checked(
     number: int, X: Any, y: Any, weights: Any, local: Any, with_checksum: bool = False
 ) -> Arrays:
-    """The rows of a partition, which are all right, and `about`, which the client is told.
+    """The checked rows of a partition, and `about`, a description for the client.
 
-    `local` is the estimator that checks X, y and weights as a fit in memory would; but all weights
-    of a partition may be 0. `about` has a checksum of all that the partition has if it is asked
-    for. It is the error if the rows are refused: a task that raises would be logged by its worker.
+    `local` is the estimator that checks X, y and weights as a fit in memory would, except that all
+    weights of a partition may be 0. If asked for, `about` has a checksum of the whole partition. If
+    the rows are refused, `about` is the error: a task that raises would be logged by its worker.
     """
     try:
         return _checked(X, y, weights, local, with_checksum)
@@ -74,14 +74,14 @@ def _checked(X: Any, y: Any, weights: Any, local: Any, with_checksum: bool) -> A
 
 
 def moments(values: np.ndarray, weights: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-    """The sum of weights, and of each column the mean and the sum of squares about it."""
+    """The sum of weights, and for each column its mean and the sum of squares about the mean."""
     values, total = values.reshape(len(values), -1), float(weights.sum())
     mean = weights @ values / total if total > 0 else 0 * values[0]
     return total, mean, weights @ (values - mean) ** 2
 
 
 def merged(parts: list[Any]) -> tuple[float, np.ndarray, np.ndarray]:
-    """The moments of all rows, from those of several parts."""
+    """The moments of all rows, given those of several parts."""
     total, mean, squares = parts[0]
     for other_total, other_mean, other_squares in parts[1:]:
         if other_total > 0:
@@ -92,21 +92,20 @@ def merged(parts: list[Any]) -> tuple[float, np.ndarray, np.ndarray]:
 
 
 def not_empty(parts: list[Any]) -> list[Any]:
-    """What there is of partitions with rows; a ValueError if there are none."""
+    """The parts, of partitions with rows; a ValueError if there are none."""
     if not parts:
         raise ValueError("X must have at least one row, but all partitions are empty")
     return parts
 
 
 class Partitions:
-    """What is known of rows that lie elsewhere; to estimators, as `pegasos.Blocks`.
+    """A description of rows that lie elsewhere; estimators use it like `pegasos.Blocks`.
 
-    `abouts` are of all partitions. A TypeError or ValueError if rows are refused, if partitions do
-    not go together, or if all are empty. `which` are those that have rows; `n_stored` is how many
-    numbers X has, `mass` the sum of weights, `n_inside` how many rows have weight, `n_outputs` how
-    many columns y has, or 0 if it is one-dimensional. `classes`, `class_weight_sums` and
-    `class_counts` are of labels, or None. Labels have no numbers under which they are
-    stored, so `names` is None.
+    `abouts` describe all partitions. A TypeError or ValueError if rows are refused, if partitions
+    do not go together, or if all are empty. `which` are the partitions with rows. `n_stored` is how
+    many numbers X has, `mass` the sum of weights, `n_inside` how many rows have weight, `n_outputs`
+    how many columns y has, or 0 if it is one-dimensional. `classes`, `class_weight_sums` and
+    `class_counts` describe labels, or are None. `names` is None: labels are not stored as numbers.
     """
 
     names = None
@@ -168,12 +167,12 @@ class Partitions:
         return np.searchsorted(self.classes, y.ravel())
 
     def some_targets(self, count: int) -> np.ndarray:
-        """Two rows of y, which have the mean and the spread of all."""
+        """Two rows of y with the mean and the spread of all rows."""
         mass, mean, squares = self._moments
         spread = np.sqrt(squares / mass)
         return np.stack([mean - spread, mean + spread])
 
     def row(self) -> np.ndarray:
-        """A row as large as rows of X are, for what is said of rows at large."""
+        """A row with the mean norm of the rows of X, for messages about rows in general."""
         size = max(1, round(self.n_stored / self.shape[0]))
         return np.full((1, size), np.sqrt(self.mean_squared_norm / size), self.dtype)

@@ -1,4 +1,4 @@
-"""What a fit minimises: binary problems over the same rows, but for the rows themselves."""
+"""What a fit minimises: binary problems over the same rows, without the rows themselves."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,8 +18,8 @@ class Problem:
     P(w) = lam/2 |w|^2 + 1/m sum_i c_i l(z_i - y_i f(x_i)),    m = sum_i c_i.
     """
 
-    #: y_i of each problem, int8 of shape (n_problems, n_rows); 0 for rows that are not in it, and 1
-    #: for others of losses that take targets.
+    #: y_i of each problem, int8 of shape (n_problems, n_rows); 0 for rows outside the problem. For
+    #: losses that take targets, 1 for all others.
     labels: np.ndarray
     row_weights: np.ndarray | None  # c_i; None: all 1
     settings: Settings  # λ, the loss and the intercept
@@ -34,7 +34,7 @@ class Problem:
 
     @cached_property
     def weights(self) -> np.ndarray:
-        """c_i of each problem, 0 for rows that are not in it; of shape (n_problems, n_rows)."""
+        """c_i of each problem, 0 for rows outside it; of shape (n_problems, n_rows)."""
         return (1.0 if self.row_weights is None else self.row_weights) * (self.labels != 0)
 
     @property
@@ -48,7 +48,7 @@ class Problem:
 
     @cached_property
     def targets(self) -> _core.Targets:
-        """All but the rows, as the core has it."""
+        """The problems in the form of the core, without the rows."""
         settings = self.settings
         return _core.Targets(
             np.ascontiguousarray(self.labels), self.row_weights, settings.loss_of(0).core,
@@ -71,13 +71,13 @@ class Problem:
 
     @cached_property
     def at_zero(self) -> np.ndarray:
-        """The objectives of f = 0."""
+        """The objectives of models with f = 0."""
         _, objective = self.targets.constants(np.full(len(self), np.inf))
         return np.where(self.n_inside > 0, objective, 0)
 
     @cached_property
     def fingerprints(self) -> list[int]:
-        """Of the labels, weights and targets of each problem."""
+        """Checksums of the labels, weights and targets of each problem."""
         crc = 0 if self.row_weights is None else _rows.fingerprint(self.row_weights)
         crcs = [crc] * len(self)
         if self.values is not None:
@@ -85,11 +85,11 @@ class Problem:
         return [_rows.fingerprint(y, crc=crc) for y, crc in zip(self.labels, crcs, strict=True)]
 
     def coefficients(self, a: np.ndarray) -> np.ndarray:
-        """The beta of w(a) = sum_i beta_i phi(x_i), with the bits that the core gives them."""
+        """The beta of w(a) = sum_i beta_i phi(x_i), with the bits of the core."""
         return a * self.labels * (1 / (self.lams * self.masses))[:, None]
 
     def subset(self, which: Any, rows: Any = slice(None)) -> "Problem":
-        """Problems number `which`, on some of the rows."""
+        """The problems number `which`, on some of the rows."""
         labels = np.ascontiguousarray(self.labels[which][:, rows])
         weights = None if self.row_weights is None else self.row_weights[rows]
         values = self.values
@@ -99,15 +99,14 @@ class Problem:
 
 
 def blank(settings: Settings, n_rows: int = 0) -> Problem:
-    """What there is before problems are known."""
+    """The problem before the problems of a fit are known."""
     return Problem(np.zeros((0, n_rows), np.int8), None, settings)
 
 
 def scaled(row_weights: np.ndarray | None) -> np.ndarray | None:
-    """Weights whose sum is neither 0 nor infinite: relative to others, they are what they were.
+    """Row weights times a power of two, so that their sum is neither 0 nor infinite.
 
-    By a power of two, which rounds nothing: rows of other problems, or left out of this one, must
-    not change a bit.
+    A power of two rounds nothing: rows of other problems, or rows left out, must not change a bit.
     """
     if row_weights is None:
         return None

@@ -7,7 +7,7 @@ import numpy as np
 
 from pegasos.problems import _losses, _validate
 
-# What λ may be in training.
+# The range of λ in training.
 _LEAST_LAM, _LARGEST_LAM = 1e-300, 1e300
 
 
@@ -15,11 +15,11 @@ _LEAST_LAM, _LARGEST_LAM = 1e-300, 1e300
 class Settings:
     """What all problems of a fit share, λ first. See `pegasos.fit` for the meaning.
 
-    Values are allowed ones: `pegasos.estimators._parameters.check` has seen to it.
+    Values must be allowed ones: `pegasos.estimators._parameters.check` makes sure of it.
 
-    λ and epsilon are as users have them. Training divides targets and scores by `units`, powers of
-    two, which round nothing. So the solvers' share of rounding, which is absolute, is one of the
-    spread of the targets. With z = s z' and f = s f', a loss of degree g has l(u) = s^g l'(u'),
+    λ and epsilon are in the user's units. Training divides targets and scores by `units`: powers
+    of two, which round nothing. So the solvers' absolute rounding errors are small compared with
+    the spread of the targets. With z = s z' and f = s f', a loss of degree g has l(u) = s^g l'(u'),
     where epsilon is s times that of l'. So P = s^g P', and λ of P' is s^(2 - g) times that of P.
     """
 
@@ -50,17 +50,17 @@ class Settings:
 
     @property
     def lams(self) -> np.ndarray:
-        """λ of training, of each problem or one for all."""
+        """λ in training, for each problem or one for all."""
         factors = [unit ** (2 - self.loss.degree) for unit in self.units]
         return np.array(self.lam_of_each or [self.lam]) * np.array(factors)
 
     @property
     def objective_units(self) -> np.ndarray:
-        """What objectives of training are multiplied by."""
+        """The factors from objectives in training to those in the user's units."""
         return np.array(self.units) ** self.loss.degree
 
     def lams_of(self, n_problems: int) -> np.ndarray:
-        """λ of training, of each of `n_problems` problems."""
+        """λ in training, for each of `n_problems` problems."""
         lams = self.lams
         return lams.repeat(n_problems // len(lams))
 
@@ -69,13 +69,13 @@ class Settings:
         return self.loss.in_unit(self.units[k if len(self.units) > 1 else 0])
 
     def epsilons_of(self, n_problems: int) -> Any:
-        """The epsilon of training, of each of `n_problems` problems; None: the loss has none."""
+        """Epsilon in training, for each of `n_problems` problems; None if the loss has none."""
         if self.loss.name not in _losses.EPSILON_LOSSES:
             return None
         return self._of_losses("epsilon", n_problems)
 
     def roundings_of(self, n_problems: int) -> np.ndarray:
-        """To what objectives of training are known, those of each of `n_problems` problems."""
+        """Rounding errors of objectives in training, for each of `n_problems` problems."""
         return self._of_losses("rounding", n_problems)
 
     def _of_losses(self, name: str, n_problems: int) -> np.ndarray:
@@ -90,14 +90,14 @@ class Settings:
         }
         return replace(self, **own) if own else self
 
-    # Of one class, b of users is s (b - 1) and P is s (P - nu): see `OneClass`.
+    # For one class, the user's b is s (b - 1) and the user's P is s (P - nu): see `OneClass`.
 
     def in_user_units(
         self, coef: np.ndarray, intercept: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Coefficients and intercepts of training in the units of users."""
+        """Coefficients and intercepts of training, in the user's units."""
         if self.units == (1.0,) and not self.loss.nu:
-            return coef, intercept  # of classes, which may have large coefficients: no copy
+            return coef, intercept  # classifiers may have large coefficients: do not copy them
         units = np.array(self.units)
         with np.errstate(over="ignore", under="ignore"):
             coef = coef * units[:, None]
@@ -106,13 +106,13 @@ class Settings:
         return coef, intercept
 
     def objectives_in_user_units(self, objectives: np.ndarray) -> np.ndarray:
-        """Objectives of training in the units of users."""
+        """Objectives of training, in the user's units."""
         return (objectives - self.loss.nu) * self.objective_units
 
     def in_training_units(
         self, coef: np.ndarray, intercept: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Coefficients and intercepts of users in the units of training."""
+        """Coefficients and intercepts in the user's units, in those of training."""
         units = np.array(self.units)
         with np.errstate(over="ignore", under="ignore"):
             return coef / units[:, None], intercept / units + (self.loss.nu > 0)
@@ -128,10 +128,10 @@ class Settings:
         return self.fit_intercept and not self.penalize_intercept
 
 
-# Those that are parameters of estimators as well, but λ.
+# The settings other than λ that are parameters of estimators, too.
 _CHOSEN = [field.name for field in fields(Settings)][1:-2]
 
 
 def settings_of(chosen: Any, lam: float, **others: Any) -> Settings:
-    """The settings that an object's attributes say, but for λ and `others`."""
+    """The settings in an object's attributes, with this λ and `others`."""
     return Settings(lam, **{name: getattr(chosen, name) for name in _CHOSEN} | others)

@@ -1,20 +1,20 @@
-"""Units of targets: what training divides them by."""
+"""Units of targets, by which training divides them."""
 
 import numpy as np
 
 from pegasos.problems import _multiclass
 
-# The least spread of targets, as a part of their size, that sets units: a smaller one is only in
-# their last digits.
+# Targets whose spread is a smaller part of their size differ in their last digits only. Their unit
+# is as if they had this spread.
 _LEAST_SPREAD = 2.0**-26
-# Units are 2 to powers in this range, so that the squares of units are numbers.
+# Units are 2 to powers in [-500, 500], so that the squares of units are finite and not 0.
 _MOST_EXPONENT = 500
 
 
 def problems(
     y: np.ndarray, weights: np.ndarray | None, units: tuple[float, ...] | None = None
 ) -> tuple[np.ndarray, np.ndarray, tuple[float, ...]]:
-    """Labels and targets of problems, and their units, which are new if None are given.
+    """Labels and targets of problems, and their units, which are computed if `units` is None.
 
     A row of weight 0 is in no problem.
     """
@@ -28,7 +28,7 @@ def problems(
 def of(values: np.ndarray, weights: np.ndarray | None) -> tuple[float, ...]:
     """Powers of two near the standard deviations of targets of shape (n_outputs, n_samples).
 
-    If an output has only one value, its unit is near that value; if that is 0, it is 1.
+    If an output has only one value, its unit is near that value, or 1 if the value is 0.
     """
     if weights is not None:
         inside = weights > 0

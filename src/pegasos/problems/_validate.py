@@ -1,8 +1,8 @@
 """Where bad input is refused: parameters, matrices, labels and weights.
 
-The C core trusts its arguments, so whatever a user can get wrong is caught here, in a sentence that
-names the parameter, the value given and what is allowed. Nothing here needs SciPy: a CSR matrix is
-any object with ``data``, ``indices``, ``indptr`` and ``shape``.
+The C core trusts its arguments. So this module catches whatever a user can get wrong, with a
+sentence that names the parameter, the value given and what is allowed. Nothing here needs SciPy: a
+CSR matrix is any object with ``data``, ``indices``, ``indptr`` and ``shape``.
 """
 
 import contextlib
@@ -18,18 +18,18 @@ import numpy as np
 
 from pegasos import _core
 
-# From this number on, labels take longer to sort than to look through.
+# From this number of labels on, sorting takes longer than comparing them with two values.
 _MANY = 1000
-# Python's own first: abstract classes take ten times as long to ask.
+# Python's own types come first: checks against abstract classes take ten times as long.
 _REAL, _INTEGER, _BOOLEAN = (float, int, numbers.Real), (int, numbers.Integral), (bool, np.bool_)
 
 
 class Wording:
-    """How messages write parameters and values: as Python does. Other interfaces have their own."""
+    """How messages write parameters and values: here as Python does. Other interfaces differ."""
 
-    #: What suits regression to targets of any size.
+    #: The advice for regression to targets of any size.
     for_units = "standardised targets (sklearn.compose.TransformedTargetRegressor)"
-    #: What scales features.
+    #: The advice for scaling features.
     for_scale = "sklearn.preprocessing.StandardScaler (MaxAbsScaler if X is sparse)"
 
     def parameter(self, name: str, *value: Any) -> str:
@@ -37,7 +37,7 @@ class Wording:
         return "=".join([name, *(f"{v:.4g}" if isinstance(v, float) else repr(v) for v in value)])
 
     def value(self, name: str, value: Any) -> str | None:
-        """A value of a parameter; None: this interface cannot be given it."""
+        """A value of a parameter; None if this interface cannot be given it."""
         return repr(value)
 
 
@@ -47,7 +47,7 @@ _wording: contextvars.ContextVar[Wording] = contextvars.ContextVar("wording")
 
 @contextlib.contextmanager
 def written_by(wording: Wording) -> Generator[None]:
-    """Within the block, messages of this thread have this wording."""
+    """Use this wording for messages of this thread within the block."""
     token = _wording.set(wording)
     try:
         yield
@@ -56,7 +56,7 @@ def written_by(wording: Wording) -> Generator[None]:
 
 
 def wording() -> Wording:
-    """The wording of this thread's messages."""
+    """The wording of messages in this thread."""
     return _wording.get(_PYTHON)
 
 
@@ -71,7 +71,7 @@ def value_of(name: str, value: Any) -> str:
 
 
 def _allowed(name: str, values: Iterable[Any]) -> list[str]:
-    """Those of the values of a parameter that users can give, in words."""
+    """The values of a parameter that users can give, in words."""
     words = (wording().value(name, value) for value in values)
     return [word for word in words if word is not None]
 
@@ -83,7 +83,7 @@ def _or(name: str, besides: Sequence[Any]) -> str:
 
 
 def is_one(value: Any, of: Container[Any]) -> bool:
-    """Whether `value` is None or a string, and one `of` these."""
+    """Whether `value` is None or a string, and in `of`."""
     return (value is None or isinstance(value, str)) and value in of
 
 
@@ -135,7 +135,7 @@ def integer(
 
 
 def lam(name: str, value: Any) -> float:
-    """Return λ as a float whose reciprocal, times what rows bring, is not soon out of range."""
+    """Return λ as a float in a range that leaves room for 1/λ times numbers of the rows."""
     value = real(name, value, above=0)
     if not 1e-300 <= value <= 1e300:
         raise ValueError(f"{parameter(name)} must be in [1e-300, 1e300], got {value!r}")
@@ -143,14 +143,14 @@ def lam(name: str, value: Any) -> float:
 
 
 def reciprocal(what: str, product: float) -> float:
-    """λ of C times a sum of weights, or C of λ times that sum; `what` says what is multiplied."""
+    """λ given C times a sum of weights, or C given λ times it; `what` names the product."""
     if not 1e-300 < product < 1e300:
         raise ValueError(f"{what} must be in (1e-300, 1e300), got {product:g}")
     return float(1 / product)
 
 
 def verbose(name: str, value: Any) -> None:
-    """Raise unless `value` is a degree of talkativeness."""
+    """Raise unless `value` is a degree of verbosity."""
     if not isinstance(value, _BOOLEAN):
         integer(name, value, at_least=0)
 
@@ -162,16 +162,16 @@ def boolean(name: str, value: Any) -> bool:
 
 
 def path(name: str, value: Any) -> str:
-    """Return the name of the file or folder that `value` is, or raise."""
+    """Return `value` as the name of a file or folder, or raise."""
     if not isinstance(value, str | os.PathLike):
         raise TypeError(f"{parameter(name)} must be a str or a path, got {value!r}")
     return os.fspath(value)
 
 
 def choice(name: str, value: Any, allowed: Iterable[Any]) -> Any:
-    """Return the one of `allowed` that `value` is, or raise."""
+    """Return the one of `allowed` that equals `value`, or raise."""
     for option in allowed:
-        # NumPy's strings and booleans will do; 1 == True, but 1 is not a value of such an option.
+        # NumPy's strings and booleans are allowed. 1 is not, although 1 == True.
         kinds = (bool, np.bool_) if isinstance(option, bool) else type(option)
         if isinstance(value, kinds) and value == option:
             return option
@@ -180,7 +180,7 @@ def choice(name: str, value: Any, allowed: Iterable[Any]) -> Any:
 
 
 def random_state(name: str, value: Any) -> None:
-    """Raise unless a seed can be had from `value`; a generator is not asked for one."""
+    """Raise unless `value` can give a seed; no number is drawn from a generator."""
     if value is None or isinstance(value, (np.random.Generator, np.random.RandomState)):
         return
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
@@ -194,7 +194,7 @@ def random_state(name: str, value: Any) -> None:
 def seed(source: Any) -> int:
     """Return the 64-bit seed that a `random_state` stands for.
 
-    An int is the seed itself; a generator is asked for one; None takes one from the system.
+    An int is the seed itself; a generator draws one; None takes one from the system.
     """
     if source is None:
         return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
@@ -209,18 +209,18 @@ def seed(source: Any) -> int:
 
 
 def is_sparse(X: Any) -> bool:
-    """Whether `X` is a sparse matrix or array of any format, told without importing SciPy."""
+    """Whether `X` is a sparse matrix or array of any format, without importing SciPy."""
     parts = ("data", "indices", "indptr")
-    # A data frame whose columns have these names converts to an array; a sparse matrix does not.
+    # A data frame with columns of these names converts to an array; a sparse matrix does not.
     return hasattr(X, "tocsr") or (
         not hasattr(X, "__array__") and all(hasattr(X, part) for part in parts)
     )
 
 
 def summed_up(X: Any) -> Any:
-    """Checked rows in which a CSR row has each column once, in order: X, or a sorted copy.
+    """Checked rows in which each CSR row has each column once, in order: X, or a sorted copy.
 
-    A number is the sum of what is stored for it, but the square of a sum is not the sum of squares.
+    Entries of the same place add up, but the square of their sum is not the sum of their squares.
     """
     if is_sparse(X) and not X.has_canonical_format:
         X = X.copy()
@@ -275,7 +275,7 @@ def sparse_structure(X: Any) -> Any:
 
 
 def csr(data: Any, indices: Any, indptr: Any, shape: Any) -> Any:
-    """The CSR matrix of these arrays, or a ValueError; SciPy would make whole numbers of others."""
+    """The CSR matrix of these arrays, or a ValueError; SciPy would truncate indices to integers."""
     from scipy import sparse
 
     sparse_structure(types.SimpleNamespace(data=data, indices=indices, indptr=indptr, shape=shape))
@@ -283,7 +283,7 @@ def csr(data: Any, indices: Any, indptr: Any, shape: Any) -> Any:
 
 
 def plain_csr(X: Any) -> Any:
-    """A sparse matrix as CSR of floats and native indices of one type, which SciPy can slice."""
+    """A sparse matrix as CSR with floats and native indices of one type, so SciPy can slice it."""
     from scipy import sparse
 
     sparse_structure(X)
@@ -333,7 +333,7 @@ def _indices_in_range(name: str, index: Any, stop: int, start: int = 0) -> None:
 
 
 def not_masked(name: str, values: Any) -> None:
-    """Raise for an array with something masked: what is masked would be used."""
+    """Raise if values are masked: they would be used as if they were not."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         leave_out = "leave out their rows, or " if name == "y" else ""
         raise ValueError(
@@ -343,14 +343,14 @@ def not_masked(name: str, values: Any) -> None:
 
 
 def _dense(X: Any) -> Any:
-    """Return dense `X` as a two-dimensional array of numbers or of what may turn out not to be."""
+    """Return dense `X` as a two-dimensional array; its objects may still be no numbers."""
     if X is None:
         raise ValueError("X must be two-dimensional (n_samples, n_features), got None")
     not_masked("X", X)
-    if is_sparse(getattr(X, "_meta", None)):  # of Dask
+    if is_sparse(getattr(X, "_meta", None)):  # a Dask array
         raise TypeError("X must be rows in memory, got chunks that are sparse: use X.compute()")
     schema: Any = getattr(X, "schema", None)
-    if hasattr(schema, "types"):  # of Arrow, whose dates and times would become numbers
+    if hasattr(schema, "types"):  # an Arrow table, whose dates and times would become numbers
         for name, dtype in zip(schema.names, schema.types, strict=True):
             if str(dtype).startswith(("date32", "date64", "time", "duration")):
                 raise TypeError(f"column {name!r} of X must be numeric, got dtype {dtype}")
@@ -380,7 +380,7 @@ def _dense(X: Any) -> Any:
 
 
 def before_conversion(X: Any) -> None:
-    """Raise for an `X`, sparse of any format or dense, that scikit-learn would take or misname."""
+    """Raise for an `X`, sparse or dense, that scikit-learn would accept or describe wrongly."""
     if hasattr(X, "collect") and hasattr(X, "lazy"):
         raise TypeError(f"X must be rows in memory, got a {type(X).__name__}: use X.collect()")
     if is_sparse(X):
@@ -393,21 +393,21 @@ def before_conversion(X: Any) -> None:
 
 
 def converted(convert: Callable[..., Any], X: Any, **options: Any) -> Any:
-    """What a function of scikit-learn makes of rows: floats, dense in C order or CSR.
+    """Let a function of scikit-learn convert rows to floats, dense in C order or CSR.
 
-    `finite` is to tell the place of what is not finite, or becomes so by the conversion.
+    It may leave or make numbers that are not finite; `finite` reports their place.
     """
     before_conversion(X)
     y: Any = options.get("y")
     not_masked("y", y)
-    # scikit-learn would make float64 of float32 in the other byte order.
+    # scikit-learn would convert float32 in the other byte order to float64.
     types = [np.float64, np.float32, np.dtype(np.float32).newbyteorder()]
     try:
         with np.errstate(over="ignore"):
             return convert(
                 X, accept_sparse="csr", dtype=types, order="C", ensure_all_finite=False, **options
             )
-    except TypeError:  # of objects that are no numbers
+    except TypeError:  # from objects that are no numbers
         no_text(X)
         raise
     except ValueError as error:
@@ -422,14 +422,14 @@ def converted(convert: Callable[..., Any], X: Any, **options: Any) -> Any:
 
 
 def column_names(X: Any) -> list[Any] | None:
-    """The names of the columns of a data frame, or a table of Arrow's; None of other rows."""
-    # `columns` of Arrow's tables are what is in them. A data frame has its columns as attributes.
+    """The names of the columns of a data frame or an Arrow table; None for other rows."""
+    # `columns` of an Arrow table are its contents. A data frame has its columns as attributes.
     names = X.column_names if hasattr(type(X), "column_names") else getattr(X, "columns", None)
     return None if names is None else list(names)
 
 
 def text_names(X: Any) -> list[str] | None:
-    """The `column_names` of X if there are some, and all are text; else None."""
+    """The `column_names` of X if it has some and all are strings; else None."""
     names = column_names(X)
     return names if names and all(isinstance(name, str) for name in names) else None
 
@@ -437,13 +437,13 @@ def text_names(X: Any) -> list[str] | None:
 def no_dates(X: Any) -> None:
     """Raise for a column of dates, which polars would make numbers, or of complex numbers."""
     for name, dtype in zip(X.columns, X.dtypes, strict=True):
-        is_temporal = getattr(dtype, "is_temporal", bool)()  # of polars
+        is_temporal = getattr(dtype, "is_temporal", bool)()  # in polars
         if is_temporal or getattr(dtype, "kind", "") in ("m", "M", "c"):
             raise TypeError(f"column {name!r} of X must be numeric, got dtype {dtype}")
 
 
 def no_text(X: Any) -> None:
-    """Raise for a data frame with a column that is no number, and name the column."""
+    """Raise for a data frame with a column that is not numeric, and name the column."""
     for name in column_names(X) or ():
         try:
             np.asarray(X[name], np.float64)
@@ -452,7 +452,7 @@ def no_text(X: Any) -> None:
 
 
 def no_lists(y: Any) -> None:
-    """Raise for lists of labels, of which rows have different numbers."""
+    """Raise for lists of labels, several for each row."""
     has_rows = isinstance(y, Sequence) or (isinstance(y, np.ndarray) and y.ndim)
     if has_rows and any(isinstance(of, list | tuple | set) for of in y):
         raise ValueError(
@@ -462,7 +462,7 @@ def no_lists(y: Any) -> None:
 
 
 def no_complex(y: Any) -> None:
-    """Raise for complex numbers, in a list as well."""
+    """Raise for complex numbers, also in a list."""
     if np.iscomplexobj(y):
         _numbers("y", np.asarray(y).dtype)
 
@@ -475,12 +475,12 @@ def no_missing(y: Any, name: str = "y") -> None:
         values = np.asarray(y, dtype=object)
     except ValueError:  # lists of several lengths
         return
-    # To ask values one by one takes ten times as long.
+    # Checking each value takes ten times as long.
     if set(map(type, values.flat)) <= {str, bytes, bool, int}:
         return
     for where, value in np.ndenumerate(values):
         has_nan = isinstance(value, float | np.floating | np.datetime64 | np.timedelta64)
-        # The types of what pandas calls missing; it may not be installed.
+        # pandas may not be installed, so compare the names of its types for missing values.
         is_missing = type(value).__name__ in ("NAType", "NaTType", "NoneType")
         if is_missing or (has_nan and not np.isfinite(value)):
             at = ", ".join(map(str, where))
@@ -503,15 +503,15 @@ def only_labels(name: str, y: np.ndarray, *others: type) -> None:
 
 
 def only_classes(y: np.ndarray) -> None:
-    """Raise unless scikit-learn takes `y` for classes; its checks ask for its first three words.
+    """Raise unless scikit-learn takes `y` for classes; its checks look for the first three words.
 
-    It, and its metrics too, knows booleans or numbers that are stored as objects for no labels.
+    scikit-learn and its metrics do not accept booleans or numbers that are stored as objects.
     """
     from sklearn.utils.multiclass import check_classification_targets
 
     if y.dtype == object and all(isinstance(label, (numbers.Real, np.bool_)) for label in y):
         own = np.array(y.tolist()).dtype
-        if own != object:  # of fractions, or integers that no type of NumPy holds
+        if own != object:  # True for fractions, and for integers that no type of NumPy holds
             raise ValueError(
                 f"Unknown label type: y has dtype object, and its labels are of type {own}. "
                 f"Use y.astype({own.name!r})"
@@ -525,7 +525,7 @@ def only_classes(y: np.ndarray) -> None:
 
 
 def text_in(name: Any) -> ValueError:
-    """What is said of a column that has text, or something else that is no number."""
+    """The error for a column that has text, or other values that are not numeric."""
     return ValueError(
         f"X must be numeric, got text or the like in column {name!r}: encode it, for instance with "
         "sklearn.preprocessing.OneHotEncoder, fill missing values in, or leave it out"
@@ -533,9 +533,9 @@ def text_in(name: Any) -> ValueError:
 
 
 def is_ready(X: Any, y: Any, *, multi_output: bool = False) -> bool:
-    """Whether rows and labels are arrays as training takes them: the labels integers or booleans.
+    """Whether rows and labels are arrays that training can use: labels are integers or booleans.
 
-    With `multi_output`, y may also have columns, and floats. Values may still not be finite.
+    With `multi_output`, y may also have columns and floats. Values may still not be finite.
     """
     return (
         type(X) is type(y) is np.ndarray
@@ -551,7 +551,7 @@ def is_ready(X: Any, y: Any, *, multi_output: bool = False) -> bool:
 
 
 def _numbers(name: str, dtype: Any) -> None:
-    """Raise unless `dtype` is one of real numbers."""
+    """Raise unless `dtype` is a type of real numbers."""
     if dtype.kind == "c":
         raise ValueError(f"{name} must be real, got {dtype}. Complex data not supported")
     if dtype.kind not in "fiub":
@@ -559,9 +559,9 @@ def _numbers(name: str, dtype: Any) -> None:
 
 
 def not_finite(X: Any, values: Any = None) -> tuple[tuple[int, ...], Any] | None:
-    """Where the first NaN or infinity of an array or a CSR matrix is, and which; None: nowhere.
+    """The place and value of the first NaN or infinity of an array or CSR matrix; None if none.
 
-    A matrix has a good structure; `values` may replace its own.
+    A matrix must have a valid structure; `values` may replace its own.
     """
     if values is None:
         values = X.data[: int(X.indptr[-1])] if is_sparse(X) else X
@@ -581,7 +581,7 @@ def not_finite(X: Any, values: Any = None) -> tuple[tuple[int, ...], Any] | None
 def finite(name: str, X: Any, values: Any = None, columns: Any = None) -> None:
     """Raise if an array or a CSR matrix has NaN or infinity; see `not_finite`.
 
-    `columns` are those of the data frame that it was, or None.
+    `columns` are the column names of the data frame that it was, or None.
     """
     found = not_finite(X, values)
     if found is not None:
@@ -598,7 +598,7 @@ def finite(name: str, X: Any, values: Any = None, columns: Any = None) -> None:
 
 
 def aligned(X: Any) -> Any:
-    """A matrix, dense or CSR, whose numbers lie as processors read them; else a copy.
+    """A dense or CSR matrix with aligned numbers in native byte order; a copy if need be.
 
     Index arrays of CSR become int32 or int64: SciPy converts others with a warning, or not at all.
     """
@@ -614,8 +614,8 @@ def aligned(X: Any) -> Any:
 def _native(array: Any, dtype: Any = None) -> np.ndarray:
     """Return `array` contiguous, aligned, in native byte order, as `dtype`.
 
-    Without `dtype`, float32 and float64 stay what they are and others become float64. What is so
-    already is not copied.
+    Without `dtype`, float32 and float64 stay, and other types become float64. An array that has all
+    this already is not copied.
     """
     if dtype is None:
         dtype = array.dtype
@@ -640,11 +640,11 @@ def _index_array(index: Any) -> np.ndarray:
 def rows(
     X: Any, *, n_features: int | None = None, checked: bool = False, dtype: Any = None
 ) -> tuple[_core.Rows, np.dtype]:
-    """Return `X` as rows for the core, and their type, without a copy where layout and type allow.
+    """Return `X` as rows for the core, and their type, without a copy if layout and type allow.
 
-    Those are C-contiguous float32 or float64 arrays, and CSR with such values and 32- or 64-bit
-    indices. Other real types become float64. `checked`: structure and values are known to be good.
-    `n_features` is what there must be, `dtype` the type that values are converted to, if need be.
+    No copy is needed of C-contiguous float32 or float64 arrays, or of CSR with such values and 32-
+    or 64-bit indices. Other real types become float64. `checked`: structure and values are known to
+    be good. `n_features` is the number that X must have; `dtype` is a type to convert values to.
     """
     if is_sparse(X):
         if getattr(X, "format", "csr") != "csr":
@@ -675,7 +675,7 @@ def rows(
 
 
 def same_features(n: int, n_features: int) -> None:
-    """Raise unless rows have as many features as those of training."""
+    """Raise unless rows have as many features as the training rows."""
     if n != n_features:
         raise ValueError(f"X has {n} features, but the model expects {n_features} features")
 
@@ -690,9 +690,9 @@ def _scale_x() -> str:
 
 
 def overflow(dtype: Any, lam: Any) -> ValueError:
-    """The error to raise when finite rows led to numbers that are not, at `lam` or at any (None).
+    """The error for finite rows that led to numbers that are not, at `lam`, or at any λ (None).
 
-    The number is called λ, since users may have given C, or nothing.
+    It writes λ, not `lam`, since users may have given C, or nothing.
     """
     which = "" if lam is None else f" for λ={lam:.4g}"
     return ValueError(
@@ -701,13 +701,13 @@ def overflow(dtype: Any, lam: Any) -> ValueError:
 
 
 def no_overflow(lam: Any, *arrays: Any, dtype: Any = "float64") -> None:
-    """Raise unless numbers that finite rows led to are finite."""
+    """Raise unless the numbers that finite rows led to are finite."""
     if not all(np.isfinite(array).all() for array in arrays):
         raise overflow(dtype, lam)
 
 
 def too_small(lam: float, least: float, loss: str) -> ValueError:
-    """The error to raise when a lam up to `least` would need steps that are too short to count."""
+    """The error for a λ below `least`, at which steps would be too short to count."""
     least *= 1.001  # so that the number is enough after it is rounded to four digits
     return ValueError(
         f"λ={lam:.4g} is too small for {parameter('loss', loss)} with features of X as large as "
@@ -720,7 +720,7 @@ def too_small(lam: float, least: float, loss: str) -> ValueError:
 
 def labels(y: Any, n_samples: int, name: str = "y") -> tuple[np.ndarray, np.ndarray]:
     """Return the distinct labels, sorted, and the index of each row's label among them."""
-    if isinstance(y, list):  # whose NaN is text among text
+    if isinstance(y, list):  # NaN in a list of strings would become a string
         no_missing(y, name)
     not_masked(name, y)
     y = np.asarray(y)
@@ -736,7 +736,7 @@ def labels(y: Any, n_samples: int, name: str = "y") -> tuple[np.ndarray, np.ndar
     if y.dtype.kind not in "fiubUSO":
         raise TypeError(f"{name} must hold labels (numbers or strings), got dtype {y.dtype}")
     if y.dtype.kind in "fiub" and len(y) >= _MANY:
-        # Two numbers, as most labels are, need no sorting, which takes ten times as long.
+        # Two numbers, the usual case, need no sorting, which takes ten times as long.
         ends = np.array([y.min(), y.max()], y.dtype)
         is_last = y == ends[1]
         if ends[0] != ends[1] and (is_last | (y == ends[0])).all():
@@ -749,7 +749,7 @@ def labels(y: Any, n_samples: int, name: str = "y") -> tuple[np.ndarray, np.ndar
 
 
 def of_several_kinds(name: str, y: np.ndarray) -> TypeError:
-    """What is said of objects that cannot be ordered."""
+    """The error for objects that cannot be ordered."""
     kinds = ", ".join(sorted({type(label).__name__ for label in y.flat}))
     return TypeError(f"{name} must hold labels of one kind, numbers or strings, got {kinds}")
 
@@ -764,7 +764,7 @@ def has_columns(y: Any) -> bool:
 
 
 def indicator(y: Any, n_samples: int | None = None) -> np.ndarray:
-    """Return several labels of each row, zeros and ones in columns, as a dense array of int8."""
+    """Return several labels a row, as zeros and ones in columns, as a dense array of int8."""
     try:
         not_masked("y", y)
         if is_sparse(y):
@@ -796,12 +796,12 @@ def same_columns(y: np.ndarray, classes: np.ndarray) -> None:
         )
 
 
-#: Targets up to this size have squares, and sums of these, that float64 can hold.
+#: Float64 can hold the squares of targets up to this size, and sums of these squares.
 LARGEST_TARGET = 1e150
 
 
 def before_targets(y: Any) -> None:
-    """Raise for targets that scikit-learn would take or misname."""
+    """Raise for targets that scikit-learn would accept or describe wrongly."""
     if is_sparse(y):
         raise TypeError("y must be dense, got a sparse matrix: use y.toarray()")
     if getattr(y, "shape", ())[1:] == (0,):
@@ -813,7 +813,7 @@ def targets(y: Any, n_samples: int) -> np.ndarray:
     not_masked("y", y)
     y = np.asarray(y)
     if y.dtype.kind == "O":
-        # NumPy makes numbers of its dates.
+        # NumPy would convert its dates to numbers.
         for kind in set(map(type, y.flat)) & {np.datetime64, np.timedelta64}:
             _numbers("y", np.dtype(kind))
         try:
@@ -831,7 +831,7 @@ def targets(y: Any, n_samples: int) -> np.ndarray:
         raise ValueError(f"y must have a target for each row of X ({n_samples}), got {y.shape[0]}")
     y = _native(y, np.float64)
     if not_finite(y) is not None:
-        no_missing(y)  # says more
+        no_missing(y)  # its message says more
     if max(y.max(), -y.min()) > LARGEST_TARGET:
         raise ValueError(
             f"y must have targets between {-LARGEST_TARGET:g} and {LARGEST_TARGET:g}, got "
@@ -841,7 +841,7 @@ def targets(y: Any, n_samples: int) -> np.ndarray:
 
 
 def at_least_two(classes: np.ndarray, codes: Any = None, weights: Any = None) -> None:
-    """Raise unless there are two classes, of positive weight if weights are given."""
+    """Raise unless there are two classes; if weights are given, both need positive weight."""
     wanted = "at least two classes"
     if weights is not None:
         classes = classes[np.unique(codes[weights > 0])]
@@ -851,7 +851,7 @@ def at_least_two(classes: np.ndarray, codes: Any = None, weights: Any = None) ->
 
 
 def cost(values: Any, classes: np.ndarray) -> np.ndarray:
-    """Return the costs of answers, as float64 of shape (n_classes, n_classes); None: all 1."""
+    """Return the costs of answers as float64 of shape (n_classes, n_classes); None: all 1."""
     K = len(classes)
     if values is None:
         return 1 - np.eye(K)
@@ -881,8 +881,8 @@ def cost(values: Any, classes: np.ndarray) -> np.ndarray:
 def labels_among(y: Any, classes: Any = None, known: Any = None) -> tuple[np.ndarray, np.ndarray]:
     """Return the classes that labels may have, and the index of each label of `y` among them.
 
-    `classes` is what a call says they are, `known` what earlier calls said; either may be None. If
-    `y` has a column for each label, classes are the numbers of columns, and no call need say so.
+    `classes` is given by this call, `known` by earlier calls; either may be None. If `y` has a
+    column for each label, classes are the numbers of columns, and no call needs to give them.
     """
     if np.ndim(y) == 2:
         columns = np.arange(np.shape(y)[1])
@@ -914,7 +914,7 @@ def sample_weight(
 ) -> np.ndarray | None:
     """Return `weights` as float64 of shape (n_samples,), or None for None.
 
-    `may_be_zero`: all of them, since there are other rows.
+    `may_be_zero`: all weights may be 0, since there are other rows.
     """
     if weights is None:
         return None
@@ -947,7 +947,7 @@ def sample_weight(
 
 
 def row_numbers(name: str, rows: Any, n_rows: int) -> np.ndarray:
-    """Return row numbers (those below 0 count from the end) or a mask as int64 from 0 on."""
+    """Return a mask, or row numbers (negative ones count from the end), as int64 from 0 on."""
     wanted = f"{name} must be row numbers, or True or False for each of {n_rows} rows"
     try:
         rows = np.asarray(rows)
@@ -957,7 +957,7 @@ def row_numbers(name: str, rows: Any, n_rows: int) -> np.ndarray:
         return np.flatnonzero(rows)
     if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
         raise ValueError(f"{wanted}; got {rows.dtype} of shape {rows.shape}")
-    rows = rows if rows.size else rows.astype(np.int64)  # an empty list has floats
+    rows = rows if rows.size else rows.astype(np.int64)  # NumPy makes floats of an empty list
     _indices_in_range(name, rows, n_rows, -n_rows)
     return np.where(rows < 0, rows.astype(np.int64) + n_rows, rows).astype(np.int64)
 
