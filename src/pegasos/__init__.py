@@ -1,7 +1,7 @@
 """Support vector machines by Pegasos.
 
-``import pegasos`` loads NumPy and the extension only; the estimators bring scikit-learn with them
-when they are first used.
+``import pegasos`` loads only NumPy and the extension. The estimators load scikit-learn when they
+are first used.
 """
 
 import importlib

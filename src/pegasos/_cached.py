@@ -6,12 +6,12 @@ if TYPE_CHECKING:
     from functools import cached_property
 else:
 
-    class cached_property:  # noqa: N801 - named as that of functools
-        """`functools.cached_property` as it is since Python 3.12: without a lock.
+    class cached_property:  # noqa: N801 - the name in functools
+        """`functools.cached_property` of Python 3.12 and later, which has no lock.
 
         In Python 3.11 one lock serves all objects of a class. So threads wait for one another, and
-        a process that is forked while another thread computes has a lock that nobody releases. Two
-        threads may compute the same property of one object; either value will do.
+        a process forked while another thread computes has a lock that nobody releases. Without it,
+        two threads may compute the same property of one object; either value will do.
         """
 
         def __init__(self, function):

@@ -1,15 +1,15 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 # cython: freethreading_compatible=True, auto_pickle=False
-"""The C core on NumPy buffers, and the gate before it.
+"""The C core on NumPy buffers, and the checks before it.
 
-Every function here passes pointers and sizes on to ``csrc/core.h``, where the fields and the
-contract are explained, and releases the GIL while the core works. The core trusts its arguments, so
-each function first checks all that memory depends on: lengths against each other, types, alignment,
-and numbers that become sizes, indices or divisors. A mistake above this line is a ValueError, never
-foreign memory. Sentences for people, with the names that they know, are ``_validate.py``'s.
+Each function here passes pointers and sizes to ``csrc/core.h``, which explains the fields and the
+contract, and releases the GIL while the core works. The core trusts its arguments. So each function
+first checks all that memory safety depends on: lengths against each other, types, alignment, and
+numbers that become sizes, indices or divisors. A mistake of a caller is a ValueError and never
+reaches foreign memory. ``_validate.py`` has the messages for users, with the names that they know.
 
-The checks take constant time, except that index arrays are read in full: a fraction of what the
-call does with them.
+Checks take constant time, except that index arrays are read in full: a fraction of the time of the
+call itself.
 """
 import functools
 import math
@@ -27,8 +27,8 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
 
-# Of structs, the fields that are used here, and all of those whose layout NumPy is told. What they
-# mean, and the names of arguments, are in the header.
+# Structs have the fields that are used here, or all of them if NumPy uses their layout. The header
+# explains them, and the names of arguments.
 cdef extern from "core.h" nogil:
     ctypedef struct pegasos_rows:
         int64_t n_rows, n_features, value_bytes, index_bytes, indptr_bytes
@@ -346,7 +346,7 @@ ctypedef fused value_t:
     float
     double
 
-#: Bytes that the weights of a bundle take per feature; see ``pegasos_linear_set``.
+#: Bytes per feature of a bundle's weights; see ``pegasos_linear_set``.
 BUNDLE_BYTES = PEGASOS_BUNDLE_BYTES
 
 LOSSES = {
@@ -359,7 +359,7 @@ LOSSES = {
     "huber": PEGASOS_HUBER,
     "squared_error": PEGASOS_SQUARED_ERROR,
 }
-#: Those that take targets, and not labels; those that have an epsilon.
+#: Losses that take targets in place of labels, and losses that have an epsilon.
 TARGET_LOSSES = tuple(name for name, kind in LOSSES.items() if not loss_has_labels(kind))
 EPSILON_LOSSES = tuple(name for name, kind in LOSSES.items() if loss_has_epsilon(kind))
 
@@ -379,7 +379,7 @@ PROBLEM = np.asarray(<pegasos_linear[:1]> &_blank).dtype
 
 # ---- The gate ----------------------------------------------------------------------------------
 
-# Counters stay below, so that sums of two of them do not overflow.
+# Counters stay below LARGEST, so that sums of two of them do not overflow.
 cdef int64_t LARGEST = <int64_t>1 << 62
 
 
@@ -402,18 +402,18 @@ cdef int require_indices(const int64_t[::1] indices, int64_t start, int64_t stop
 
 
 cdef int require_aligned(const void *address, size_t bytes, str what) except -1:
-    """Raise a ValueError if numbers of `bytes` bytes do not lie where the processor wants them."""
+    """Raise a ValueError unless the address is a multiple of `bytes`, as processors need it."""
     return require(<size_t>address % bytes == 0, what)
 
 
 cpdef aligned_zeros(shape, dtype, str what=None):
-    """Zeros that begin on a line of cache: loads that straddle two lines cost a fifth more.
+    """Zeros that begin at a cache line: loads that straddle two lines cost a fifth more.
 
-    Where memory has no room for them, the error says `what` they are; None: as NumPy's does.
+    If memory has no room, the error says `what` they are; None: NumPy's error.
     """
     try:
         raw = np.zeros(np.dtype(dtype).itemsize * math.prod(shape) + PEGASOS_BUNDLE_BYTES, np.uint8)
-    except (MemoryError, ValueError):  # the latter of what no memory has room for
+    except (MemoryError, ValueError):  # a ValueError if no memory could have the room
         if what is None:
             raise
         raise MemoryError(f"{what} memory has room for") from None
@@ -423,7 +423,7 @@ cpdef aligned_zeros(shape, dtype, str what=None):
 
 
 cdef class Room:
-    """Memory that the core works in, for one call."""
+    """Memory for the core to work in, during one call."""
     cdef void *at
 
     def __cinit__(self, int64_t n_bytes):
@@ -436,7 +436,7 @@ cdef class Room:
 
 
 cdef pegasos_loss loss_of(loss) except *:
-    """The loss of a number, one of `LOSSES`, or of (number, epsilon) or (number, epsilon, nu)."""
+    """The loss with this number of `LOSSES`, or with (number, epsilon) or (number, epsilon, nu)."""
     cdef pegasos_loss c
     c.kind, c.epsilon, c.nu = (*loss, 0.0)[:3] if isinstance(loss, tuple) else (loss, 0.0, 0.0)
     require(c.kind in LOSSES.values(), "loss must be one of LOSSES")
@@ -449,7 +449,7 @@ cdef pegasos_loss loss_of(loss) except *:
 
 
 def about_loss(str name, double epsilon=0.0):
-    """What ``csrc/loss.h`` says of a loss: attributes of a `Loss` of `problems/_losses.py`."""
+    """Facts of ``csrc/loss.h`` about a loss: attributes of a `Loss` of `problems/_losses.py`."""
     cdef pegasos_loss loss = pegasos_loss(kind=LOSSES[name], epsilon=epsilon, nu=0)
     cdef loss_form form = form_of(loss)
     return {
@@ -470,7 +470,7 @@ cdef int require_positive(const double[::1] numbers, int64_t n_problems, str nam
 
 cdef int require_problems(const pegasos_linear[::1] problems, int64_t batch_size,
                           bint has_sums) except -1:
-    """Raise a ValueError unless the counters of `problems` are some that training can reach."""
+    """Raise a ValueError unless training can reach the counters of `problems`."""
     cdef int64_t k
     cdef const pegasos_linear *p
     cdef bint holds = problems.shape[0] >= 1
@@ -502,12 +502,12 @@ class TooLargeError(ArithmeticError):
 
 
 cdef class Watch:
-    """What a run of the core asks now and then whether to go on.
+    """A run of the core asks it now and then whether to go on.
 
-    `on_poll` is called, and Ctrl-C is heard, each time that the core has read `every` numbers and,
-    with `by_epochs`, at the end of every epoch. What is raised there stops the run. It goes on
-    from where it was stopped when it is called again. The main thread alone hears Ctrl-C: in
-    another one, without `on_poll`, nobody is asked, and so the interpreter's lock not waited for.
+    Each time the core has read `every` numbers and, with `by_epochs`, at the end of every epoch,
+    `on_poll` is called and Ctrl-C is handled. An exception there stops the run, which goes on from
+    there when it is called again. Only the main thread handles Ctrl-C. In other threads without
+    `on_poll`, the core does not ask, so it does not wait for the interpreter's lock.
     """
     cdef pegasos_watch c
     cdef object on_poll, error
@@ -528,13 +528,13 @@ cdef class Watch:
             if self.on_poll is not None:
                 self.on_poll()
             return 0
-        # No return, nor `with`: Cython would want a traceback, for which there may be no memory.
+        # No `return` or `with`: Cython would make a traceback, for which there may be no memory.
         except BaseException as error:
             self.error = error
         return 1
 
     cdef int answer(self, int64_t status) except -1:
-        """Raise what stopped a run, or that its numbers overflow."""
+        """Raise the error that stopped a run, or a `TooLargeError` if its numbers overflow."""
         error, self.error = self.error, None
         if status == PEGASOS_STOPPED:
             raise error
@@ -544,32 +544,32 @@ cdef class Watch:
 
 
 cdef const void *numbers_of(view, int n_axes, str formats, str name) except? NULL:
-    """Where the numbers of a memoryview lie, which must be of one of these formats."""
+    """The address of the numbers of a memoryview, which must have one of these formats."""
     cdef Py_buffer buffer
     require(view.ndim == n_axes and view.c_contiguous and view.format in formats,
             name + " must be contiguous, of its type and number of axes")
     PyObject_GetBuffer(view, &buffer, PyBUF_SIMPLE)
     cdef const void *numbers = buffer.buf
-    PyBuffer_Release(&buffer)  # `view` has it
+    PyBuffer_Release(&buffer)  # `view` keeps the memory
     # An array without entries may lie anywhere.
     require_aligned(numbers if view.nbytes else NULL, view.itemsize, name + " must be aligned")
     return numbers
 
 
 cdef class Rows:
-    """The rows of X where they lie: a dense array, or the values, indices and indptr of CSR rows.
+    """The rows of X, not copied: a dense array, or the values, indices and indptr of CSR rows.
 
-    Values are float32 or float64, indices int32 or int64. CSR rows have `n_features`.
+    Values are float32 or float64, indices int32 or int64. CSR rows need `n_features`.
     """
     cdef pegasos_rows c
     cdef readonly tuple arrays
-    """The memory, kept alive by this."""
+    """The memory, which this object keeps alive."""
 
     cdef readonly int64_t size
-    """How many numbers are stored."""
+    """The number of stored numbers."""
 
     cdef object norms
-    cdef list places  # of features, -1 each, which no call of `part` has at present
+    cdef list places  # arrays of -1 for each feature, which no call of `part` uses at present
 
     def __cinit__(self, values not None, indices=None, indptr=None, int64_t n_features=0):
         cdef bint is_dense = indptr is None
@@ -603,7 +603,7 @@ cdef class Rows:
 
     @property
     def value_bytes(self):
-        """4 or 8."""
+        """Bytes of a value, 4 or 8."""
         return self.c.value_bytes
 
     @property
@@ -621,7 +621,7 @@ cdef class Rows:
         return Rows(values.astype(np.float64), indices, ends, self.c.n_features)
 
     cdef int64_t piece(self, double n_passes) noexcept:
-        """How many rows are read between two moments at which Ctrl-C is heard."""
+        """The number of rows that are read between two checks for Ctrl-C."""
         cdef double n = <double> self.c.n_rows
         cdef double numbers = n_passes * (<double> self.size / n + PEGASOS_NUMBERS_PER_CALL)
         return <int64_t> max(1.0, min(PEGASOS_NUMBERS_PER_POLL / numbers, n))
@@ -632,7 +632,7 @@ cdef class Rows:
         return pegasos_estimated_seconds(&self.c, loss_of(loss), solver)
 
     def squared_norms(self, count=None):
-        """|x_i|^2 of the first `count` rows, read-only; None: of all, which are kept."""
+        """|x_i|^2 of the first `count` rows, read-only; None: of all rows, computed once."""
         cdef int64_t n = self.c.n_rows if count is None else min(count, self.c.n_rows)
         cdef int64_t first, size, piece = self.piece(1)
         cdef double[::1] out, scratch
@@ -640,7 +640,7 @@ cdef class Rows:
             return self.norms[:n]
         require(n >= 1, "count must be at least 1")
         norms = np.empty(n)
-        try:  # zeros, where columns that are stored twice are summed
+        try:  # zeros, if columns that are stored twice are summed
             out, scratch = norms, np.zeros(self.c.n_features if self.is_sparse else 1)
         except (MemoryError, ValueError):
             raise MemoryError(f"X has {self.c.n_features} features, more than memory has room for "
@@ -656,7 +656,7 @@ cdef class Rows:
         return norms
 
     def combine(self, const double[:, ::1] factors not None, bint squared=False):
-        """Sums of the rows, or of the squares of their numbers, times each row of `factors`."""
+        """Sums of the rows, or of their squared numbers, weighted by each row of `factors`."""
         sums = np.zeros((factors.shape[0], self.c.n_features))
         cdef double[:, ::1] out = sums
         cdef int64_t k, first, size, piece = self.piece(1)
@@ -673,7 +673,7 @@ cdef class Rows:
         return sums
 
     def add_products(self, const double[:, ::1] factors not None, double[:, :, ::1] sums not None):
-        """Whether rows are thin (``symmetric.h``); if so, add x_i x_i^T times each of `factors`."""
+        """If rows are thin (``symmetric.h``), add their x_i x_i^T times each of `factors`."""
         cdef int64_t k, first, i, n = self.c.n_rows, d = self.c.n_features, stride = sums.shape[2]
         cdef int64_t piece = self.piece(1 + <double> self.size / n)
         require(factors.shape[1] == n and sums.shape[0] == factors.shape[0]
@@ -691,7 +691,7 @@ cdef class Rows:
         return True
 
     cdef int64_t size_of(self, const int64_t[::1] which) except -1:
-        """How many numbers some rows have stored."""
+        """The number of stored numbers in some rows."""
         cdef int64_t size = 0, t
         require_indices(which, 0, self.c.n_rows, "which must be in [0, n_rows)")
         if self.c.index_bytes == 0:
@@ -701,9 +701,9 @@ cdef class Rows:
         return size
 
     def take(self, const int64_t[::1] which not None, values not None, indices not None):
-        """Copy some rows together, into arrays of their types; returns where each begins and ends.
+        """Copy some rows into arrays of their types; returns where each begins and ends.
 
-        The arrays may be those of these rows, if `which` grows. See ``pegasos_take_rows``.
+        If `which` grows, the arrays may be those of these rows. See ``pegasos_take_rows``.
         """
         cdef int64_t count = which.shape[0], size = self.size_of(which)
         cdef uint8_t[::1] of_values = values.view(np.uint8), of_indices = indices.view(np.uint8)
@@ -719,9 +719,9 @@ cdef class Rows:
         return np.asarray(offsets)
 
     def part(self, const int64_t[::1] which not None):
-        """Some rows, copied together, with the features that are stored in them; and these.
+        """Copies of some rows, with the features that are stored in them; and these features.
 
-        Features are None if they are all. See ``pegasos_take_rows``.
+        None in place of all features. See ``pegasos_take_rows``.
         """
         cdef int64_t count = which.shape[0], size = self.size_of(which), n_columns = 0
         require(count >= 1, "there must be rows")
@@ -732,7 +732,7 @@ cdef class Rows:
         except IndexError:
             free = np.full(self.c.n_features, -1, np.int64)
         cdef int64_t[::1] places = free
-        # One entry at least: the core wants an address.
+        # At least one entry, because the core needs an address.
         values = np.zeros(max(size, 1), f"f{self.c.value_bytes}")
         indices = np.zeros(max(size, 1), f"i{self.c.index_bytes}")
         indptr = np.zeros(count + 1, np.int64)
@@ -748,7 +748,7 @@ cdef class Rows:
         return Rows(values, indices, indptr, n_columns), columns[:n_columns].copy()
 
     def without_empty_columns(self, int64_t most):
-        """CSR rows with the columns that are stored in them, and these; None: more than `most`."""
+        """CSR rows with only the columns stored in them, and these; None if more than `most`."""
         cdef int64_t size = offset_of(self, self.c.n_rows), n
         require(self.c.index_bytes > 0 and size > 0, "there must be CSR rows with numbers")
         values, _, indptr = self.arrays
@@ -764,14 +764,14 @@ cdef class Rows:
 
 
 cdef int64_t offset_of(Rows rows, int64_t i) noexcept:
-    """Where CSR row `i` begins."""
+    """The place where CSR row `i` begins."""
     if rows.c.indptr_bytes == 4:
         return (<const int32_t *> rows.c.indptr)[i]
     return (<const int64_t *> rows.c.indptr)[i]
 
 
 cdef class Order:
-    """Draws number `next`, `next` + 1, ... of the stream that `seed` and `sampling` name."""
+    """Draws number `next`, `next` + 1, ... of the stream given by `seed` and `sampling`."""
     cdef pegasos_order c
     cdef int64_t[::1] permutation
 
@@ -795,13 +795,13 @@ cdef class Order:
 
 
 cdef class Targets:
-    """Problems over the same rows, all but the rows; their losses are of one kind.
+    """Problems over the same rows, without the rows; their losses are of one kind.
 
-    `labels`, of shape (n_problems, n_rows), are -1 or 1, or 0 for rows that are not in a problem.
-    Losses that take targets have them in `values`, of the same shape, and labels of 0 and 1.
-    `row_weights`, of shape (n_rows,), may be None. `loss` is a number of `LOSSES`, or a tuple of
-    that, epsilon and, for one class, nu. `epsilons`, of shape (n_problems,), are in place of that
-    one epsilon. `lams` has λ of each problem; None: all are 1.
+    `labels`, of shape (n_problems, n_rows), are -1 or 1, or 0 for rows outside a problem. Losses
+    that take targets have them in `values`, of the same shape, and labels 0 and 1. `row_weights`,
+    of shape (n_rows,), may be None. `loss` is a number of `LOSSES`, or a tuple of a number, epsilon
+    and, for one class, nu. `epsilons`, of shape (n_problems,), replace that one epsilon. `lams` has
+    λ of each problem; None: all are 1.
     """
     cdef pegasos_targets c
     cdef const double *epsilons
@@ -810,9 +810,9 @@ cdef class Targets:
     cdef bint free_intercept
     cdef int64_t n_problems
     cdef readonly object masses
-    """The sums of the weights of each problem's rows, in their order; 1 without rows."""
+    """The sum of the weights of each problem's rows, added in order; 1 without rows."""
     cdef readonly tuple arrays
-    """The memory. Kept alive by this."""
+    """The memory, which this object keeps alive."""
 
     def __cinit__(self, const int8_t[:, ::1] labels not None, const double[::1] row_weights=None,
                   loss=PEGASOS_HINGE, const double[:, ::1] values=None,
@@ -833,7 +833,7 @@ cdef class Targets:
         require(values is None or (values.shape[0] == self.n_problems
                                    and values.shape[1] == self.c.n),
                 "values must have the shape of labels")
-        # A copy stays as it was checked.
+        # Copied, so that it stays as it was checked.
         self.lams = np.ones(self.n_problems) if lams is None else np.array(lams)
         require_positive(self.lams, self.n_problems, "lams")
         require(0 <= intercept_scaling <= 1e150, "intercept_scaling must be in [0, 1e150]")
@@ -847,11 +847,11 @@ cdef class Targets:
         self.masses = self.sum_up()
 
     cdef pegasos_targets of(self, int64_t k) noexcept nogil:
-        """Those of problem `k`."""
+        """The targets of problem `k`."""
         return targets_among(&self.c, self.epsilons, k)
 
     cdef pegasos_problem problem(self, int64_t k, const pegasos_rows *rows) noexcept nogil:
-        """Problem `k` over rows; its labels are those of `of`."""
+        """Problem `k` over rows; its labels are those of ``self.of(k)``."""
         cdef pegasos_targets own = self.of(k)
         cdef pegasos_problem problem
         memset(&problem, 0, sizeof(problem))
@@ -881,7 +881,7 @@ cdef class Targets:
         return require(array.shape[0] == self.n_problems and array.shape[1] == self.c.n,
                        name + " must have the shape of labels")
 
-    # What certificates and solvers ask of targets, whatever the rows are. Ctrl-C is heard between
+    # Computations for certificates and solvers that need no rows. Ctrl-C is handled between
     # problems.
 
     def constants(self, const double[::1] penalties not None):
@@ -929,7 +929,7 @@ cdef class Targets:
         return made
 
     def parts(self, const double[:, ::1] a not None):
-        """What rows add to m D(a), beside their part of |w(a)|^2; see ``pegasos_best_dual``."""
+        """Terms of rows in m D(a), without those of |w(a)|^2; see ``pegasos_best_dual``."""
         parts = np.empty(self.n_problems)
         cdef double[::1] of_parts = parts
         cdef pegasos_targets own
@@ -948,7 +948,7 @@ cdef class Targets:
 
 cdef pegasos_draws draws_of(draws, int64_t first, int64_t n,
                             const pegasos_linear[::1] problems) except *:
-    """Draws number `first` and so on of an `Order`, which stands there, or a list."""
+    """Draws from number `first` on, from an `Order` that has got so far, or from a list."""
     cdef const int64_t[::1] chosen
     cdef pegasos_draws source
     cdef Order order
@@ -956,7 +956,7 @@ cdef pegasos_draws draws_of(draws, int64_t first, int64_t n,
     memset(&source, 0, sizeof(source))
     source.first = first
     require(0 <= first < LARGEST, "first must be in [0, 2**62)")
-    for k in range(problems.shape[0]):  # or draws would be asked for that are not there
+    for k in range(problems.shape[0]):  # draws before `first` are not available
         require(problems[k].next_draw >= first or problems[k].n_steps >= problems[k].last_step,
                 "first must not be beyond what a problem reads next")
     if isinstance(draws, Order):
@@ -972,12 +972,12 @@ cdef pegasos_draws draws_of(draws, int64_t first, int64_t n,
 
 
 cdef class Pegasos:
-    """Problems and where Pegasos stands on them; see ``pegasos_linear_set``.
+    """Problems and the state of Pegasos on them; see ``pegasos_linear_set``.
 
-    `weights` and `sums`, which may be None, have a row for each problem: of features or, of kernel
-    machines, of as many rows, and float64. `counts`, of rows, may be None, and `slopes`, of the
-    shape of `pending`, with the hinge or a bundle. A run updates them all in place, however it
-    ends.
+    `weights` and `sums` have a row of features for each problem or, for kernel machines, a row of
+    n_rows float64 numbers. `counts` has a number for each row of X. `sums` and `counts` may be
+    None. So may `slopes`, of the shape of `pending`, for the hinge or a bundle. A run updates all
+    in place, however it ends.
     """
     cdef pegasos_linear_set c
     cdef pegasos_linear[::1] problems
@@ -1015,7 +1015,7 @@ cdef class Pegasos:
         self.c.slopes = NULL if slopes is None else &slopes[0, 0]
 
     cdef pegasos_linear_set over(self, int64_t n, Targets targets, bint bundled) except *:
-        """The set over n rows; a ValueError unless that can go on."""
+        """The set over n rows; a ValueError unless it can go on with them."""
         cdef pegasos_linear_set set = self.c
         cdef int64_t k
         require_problems(self.problems, set.batch_size, set.sums != NULL)
@@ -1036,7 +1036,7 @@ cdef class Pegasos:
         """Go on over draws number `first`, `first` + 1, ...; see ``pegasos_linear_train``.
 
         All problems go to their last steps, or to the end of `draws`, an array or an `Order` that
-        stands at `first`. A bundle has its weights interleaved meanwhile.
+        is at `first`. During the run, the weights of a bundle are interleaved.
         """
         cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, k, bytes = rows.c.value_bytes
         cdef int status
@@ -1093,7 +1093,7 @@ cdef class Pegasos:
         work.end(status)
 
     def model(self):
-        """Coefficients and intercepts of every problem: its last iterate, or its average."""
+        """Coefficients and intercepts of every problem: of its last iterate, or its average."""
         cdef int64_t k, bytes = self.width * self.value_bytes
         coef, intercept = np.empty((self.c.n_problems, self.width)), np.empty(self.c.n_problems)
         cdef double[:, ::1] of_coef = coef
@@ -1129,12 +1129,11 @@ cdef int require_coefficients(Rows rows, const value_t[:, ::1] coef, const doubl
 def decision_function(Rows rows not None, const value_t[:, ::1] coef not None,
                       const double[::1] intercept not None, bint interleaved=False,
                       const int64_t[::1] which=None, const int64_t[::1] ends=None):
-    """Scores of rows number `which`, or of all, of shape (n_rows, n_problems).
+    """Scores of rows number `which`, or of all rows, of shape (n_rows, n_problems).
 
-    `coef`, float64 or of the rows' type, has a row for each problem or, if `interleaved`, for each
-    feature. With `ends`, `coef` and `intercept` are those of as many groups of problems, one after
-    the other, and group g scores the rows ``which[ends[g - 1]:ends[g]]``. Ctrl-C is heard now and
-    then.
+    `coef` is float64 or of the rows' type and has a row for each problem or, if `interleaved`, for
+    each feature. With `ends`, `coef` and `intercept` have as many groups of problems, one after the
+    other; group g scores the rows ``which[ends[g - 1]:ends[g]]``. Ctrl-C is handled now and then.
     """
     cdef int64_t n_groups = 1 if ends is None else ends.shape[0], d = rows.c.n_features
     cdef int64_t n_problems = intercept.shape[0] // max(n_groups, 1), g, first, last = 0, end, count
@@ -1164,8 +1163,8 @@ def decision_function(Rows rows not None, const value_t[:, ::1] coef not None,
 # ---- The certificate ---------------------------------------------------------------------------
 
 
-# Rows that are read from memory once for a certificate; and problems whose sums of dense rows are
-# found together. The sums of sparse rows of one problem need the caches for themselves.
+# A certificate reads this many rows from memory once, and finds sums of dense rows for this many
+# problems together. Sums of sparse rows for one problem need the caches for themselves.
 cdef enum:
     ROWS_OF_BLOCK = 256
     PROBLEMS_OF_BLOCK = 16
@@ -1178,7 +1177,7 @@ cdef object squared_norms_of(const double[:, ::1] coef, int64_t n_problems, bint
     squared_norms = np.zeros(n_problems)
     cdef double[::1] out = squared_norms
     cdef const double *w
-    # Summed one after the other, as in a gap check: the same point has the same bits.
+    # Summed in order, as in a gap check: equal points have equal bits.
     with nogil:
         for k in range(n_problems):
             w = &coef[0, 0] + (k if interleaved else k * d)
@@ -1190,9 +1189,9 @@ cdef object squared_norms_of(const double[:, ::1] coef, int64_t n_problems, bint
 cdef object bounds_of(Rows rows, Targets targets, const double[:, :] a,
                       const double[:, ::1] coef, const double[::1] intercept, bint interleaved,
                       double[::1] losses):
-    """The best dual values of multiples of rows of `a`, made feasible first.
+    """The best dual values of multiples of rows of `a`, which are made feasible first.
 
-    The losses of models, unless `coef` is None, are added up in the first pass, which is the only
+    Unless `coef` is None, the losses of models are added up in the first pass, which is the only
     one if `a` is None.
     """
     cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, n_problems = targets.n_problems
@@ -1258,9 +1257,9 @@ def certify(Rows rows not None, Targets targets not None, const double[:, ::1] c
             const double[::1] intercept, const double[:, :] a=None, *, bint interleaved=False):
     """What models and dual variables prove, by as few passes over the rows as are fast.
 
-    Returns |w|^2 of every problem, without the intercept, and the sum of its losses, both None
-    without `coef`, which is as for `decision_function`; and the best dual values of multiples of
-    rows of `a`, which are contiguous and made feasible first, or None without `a`. See
+    Returns |w|^2 of every problem, without the intercept, and the sum of its losses; both are None
+    without `coef`, which has the form of `decision_function`. Also returns the best dual values of
+    multiples of rows of `a`, which are contiguous and made feasible first, or None without `a`. See
     ``pegasos_make_feasible`` and ``pegasos_best_dual``.
     """
     squared_norms = losses = None
@@ -1279,7 +1278,7 @@ def certify(Rows rows not None, Targets targets not None, const double[:, ::1] c
 # ---- Dual coordinate ascent --------------------------------------------------------------------
 
 cdef pegasos_dual _blank_dual
-#: Layout of a dual problem.
+#: Layout of the C struct of a dual problem.
 DUAL_STATE = np.asarray(<pegasos_dual[:1]> &_blank_dual).dtype
 
 
@@ -1308,10 +1307,10 @@ def run_dual_epochs(Rows rows not None, Targets targets not None, int64_t k,
 
 
 cdef class LamPath:
-    """A bundle of problems on the way along a path of λ, from large ones to small ones.
+    """A bundle of problems on a path of λ, from large to small.
 
-    A λ begins where the last one ended, the first with an epoch of Pegasos. Problems share values
-    and epsilon. See ``pegasos_bundle``.
+    Each λ begins where the last one ended; the first begins with an epoch of Pegasos. Problems
+    share values and epsilon. See ``pegasos_bundle``.
     """
     cdef pegasos_bundle c
     cdef Rows rows
@@ -1320,10 +1319,10 @@ cdef class LamPath:
     cdef const double[::1] masses
     cdef double[::1] lams
     cdef readonly object problems
-    """Of the layout `DUAL_STATE`."""
+    """An array of dtype `DUAL_STATE`."""
 
     cdef readonly object a, v, means
-    """Interleaved, of n_rows, n_features and n_features + 1 rows: see ``pegasos_bundle``."""
+    """Interleaved, with n_rows, n_features and n_features + 1 rows: see ``pegasos_bundle``."""
 
     def __init__(self, Rows rows not None, Targets targets not None, *, uint64_t seed):
         cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, n_problems = targets.n_problems, k
@@ -1363,15 +1362,15 @@ cdef class LamPath:
         self.c.problems, self.c.targets, self.c.targets.labels = (
             &problems[0], targets.of(0), &of_lanes[0, 0])
         self.c.norms, self.c.a, self.c.v, self.c.sums = &norms[0], &a[0, 0], &v[0], &means[0]
-        if len(some):  # of two classes, a fold may have no row
+        if len(some):  # a fold of two classes may have no row
             self.order = Order(seed, np.empty(len(some), np.int64), PEGASOS_PERMUTATION, 0)
             self.c.inside, self.c.order = &inside[0], &self.order.c
             self.c.permutation = &self.order.permutation[0]
 
     def run(self, const double[::1] lams not None, int64_t last_epoch, Watch watch not None):
-        """Go on at each problem's λ, at most that of the call before, to the end of an epoch.
+        """Go on to the end of an epoch, each problem at a λ that is at most that of the last call.
 
-        The epochs of all calls are counted. A run that was stopped goes on when it is called again.
+        Epochs of all calls are counted. A run that was stopped goes on when it is called again.
         """
         cdef int status
         require_positive(lams, self.c.n_problems, "lams")
@@ -1389,7 +1388,7 @@ cdef class LamPath:
         watch.answer(status)
 
     def model(self):
-        """Means of w over the last half epoch, the factors to multiply them by, and intercepts."""
+        """Means of w over the last half epoch, the factors of these means, and intercepts."""
         d, k = self.rows.c.n_features, self.c.n_problems
         constant = self.problems["intercept_scaling"] * self.means[d, :k]
         return self.means[:d].T, self.problems["factor"], self.problems["intercept"] + constant
@@ -1398,7 +1397,7 @@ cdef class LamPath:
 # ---- Kernel problems ---------------------------------------------------------------------------
 
 cdef int64_t stride(const value_t[:, :] array) except -1:
-    """Numbers from one row to the next, where rows are contiguous and in order."""
+    """Numbers from one row to the next, if rows are contiguous and in order."""
     cdef int64_t bytes = sizeof(value_t)
     require(array.shape[1] <= 1 or array.strides[1] == bytes, "rows of an array must be contiguous")
     if array.shape[0] <= 1 or array.shape[1] == 0:
@@ -1409,17 +1408,17 @@ cdef int64_t stride(const value_t[:, :] array) except -1:
     return array.strides[0] // bytes
 
 
-#: Kernels that `Points` may have, by their names.
+#: Kernels of the core, by their names.
 KERNELS = {
     "linear": PEGASOS_LINEAR, "poly": PEGASOS_POLYNOMIAL, "sigmoid": PEGASOS_SIGMOID,
     "rbf": PEGASOS_GAUSSIAN, "laplacian": PEGASOS_LAPLACIAN,
 }
-#: A kernel that `write` computes.
+#: A kernel whose values `write` computes.
 OTHER = -1
 # Numbers of rows that are made double at a time.
 cdef int64_t MOST_IN_DOUBLE = 2**24
-# Fewer rows are multiplied without BLAS, which rounds as the machine makes it and wants to be told
-# how many threads it has.
+# Fewer rows are multiplied without BLAS, whose rounding depends on the machine, and whose number of
+# threads must be set.
 cdef int64_t FEW_ROWS = 256
 # Rows of more features than this are not made dense. Scratch has a few thousand rows at most.
 cdef int64_t MOST_DENSE = <int64_t>1 << 40
@@ -1430,7 +1429,7 @@ cdef object copied(const int64_t *numbers, int64_t count):
 
 
 cdef object rows_in(const pegasos_subset *subset):
-    """What selects these rows of an array."""
+    """The index that selects these rows of an array."""
     if subset.which == NULL:
         return slice(subset.first, subset.first + subset.count)
     return copied(subset.which, subset.count)
@@ -1445,9 +1444,9 @@ cdef int write_by_python(const pegasos_subset *x, const pegasos_subset *z, int64
 cdef class Points:
     """Rows among which a kernel is evaluated; see ``pegasos_points``.
 
-    Of the kernel OTHER, ``write(data of x, rows, data of z, rows, out)`` writes the values between
+    For the kernel OTHER, ``write(data of x, rows, data of z, rows, out)`` writes the values between
     some rows of two points; rows are a slice or an array. Points of float may have their rows in
-    double in `wide`. `far_in_double` is `by_differences` of these.
+    double in `wide`; `far_in_double` is `by_differences` for these.
     """
     cdef pegasos_points c
     cdef readonly Rows rows
@@ -1455,7 +1454,7 @@ cdef class Points:
     cdef object norms, write, data, error
     cdef uint8_t[::1] room  # of the transpose
     cdef PyThread_type_lock lock
-    cdef bint far_in_double, by_blas  # the last: BLAS multiplies these rows with others
+    cdef bint far_in_double, by_blas  # by_blas: BLAS multiplies these rows with others
 
     def __cinit__(self):
         self.lock = new_lock(False)
@@ -1510,7 +1509,7 @@ cdef class Points:
         return 1
 
     cdef Points in_double(self, rows):
-        """Some of these points of float in double."""
+        """Some of these points, which are float, in double."""
         cdef Rows exact = (self.rows if self.wide is None else self.wide).in_double(rows)
         norms = None if self.norms is None else exact.squared_norms()
         return Points(exact, kind=self.c.kernel.kind, gamma=self.c.kernel.gamma,
@@ -1519,9 +1518,9 @@ cdef class Points:
                       by_transpose=self.c.by_transpose)
 
     def transpose(self):
-        """Have the transpose, if products are by it and values will be asked for more than once.
+        """Make the transpose, if products use it and values will be needed more than once.
 
-        One of several threads makes it.
+        If several threads call this, one of them makes it.
         """
         if not self.c.by_transpose:
             return
@@ -1549,7 +1548,7 @@ cdef class Points:
         return 0
 
     cdef uint8_t[::1] scratch(self, Points x, int64_t n_threads):
-        """Scratch of tiles of values with `x`: some rows are made dense, or transposed."""
+        """Scratch for tiles of values with `x`, where some rows are made dense or transposed."""
         cdef int64_t d = self.c.rows.n_features
         try:
             if d > MOST_DENSE and self.c.write == NULL:
@@ -1563,7 +1562,7 @@ cdef class Points:
 
 @cython.no_gc_clear
 cdef class Work:
-    """What values between points, or columns, are computed with, in one call."""
+    """What the core needs to compute kernel values or columns, in one call."""
     cdef pegasos_workers c
     cdef pegasos_columns columns
     cdef pegasos_source source
@@ -1574,14 +1573,14 @@ cdef class Work:
     cdef Points exact
     cdef Work inner
     cdef Matrix matrix
-    cdef object inside  # the rows of a part of it; None: all
-    cdef object factor  # the last one of the matrix
+    cdef object inside  # the rows of a part of the matrix; None: all
+    cdef object factor  # the last factor of the matrix
     cdef Closing blas_limit
 
     @staticmethod
     cdef Work of(Watch watch, int64_t n_threads, Columns columns=None, Points x=None,
                  Points z=None, Work outer=None):
-        """To be ended by `end`, but within `outer`. Without points, no values are computed."""
+        """Must be ended by `end`, unless within `outer`. Without points, it computes no values."""
         cdef Work work = Work()
         cdef uint8_t[::1] scratch, block
         cdef int64_t bytes = 0 if columns is None else columns.c.value_bytes
@@ -1610,7 +1609,7 @@ cdef class Work:
             work.source.x, work.source.z, work.source.workers = &x.c, &z.c, &work.c
             scratch = z.scratch(x, work.c.n_threads)
             work.c.scratch, work.z, work.memory = &scratch[0], z, (x, z, columns, scratch)
-        # Where all columns are computed at once, no block of others is.
+        # If all columns are computed at once, no block of others is needed.
         if z is not None and columns is not None and not columns.c.is_all_at_once:
             block = np.empty(pegasos_columns_block(columns.c.n_rows) * bytes, np.uint8)
             work.columns.block = &block[0]
@@ -1637,7 +1636,7 @@ cdef class Work:
         return 1
 
     cdef int supply_factor(self, pegasos_factor *factor) noexcept:
-        """Supply a factor of the matrix, which lasts as long as this, or until the next one."""
+        """Supply a factor of the matrix, which lasts as long as this, or until the next factor."""
         cdef const double[:, ::1] rows
         cdef const double[::1] norms
         cdef uint8_t[::1] memory, room
@@ -1663,11 +1662,11 @@ cdef class Work:
         return 1
 
     def __dealloc__(self):
-        if self.pool is not None:  # not yet ended where there is no room for more
+        if self.pool is not None:  # not ended yet if memory ran out
             self.pool.close()
 
     cdef int end(self, int status) except -1:
-        """Let the threads end; raises what stopped this, as `Watch.answer` does."""
+        """Let the threads end, and raise what stopped this, as `Watch.answer` does."""
         if self.pool is not None:
             self.pool.close()
         if self.blas_limit is not None:
@@ -1710,8 +1709,8 @@ def kernel_values(Points x not None, Points z not None, value_t[:, :] out not No
 cdef class Columns:
     """Columns of the kernel matrix of points, as many as `columns` has room for.
 
-    Number ``column_of[i]`` is that of row i; -1: it is not kept. Without points, all are there. See
-    ``pegasos_columns``.
+    ``column_of[i]`` is the number of row i's column, or -1 if it is not kept. Without points, all
+    columns must be there. See ``pegasos_columns``.
     """
     cdef pegasos_columns c
     cdef Points x, z
@@ -1757,7 +1756,7 @@ cdef class Columns:
                                "column_of must be in [-1, n_columns), none missing without points")
 
     def keep(self, const int64_t[::1] rows not None, Watch watch not None, int64_t n_threads=1):
-        """Compute columns of `rows` that are not kept, as many as there is room for."""
+        """Compute columns of `rows` that are not kept yet, as many as there is room for."""
         cdef int status
         cdef Work work
         require_indices(rows, 0, self.c.n_rows, "rows must be in [0, n_rows)")
@@ -1812,10 +1811,10 @@ cdef class Columns:
                 const double[::1] errors not None, const double[::1] float_errors=None, *,
                 double ridge, bint is_positive, bint by_weights=False, Points exact=None,
                 Watch watch not None, int64_t n_threads=1):
-        """Certificates of kernel machines, a table; see ``pegasos_kernel_certify``.
+        """Certificates of kernel machines, as a table; see ``pegasos_kernel_certify``.
 
-        `float_errors` are of kernel values of float; `exact` are then the points, to be made
-        double. `by_weights`, of the linear kernel: by way of w.
+        `float_errors` are those of float kernel values; `exact` then has the points, to be made
+        double. `by_weights`: compute w, for the linear kernel.
         """
         cdef int64_t n = self.c.n_rows
         cdef int status
@@ -1863,7 +1862,7 @@ cdef class Columns:
 
 
 cdef class Matrix:
-    """A kernel matrix as `solve` takes it: its columns, and what factorises it.
+    """A kernel matrix for `solve`: its columns, and a function that factorises it.
 
     ``factor(on_poll)`` returns a factor of shape (n_rows, rank), or (n_rows, 0), and calls
     `on_poll`, if it is not None, now and then.
@@ -1883,13 +1882,13 @@ cdef class Matrix:
 
 # ---- Newton's method ---------------------------------------------------------------------------
 
-#: Up to this number of features, Newton's equations are solved with a matrix at hand.
+#: Up to this number of features, Newton's equations are solved with a matrix in memory.
 NEWTON_MAX_UNKNOWNS = PEGASOS_NEWTON_MAX_UNKNOWNS
 
 cdef pegasos_blas _blas
 cdef bint _blas_is_there = False
 
-# What routines take, with x for their numbers.
+# Signatures of routines, with x for their type of numbers.
 _GEMM = "void (char *, char *, int *, int *, int *, x *, x *, int *, x *, int *, x *, x *, int *)"
 _SYRK = "void (char *, char *, int *, int *, x *, x *, int *, x *, x *, int *)"
 _POTRF = "void (char *, int *, x *, int *, int *)"
@@ -1897,7 +1896,7 @@ _POTRS = "void (char *, int *, int *, x *, int *, x *, int *, int *)"
 
 
 cdef void *routine(object module, str name, str form) except NULL:
-    """What SciPy offers to Cython by this name."""
+    """The function that SciPy offers to Cython under this name."""
     capsule = module.__pyx_capi__[name]
     cdef const char *signature = PyCapsule_GetName(capsule)
     if re.sub(rf"\w+_{name[0]} \*", "x *", (<bytes> signature).decode()) != form:
@@ -1906,7 +1905,7 @@ cdef void *routine(object module, str name, str form) except NULL:
 
 
 cdef const pegasos_blas *blas() except? NULL:
-    """SciPy's BLAS and LAPACK, which are loaded where they are first needed; NULL without them."""
+    """SciPy's BLAS and LAPACK, loaded when they are first needed; NULL without SciPy."""
     global _blas_is_there
     if _blas_is_there:
         return &_blas
@@ -1928,10 +1927,10 @@ cdef const pegasos_blas *blas() except? NULL:
 
 # ---- Whole fits ---------------------------------------------------------------------------------
 
-#: Solvers, as `solve` takes them.
+#: The solvers of `solve`.
 AUTO, ASCENT, NEWTON = PEGASOS_AUTO, PEGASOS_ASCENT, PEGASOS_NEWTON
 
-#: Layout of what `Fits.solutions` returns.
+#: Layout of the table that `Fits.solutions` returns.
 SOLUTION = np.dtype([
     *((name, np.float64) for name in ("objective", "relative_gap", "intercept")),
     *((name, np.int64) for name in ("n_epochs", "n_steps", "pegasos", "ascent", "newton",
@@ -1945,20 +1944,20 @@ cdef int require_size(int64_t n_rows, int64_t n_features) except -1:
 
 
 cdef class Fits:
-    """Fits over the same rows: a piece of memory for each, which has all that it goes on from.
+    """Fits over the same rows: a piece of memory for each, with its whole state.
 
-    Without `memory`, they begin at 0. Those of kernel machines have no features, and n_rows
+    Without `memory`, they begin at 0. Fits of kernel machines have no features, and n_rows
     coefficients.
     """
     cdef readonly object memory
-    """Of shape (n_problems, n_bytes). Copying it is saving it."""
+    """Of shape (n_problems, n_bytes). A copy of it is a saved state."""
 
     cdef readonly int64_t n_rows, n_features
     cdef uint8_t[:, ::1] c
 
     def __cinit__(self, int64_t n_problems, int64_t n_rows, int64_t n_features, memory=None):
         if memory is None:
-            try:  # to count the bytes as well
+            try:  # also for the number of bytes
                 memory = aligned_zeros((n_problems, Fits.n_bytes(n_rows, n_features)), np.uint8)
             except (MemoryError, ValueError):
                 raise MemoryError(f"{n_problems} problems over {n_rows} rows of {n_features} "
@@ -1972,14 +1971,14 @@ cdef class Fits:
 
     @staticmethod
     def n_bytes(int64_t n_rows, int64_t n_features):
-        """How many bytes of memory a fit has."""
+        """The number of bytes of a fit's memory."""
         require_size(n_rows, n_features)
         return pegasos_state_bytes(n_rows, n_features)
 
-    # ---- What they have found so far ----
+    # ---- Results so far ----
 
     def solutions(self):
-        """A table of the best models so far, and of the work that was done."""
+        """A table of the best models so far, and of the work done."""
         return np.array(self.rows_of_table(), SOLUTION)
 
     cdef list rows_of_table(self):
@@ -1997,20 +1996,20 @@ cdef class Fits:
         return rows
 
     cdef object numbers(self, const double *of_first, int64_t count):
-        """`count` numbers of each fit, given where the first fit has them."""
+        """`count` numbers of each fit, given their address in the first fit."""
         cdef int64_t start = <const uint8_t *> of_first - &self.c[0, 0]
         return self.memory[:, start:start + 8 * count].view(np.float64)
 
     @property
     def a(self):
-        """Dual variables, of shape (n_problems, n_rows), where they lie in memory."""
+        """Dual variables, of shape (n_problems, n_rows), not copied."""
         cdef pegasos_solution found
         pegasos_fit_solution(self.n_rows, self.n_features, &self.c[0, 0], &found)
         return self.numbers(found.dual_variables, self.n_rows)
 
     @property
     def coef(self):
-        """Coefficients of the best models, of shape (n_problems, n_features), where they lie."""
+        """Coefficients of the best models, of shape (n_problems, n_features), not copied."""
         cdef pegasos_solution found
         pegasos_fit_solution(self.n_rows, self.n_features, &self.c[0, 0], &found)
         return self.numbers(found.coef, self.n_features or self.n_rows)
@@ -2019,7 +2018,7 @@ cdef class Fits:
     def scores(self):
         """Scores of the rows of kernel machines under the dual variables last checked.
 
-        Without intercepts, where they lie in memory.
+        They have no intercepts, and are not copied.
         """
         require(self.n_features == 0, "only kernel machines have scores")
         return self.numbers(pegasos_kernel_arrays_in(self.n_rows, &self.c[0, 0]).scores,
@@ -2029,9 +2028,9 @@ cdef class Fits:
 
     def begin_at(self, const double[:, ::1] a not None, const double[:, ::1] coef=None,
                  const double[::1] intercept=None, Fits before=None):
-        """Begin at dual points and models; kernel machines at the former alone.
+        """Begin at dual points and models; kernel machines at dual points only.
 
-        Linear fits count epochs on from those `before`, to the same rows in other features.
+        Linear fits count epochs on from those `before`, on the same rows with other features.
         """
         cdef int64_t k, n = self.c.shape[0], n_coef = 0 if coef is None else coef.shape[1]
         require((coef is None) == (intercept is None) and n == a.shape[0]
@@ -2048,9 +2047,9 @@ cdef class Fits:
                               NULL if before is None else &before.c[k, 0])
 
     def recheck_data(self, bint are_other):
-        """Let the next run ask whether its data are those of the last one.
+        """Let the next run check whether its data are those of the last run.
 
-        `are_other`: they are others. The next run begins again at the current point.
+        `are_other`: they have changed, and the next run begins again at the current point.
         """
         cdef int64_t k
         for k in range(self.c.shape[0]):
@@ -2058,7 +2057,7 @@ cdef class Fits:
                                 PEGASOS_BEGIN_AT_POINT if are_other else PEGASOS_CHECK_DATA)
 
     def are_valid(self, Targets targets not None, int64_t value_bytes, bint with_numbers=True):
-        """Whether these are fits of such problems, which can go on.
+        """Whether these are fits of such problems, and can go on.
 
         The rows of `targets` do not matter. See ``pegasos_memory_is_valid``.
         """
@@ -2073,7 +2072,7 @@ cdef class Fits:
         return True
 
 
-# Problems are split into this many jobs for each thread at most.
+# The most jobs for each thread into which problems are split.
 cdef int64_t JOBS_OF_THREAD = 16
 
 
@@ -2083,13 +2082,12 @@ def solve(over not None, Targets targets not None, const double[::1] norms not N
           int64_t n_threads=1, int64_t n_jobs=1):
     """Solve problems over `Rows` or a `Matrix`, one after the other, or `n_jobs` side by side.
 
-    Returns `fits.solutions()`; there is one of `fits` for each. See ``pegasos_solve_one`` and
-    ``pegasos_kernel_solve_one``. With `insides`, each problem is solved on these rows alone of a
-    matrix whose columns are all there, or computed at once; `fits` is then a list, with `Fits` for
-    each. Linear problems of the squared error may `begin_together`, see ``pegasos_solve_squares``.
-    Columns that are computed all at once are so first; other kernel machines go one after the
-    other. `n_threads` share kernel values and passes of Newton's method, with each of the jobs as
-    many, which changes no bit.
+    Returns the solutions of `fits`, which has one fit for each problem. See ``pegasos_solve_one``
+    and ``pegasos_kernel_solve_one``. With `insides`, each problem is solved only on these rows of a
+    matrix whose columns are all there, or computed at once; `fits` is then a list with `Fits` for
+    each. Linear problems of the squared error may `begin_together`: see ``pegasos_solve_squares``.
+    Side by side, kernel machines need all columns, which are computed first. `n_threads` are
+    divided among the jobs, and share kernel values and passes of Newton's method, with equal bits.
     """
     cdef Matrix matrix = over if isinstance(over, Matrix) else None
     cdef Rows rows = None if matrix is not None else over
@@ -2135,7 +2133,7 @@ def solve(over not None, Targets targets not None, const double[::1] norms not N
         require(targets.lams[k] == targets.lams[0] and max_epochs[k] == max_epochs[0],
                 "problems that begin together must have the same lam and max_epochs")
     if n_jobs > 1 if is_kernel else is_by_blas:
-        blas_limit = one_thread_of_blas()  # here: `threading` would keep dummies of threads of jobs
+        blas_limit = one_thread_of_blas()  # in a job's thread, `threading` would keep a dummy of it
 
     def solve_some(int64_t begin, int64_t end, on_poll, bint is_beginning=False,
                    int64_t n_shares=n_threads // n_jobs):
@@ -2184,7 +2182,7 @@ def solve(over not None, Targets targets not None, const double[::1] norms not N
                     status = pegasos_kernel_solve_part(
                         &of_columns, &problem, &options, labels, &norms[0], own_rows.shape[0],
                         &own_rows[0], &part.c[0, 0], room.at)
-                    # Most are too short to ask.
+                    # Most parts are too short to poll.
                     if status == PEGASOS_DONE and own.c.poll and own.c.poll(own.c.context, NULL):
                         status = PEGASOS_STOPPED
                 elif is_kernel:
@@ -2208,7 +2206,7 @@ def solve(over not None, Targets targets not None, const double[::1] norms not N
             each = max(n_problems // (JOBS_OF_THREAD * n_jobs), 1)
             run_jobs([functools.partial(solve_some, k, min(k + each, n_problems))
                       for k in range(0, n_problems, each)], n_jobs, watch.on_poll)
-    finally:  # Ctrl-C that comes as the block is freed could not be raised
+    finally:  # if Ctrl-C came as the block is freed, it could not be raised
         if blas_limit is not None:
             blas_limit.end()
     if not has_parts:
@@ -2248,13 +2246,13 @@ cdef extern from "core.h" nogil:
                           void *, pegasos_watch *)
 
 cdef pegasos_joint _blank_joint
-#: Layout of where a joint fit stands; its coefficients and intercepts follow in memory.
+#: Layout of the state of a joint fit; its coefficients and intercepts follow in memory.
 JOINT_STATE = np.asarray(<pegasos_joint[:1]> &_blank_joint).dtype
 
 
 cdef bint is_joint(const pegasos_joint *s, int64_t n, int64_t d, int64_t n_classes,
                    const int64_t *codes, const int64_t *active, bint is_ascent) noexcept nogil:
-    """Whether a fit that has begun is one of these rows and codes, and can go on."""
+    """Whether a fit that has begun belongs to these rows and codes, and can go on."""
     cdef int64_t i, n_inside = 0
     cdef bint holds = s.n_rows == n and s.n_features == d and s.n_classes == n_classes
     for i in range(n):
@@ -2271,9 +2269,9 @@ cdef bint is_joint(const pegasos_joint *s, int64_t n, int64_t d, int64_t n_class
 
 
 cdef class Joint:
-    """One problem over the classes of rows, of which `codes` are the numbers; see ``core.h``.
+    """One problem over the classes of rows, whose numbers are `codes`; see ``core.h``.
 
-    A code of -1: the row is not in the problem. `weights` may be None.
+    A row with the code -1 is not in the problem. `weights` may be None.
     """
     cdef pegasos_joint_problem c
     cdef Rows rows
@@ -2306,7 +2304,7 @@ cdef class Joint:
 
     @staticmethod
     def n_bytes(int64_t n_rows, int64_t n_features, int64_t n_classes, bint averages=False):
-        """How many bytes the memory of a fit has."""
+        """The number of bytes of a fit's memory."""
         require_size(n_rows, n_features)
         require(2 <= n_classes < LARGEST // 1024 and
                 (<double> n_rows + n_features + 9) * (<double> n_classes + 8) < 1e17,
@@ -2315,7 +2313,7 @@ cdef class Joint:
 
     @property
     def newton_after(self):
-        """After how many epochs of dual ascent to take Newton's method; 0: never."""
+        """The number of epochs of dual ascent before Newton's method; 0: never take it."""
         return pegasos_joint_newton_after(&self.c)
 
     def run(self, uint8_t[::1] memory not None, *, double tol=-1, int64_t last_epoch=0,
@@ -2324,7 +2322,7 @@ cdef class Joint:
             Watch watch not None):
         """Begin a fit, or go on with it; see ``pegasos_joint_run``.
 
-        `memory` has `n_bytes`, all zeros before the fit begins. With `last_step`, Pegasos.
+        `memory` has `n_bytes`, all zeros before the fit begins. `last_step` > 0 means Pegasos.
         """
         cdef int64_t n = self.c.rows.n_rows, d = self.c.rows.n_features, K = self.c.n_classes
         cdef pegasos_joint_options options

@@ -1,4 +1,4 @@
-"""What is there only if an extra of the package is installed."""
+"""Modules that need an extra of the package."""
 
 import contextlib
 from collections.abc import Generator
@@ -6,10 +6,10 @@ from collections.abc import Generator
 
 @contextlib.contextmanager
 def needed_by(what: str, extra: str, *modules: str) -> Generator[None]:
-    """Let a failed import of the block say what to install, and that `what` needs it.
+    """Make a failed import in the block say what to install for `what`.
 
-    If one of `modules`, which the extra brings, is not installed, this says all. Other errors are
-    shown as the cause.
+    If one of `modules`, which the extra brings, is not installed, the error has no cause. Other
+    errors are shown as the cause.
     """
     try:
         yield

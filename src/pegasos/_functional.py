@@ -1,7 +1,6 @@
 """`fit` and `decision_function` on NumPy buffers, without scikit-learn.
 
-SciPy is loaded where Newton's method needs BLAS, scikit-learn where a `ConvergenceWarning` is
-issued.
+SciPy is loaded when Newton's method needs BLAS, scikit-learn when a `ConvergenceWarning` is issued.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _INSTEAD = _parameters.FOREIGN | {"C": "give lam=pegasos.lam_from_C(C, n_samples
 
 
 def _refusing_foreign(fit: Callable[_P, LinearModel]) -> Callable[_P, LinearModel]:
-    """Decorate `fit`: who gives a parameter that others have is told what takes its place."""
+    """Decorate `fit` to refuse parameters of other libraries, and to name their replacements."""
     own = inspect.signature(fit).parameters
 
     @functools.wraps(fit)
@@ -172,7 +171,7 @@ def fit(
         _validate.at_least_two(classes, codes, weights)
         labels = _multiclass.problem_labels(codes, len(classes), multi_class, weights)
 
-    if columns is not None:  # whether the model will have room, before it is trained
+    if columns is not None:  # check the model's memory before training
         _rows.zero_weights(len(labels), n_features)
     schedule = Schedule(LinearSolver, settings, len(labels), rows.shape[1], dtype, seed)
     schedule.set_rows(labels, weights, values)
@@ -207,12 +206,12 @@ def fit(
 def _model(
     schedule: Schedule, certificate: Certificate, classes: Any, multi_class: str, *, is_flat: bool
 ) -> LinearModel:
-    """What a fit returns, in the units that users have."""
+    """The model that a fit returns, in the user's units."""
     settings, counts = schedule.settings, schedule.alpha_counts()
     coef, intercept = settings.in_user_units(*schedule.model())
     loss = settings.loss
     if counts is not None and loss.has_targets:
-        # Slopes have the units of losses over those of targets.
+        # Slopes have the unit of losses divided by the unit of targets.
         counts = counts * (settings.objective_units / np.array(settings.units))[:, None]
     return LinearModel(
         coef=coef,

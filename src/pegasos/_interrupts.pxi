@@ -1,19 +1,19 @@
-# What Ctrl-C does not cut short; included by _core.pyx.
+# Work that Ctrl-C does not cut short; included by _core.pyx.
 #
-# The interpreter hears of signals between bytecodes, of which there are none here: Ctrl-C comes
-# where a Python function is called, or `PyErr_CheckSignals`, as a KeyboardInterrupt of that call.
+# The interpreter checks for signals between bytecodes, of which there are none here. So Ctrl-C
+# comes where a Python function or `PyErr_CheckSignals` is called, as its KeyboardInterrupt.
 
 from _thread import RLock
 
 cimport cython
 
 cdef enum:
-    # After this many interruptions, give up and raise KeyboardInterrupt.
+    # After this many interruptions, stop trying and raise KeyboardInterrupt.
     MOST_BEGINNINGS = 100
 
 
 cdef object to_the_end(function, list stopped):
-    """Call a function, once more if Ctrl-C stops it, which `stopped[0]` then is."""
+    """Call a function, again if Ctrl-C stops it; `stopped[0]` is then the KeyboardInterrupt."""
     cdef int k
     for k in range(MOST_BEGINNINGS):
         try:
@@ -24,9 +24,9 @@ cdef object to_the_end(function, list stopped):
 
 
 cpdef object defer_interrupt(function):
-    """Call a function which, when it was stopped, can be called again, until Ctrl-C lets it end.
+    """Call a function that can be called again after a stop, until Ctrl-C lets it end.
 
-    Then Ctrl-C is raised, else the result returned.
+    Then raise the KeyboardInterrupt, if one came, or return the result.
     """
     cdef list stopped = [None]
     result = to_the_end(function, stopped)
@@ -37,10 +37,10 @@ cpdef object defer_interrupt(function):
 
 @cython.no_gc_clear
 cdef class Closing:
-    """A block between ``thing.open()`` and ``thing.close()``, neither of which Ctrl-C cuts short.
+    """A block between ``thing.open()`` and ``thing.close()``; Ctrl-C cuts neither short.
 
-    Both can be called again after they were stopped. A block that a tracing function keeps from its
-    end is over when nothing refers to it.
+    Both must allow another call after a stop. If a tracing function prevents the end of a block,
+    the block ends when nothing refers to it.
     """
     cdef object thing
     cdef bint is_open
@@ -75,16 +75,16 @@ cdef class Closing:
 
 def update_atomically(dict attributes not None, dict new not None, optional=(), *,
                       tuple written=()):
-    """Make several changes, all or, if Ctrl-C comes, none of them.
+    """Make several changes: all of them or, if Ctrl-C comes, none.
 
     Parameters
     ----------
     attributes, new : dict
-        The `vars` of an object, and what to change of them.
+        The `vars` of an object, and the changes of them.
     optional : iterable of str
-        Attributes that go if they are not in `new`.
+        Attributes to delete if they are not in `new`.
     written : tuple of tuple
-        Parts of arrays: (array, where, values).
+        Parts of arrays to write: (array, where, values).
     """
     gone = [name for name in optional if name not in new]
     for array, where, values in written:
@@ -97,7 +97,7 @@ def update_atomically(dict attributes not None, dict new not None, optional=(), 
 cdef class KeepOnInterrupt:
     """A block that is entered as ``commit``: ``commit(new)`` sets attributes.
 
-    If Ctrl-C stops the block before that, they are set to what ``so_far()`` returns, unless it is
+    If Ctrl-C stops the block before that, they become what ``so_far()`` returns, unless it is
     empty.
     """
     cdef dict attributes
@@ -121,7 +121,7 @@ cdef class KeepOnInterrupt:
                 update_atomically(self.attributes, new, self.optional)
 
 
-# Made here: where memory has run out, the lock must yet be given back.
+# Made here, because the lock must be released even if there is no memory left.
 cdef object _count_lock = RLock()
 cdef object _lock_count = _count_lock.acquire, _unlock_count = _count_lock.release
 cdef int64_t _n_open = 0
@@ -129,9 +129,9 @@ cdef int64_t _n_open = 0
 
 @cython.no_gc_clear
 cdef class OneThread:
-    """What the whole process is in while any of these is open: BLAS has one thread.
+    """A state of the whole process while any of these is open: BLAS has one thread.
 
-    ``begin()`` comes before each, ``end()`` after the last one.
+    ``begin()`` is called before each, ``end()`` after the last one.
     """
     cdef object begin, end
     cdef bint is_open
@@ -161,7 +161,7 @@ cdef class OneThread:
 
 
 cdef Closing one_thread_of_blas():
-    """A block that has begun, in which BLAS has one thread. To be ended."""
+    """A block in which BLAS has one thread. It has begun, and the caller must end it."""
     from pegasos import _threads
     cdef Closing block = _threads.blas.one_thread()
     block.begin()

@@ -1,4 +1,4 @@
-"""Ctrl-C that other libraries make the cause of an error."""
+"""Ctrl-C that other libraries report as an error."""
 
 import contextlib
 from collections.abc import Generator
@@ -6,9 +6,9 @@ from collections.abc import Generator
 
 @contextlib.contextmanager
 def told_as_such() -> Generator[None]:
-    """Raise the KeyboardInterrupt that caused an error of the block, if one did.
+    """Raise the KeyboardInterrupt that caused an error in the block, if one did.
 
-    NumPy calls data bad when Ctrl-C stops a converter; of imports, it makes failures.
+    If Ctrl-C stops a converter, NumPy reports bad data; if it stops an import, a failure.
     """
     try:
         yield

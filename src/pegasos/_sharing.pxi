@@ -1,7 +1,6 @@
-# Threads that share the work of one call, in which they begin and end; included by _core.pyx.
+# Threads that share the work of one call, and exist only during it; included by _core.pyx.
 #
-# Where memory has run out, they end all the same: to do tasks, to end, and to wait for the end take
-# none.
+# They end even if no memory is left: doing tasks, ending, and waiting for the end need none.
 
 import _thread
 import contextvars
@@ -16,7 +15,7 @@ cdef extern from "pythread.h" nogil:
     PyLockStatus PyThread_acquire_lock_timed(PyThread_type_lock, long long microseconds,
                                              int is_interruptible)
 
-# There are no more of one call.
+# The most threads of one call.
 cdef int64_t MOST_THREADS = 2**16
 
 
@@ -43,7 +42,7 @@ cdef struct helper_t:
 # What threads share; `lock` guards it.
 cdef struct pool_t:
     PyThread_type_lock lock
-    PyThread_type_lock is_done  # released when all tasks are, or all helpers, if it `is_awaited`
+    PyThread_type_lock is_done  # if `is_awaited`, released when all tasks (or helpers) are done
     bint is_awaited
     helper_t *helpers
     int64_t n_helpers, n_alive
@@ -54,7 +53,7 @@ cdef struct pool_t:
 
 
 cdef bint do_task(pool_t *p) noexcept nogil:
-    """Do the next task, if there is one; the caller has the lock, before and after."""
+    """Do the next task, if there is one; the caller holds the lock before and after."""
     cdef int64_t k = p.n_begun
     if k == p.n_tasks:
         return False
@@ -80,7 +79,7 @@ cdef void wake_helpers(pool_t *p, int64_t most) noexcept nogil:
 cdef void begin_tasks(pool_t *p, int64_t n_tasks,
                       void (*task)(void *argument, int64_t k) noexcept nogil,
                       void *argument) noexcept nogil:
-    """Do tasks until none is left to begin; the caller has the lock, before and after."""
+    """Do tasks until none is left to begin; the caller holds the lock before and after."""
     p.task, p.argument = task, argument
     p.n_tasks, p.n_begun, p.n_done = n_tasks, 0, 0
     wake_helpers(p, n_tasks - 1)
@@ -91,7 +90,7 @@ cdef void begin_tasks(pool_t *p, int64_t n_tasks,
 cdef void do_tasks(void *context, int64_t n_tasks,
                    void (*task)(void *argument, int64_t k) noexcept nogil,
                    void *argument) noexcept nogil:
-    """`run` of ``pegasos_threads``. A helper that wakes up late is not waited for."""
+    """`run` of ``pegasos_threads``. It does not wait for helpers that wake up late."""
     cdef pool_t *p = <pool_t *> context
     cdef bint is_awaited
     PyThread_acquire_lock(p.lock, WAIT_LOCK)
@@ -115,7 +114,7 @@ cdef void help_out(pool_t *p, helper_t *own) noexcept nogil:
 
 
 cdef class Alive:
-    """What a thread has until it ends, or fails to begin: the pool counts it so long."""
+    """Owned by a thread until it ends or fails to begin; until then, the pool counts the thread."""
     cdef Pool pool
 
     cdef void end(self) noexcept:
@@ -135,10 +134,10 @@ cdef class Alive:
 
 
 cdef class Pool:
-    """Threads that share the work of one call, `n_threads` with the one that calls."""
+    """Threads that share the work of one call: `n_threads`, including the calling thread."""
     cdef pool_t c
     cdef pegasos_threads threads
-    cdef object error  # the first that came up
+    cdef object error  # the first one
 
     def __cinit__(self, int64_t n_threads):
         cdef int64_t k, n_helpers = min(max(n_threads, 1), MOST_THREADS) - 1
@@ -161,7 +160,7 @@ cdef class Pool:
         free_lock(self.c.is_done)
 
     cdef int start(self) except -1:
-        """Let the threads begin. If there are fewer, results are the same. To be closed."""
+        """Start the threads. Fewer threads give the same results. Must be closed."""
         cdef Alive alive = None
         cdef int64_t k
         try:
@@ -193,12 +192,12 @@ cdef class Pool:
         PyThread_release_lock(self.c.lock)
 
     cdef int listen(self) except -1:
-        """What the calling thread does now and then while it waits."""
+        """Called by the calling thread now and then while it waits."""
         PyErr_CheckSignals()
         return 0
 
     cdef int close(self) except -1:
-        """Let all threads end, and wait until they have; then raise what has come up."""
+        """End all threads and wait for them; then raise the error, if there was one."""
         cdef PyLockStatus status = PyLockStatus.PY_LOCK_FAILURE
         if self.c.is_closed:
             return 0
@@ -225,7 +224,7 @@ cdef class Pool:
 
 
 class JobCancelledError(Exception):
-    """A job is to end, since another one failed, or was interrupted."""
+    """Ends a job because another one failed or was interrupted."""
 
 
 cdef void do_job(void *context, int64_t k) noexcept nogil:
@@ -234,7 +233,7 @@ cdef void do_job(void *context, int64_t k) noexcept nogil:
 
 
 cdef class JobPool(Pool):
-    """Jobs that threads take one by one. The first error stops them, and Ctrl-C does."""
+    """Jobs that threads take one by one. The first error stops them, and so does Ctrl-C."""
     cdef list jobs
     cdef object on_poll, context
     cdef long caller
@@ -245,25 +244,25 @@ cdef class JobPool(Pool):
         return 0
 
     def _on_poll(self):
-        """What jobs of the calling thread call now and then."""
+        """Called now and then by jobs of the calling thread."""
         if self.error is not None:
             raise self.error
         if self.on_poll is not None:
             self.on_poll()
 
     def _check(self):
-        """What those of other threads call."""
+        """Called now and then by jobs of other threads."""
         if self.error is not None:
             raise JobCancelledError
 
     cdef void do(self, int64_t k) noexcept:
-        """Do a job, unless all are cancelled."""
+        """Do a job, unless the jobs are cancelled."""
         try:
             if self.error is not None:
                 pass
             elif PyThread_get_thread_ident() == self.caller:
                 self.jobs[k](self._on_poll)
-            else:  # NumPy's errstate is that of the calling thread
+            else:  # with NumPy's errstate of the calling thread
                 self.context.copy().run(self.jobs[k], self._check)
         except BaseException as error:
             self.keep(error)
@@ -272,9 +271,9 @@ cdef class JobPool(Pool):
 def run_jobs(list jobs not None, int64_t n_threads, on_poll=None):
     """Do jobs, several at a time.
 
-    Each is given a function to call now and then, and ends at once with what that raises. The
-    calling thread works, too, and calls `on_poll` now and then: other fits may run in it. An
-    exception stops all jobs, and so does Ctrl-C. No thread is at work when this returns or raises.
+    Each job gets a function to call now and then, and ends at once if that raises. The calling
+    thread works too, and calls `on_poll` now and then; other fits may run in it. An exception or
+    Ctrl-C stops all jobs. No thread is at work when this returns or raises.
     """
     cdef JobPool pool
     cdef int64_t n_jobs = len(jobs)
@@ -291,7 +290,7 @@ def run_jobs(list jobs not None, int64_t n_threads, on_poll=None):
 
 @cython.no_gc_clear
 cdef class Ending:
-    """What the thread of a call has until it ends, or fails to begin."""
+    """Owned by the thread of a call until it ends, or fails to begin."""
     cdef Background of
 
     cdef void end(self) noexcept:
@@ -304,10 +303,10 @@ cdef class Ending:
 
 
 cdef class Background:
-    """Calls of functions by another thread, one at a time, while this one goes on.
+    """Calls of functions in another thread, one at a time, while this thread goes on.
 
-    Ctrl-C can stop a wait for the last call, which can be begun again, but comes nowhere between: a
-    call that has begun is always known, and `wait` waits for it.
+    Ctrl-C can stop a wait for the last call, and `wait` can be called again. It comes nowhere else:
+    a call that has begun is always known, and `wait` waits for it.
     """
     cdef PyThread_type_lock is_idle  # held by a call until its end
     cdef bint is_done
@@ -321,7 +320,7 @@ cdef class Background:
         free_lock(self.is_idle)
 
     def start(self, function):
-        """Let a thread call it, after the end of the last call; an error of that is dropped."""
+        """Let a thread call `function`, after the last call has ended; its error is dropped."""
         cdef Ending ending
         self.wait()
         ending = Ending()

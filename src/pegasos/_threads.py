@@ -1,4 +1,4 @@
-"""How many threads are ours; and those of BLAS, NumPy's and SciPy's, which stand in their way."""
+"""The number of our threads, and of the threads of NumPy's and SciPy's BLAS, which compete."""
 
 import contextlib
 from typing import Any
@@ -8,7 +8,7 @@ from pegasos._cached import cached_property
 
 
 def count(n_jobs: int | None) -> int:
-    """How many threads `n_jobs` stands for, as scikit-learn has it."""
+    """The number of threads that `n_jobs` means in scikit-learn."""
     import multiprocessing  # here, so that "import pegasos" is light
 
     import joblib
@@ -21,32 +21,32 @@ def count(n_jobs: int | None) -> int:
 
 class _Blas:
     def __init__(self) -> None:
-        # Libraries that had more threads than one before, and how many.
+        # Libraries that had more than one thread before, and their numbers of threads.
         self._before: dict[Any, int] = {}
 
     @cached_property
     def _libraries(self) -> Any:  # to find them takes 3 ms
-        import scipy.linalg  # noqa: F401 - its BLAS has to be there to be found
+        import scipy.linalg  # noqa: F401 - its BLAS must be loaded to be found
         from threadpoolctl import ThreadpoolController  # here, so that "import pegasos" is light
 
         return ThreadpoolController().select(user_api="blas").lib_controllers
 
     def n_threads(self) -> int:
-        """How many there are."""
+        """The number of BLAS threads."""
         return max((library.num_threads for library in self._libraries), default=1)
 
     def one_thread(self) -> _core.Closing:
-        """A block in which there is one: ours then do not stand in its way.
+        """A block in which BLAS has one thread, so that it does not compete with our threads.
 
-        The number belongs to the process: of blocks that overlap, in threads, the last one puts it
-        back.
+        The number belongs to the process. If blocks overlap in several threads, the end of the last
+        one restores it.
         """
         return _core.Closing(_core.OneThread(self._begin, self._end))
 
     # Both may be called again after Ctrl-C has stopped them.
 
     def _begin(self) -> None:
-        # By itself: threadpoolctl's limits take ten times as long.
+        # Without threadpoolctl's limits, which take ten times as long.
         many = {library: n for library in self._libraries if (n := library.num_threads) > 1}
         self._before = many | self._before
         self._set_threads(dict.fromkeys(many, 1))
@@ -56,11 +56,11 @@ class _Blas:
         self._before = {}
 
     def _set_threads(self, numbers: dict[Any, int]) -> None:
-        """Set the number of each library, as threadpoolctl lets only the first thread do."""
+        """Set the number of each library; threadpoolctl lets only the first thread do so."""
         if not numbers:
             return
         known = [getattr(library, "clear_controlling_thread", None) for library in numbers]
-        clear = [function for function in known if function]  # old versions have none
+        clear = [function for function in known if function]  # old versions lack it
         for function in clear:
             function(force=True)
         try:

@@ -1,17 +1,17 @@
-"""Warnings that point at the line of the user's that asked for a fit."""
+"""Warnings that point at the line in the user's code that called for a fit."""
 
 import sys
 import warnings
 from types import FrameType
 from typing import Any
 
-# Packages between that line and a warning: pipelines and cross-validation call `fit`, too,
-# threads and processes call these, and `numpy.errstate` wraps functions.
+# Packages between that line and a warning. Pipelines and cross-validation call `fit` too, threads
+# and processes call these, and `numpy.errstate` wraps functions.
 _BETWEEN = {"pegasos", "sklearn", "joblib", "numpy", *sys.stdlib_module_names}
 
 
 class ConstantPredictionWarning(UserWarning):
-    """Warn of a model that predicts no better than a constant, or hardly.
+    """Warn that a model predicts no better than a constant, or hardly better.
 
     A classifier predicts one class for all training rows, a regressor has about the mean loss of a
     constant, or a one-class machine has w = 0.
@@ -29,9 +29,9 @@ class ConstantPredictionWarning(UserWarning):
 
 
 def warn(message: str | Warning, category: type[Warning] = UserWarning) -> None:
-    """Issue a warning of the innermost line that is the user's.
+    """Issue a warning at the innermost line of the user's code.
 
-    A worker's stack has no such line; the outermost one of this package stands for it.
+    The stack of a worker has no such line; it gets the outermost line of this package.
     """
     frame: FrameType | None = sys._getframe(1)
     level = ours = 2
@@ -42,6 +42,6 @@ def warn(message: str | Warning, category: type[Warning] = UserWarning) -> None:
 
 
 def _package(names: dict[str, Any]) -> str:
-    """The package that a frame with these globals is of, also of a module run by ``python -m``."""
+    """The package of a frame with these globals, also for a module run by ``python -m``."""
     spec = names.get("__spec__")
     return str(names.get("__name__") if spec is None else spec.name).partition(".")[0]

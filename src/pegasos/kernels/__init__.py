@@ -1,7 +1,7 @@
-"""Kernels: what is known of each in one class, and the registry of their names.
+"""Kernels: a class that describes each, and the registry of their names.
 
-`Kernel` says what a kernel has. `Points` are rows with a kernel; `ColumnCache` keeps columns of
-their kernel matrix.
+`Kernel` is the base class. `Points` are rows with a kernel; `ColumnCache` keeps columns of their
+kernel matrix.
 """
 
 import textwrap
@@ -18,14 +18,14 @@ from pegasos.problems import _validate
 
 __all__ = ["KERNELS", "ColumnCache", "Kernel", "Points", "Precomputed", "make", "register"]
 
-#: Every kernel by its name.
+#: The kernels by their names.
 KERNELS: dict[str, type[Kernel]] = {}
 #: The largest degree of a polynomial.
 MOST_DEGREE = 2**31 - 1
 
 
 def register(kind: type[Kernel]) -> type[Kernel]:
-    """Let estimators, searches and model files know a kernel by its `name`."""
+    """Make a kernel known to estimators, searches and model files by its `name`."""
     if not isinstance(kind.name, str) or kind.name in KERNELS:
         raise ValueError(f"name must be a string that no other kernel has, got {kind.name!r}")
     if kind.is_positive and kind.rounding is Kernel.rounding:
@@ -39,14 +39,14 @@ for _kind in (Linear, Polynomial, Gaussian, Sigmoid, Laplacian, Precomputed):
 
 
 def kind(name: Any) -> type[Kernel]:
-    """The class of what ``kernel=`` is given: a name or a function; `Kernel` if it is neither."""
+    """The class of a kernel, given its name or a function; `Kernel` for anything else."""
     if callable(name):
         return Function
     return KERNELS.get(name, Kernel) if isinstance(name, str) else Kernel
 
 
 def make(name: str | Callable[..., Any], **parameters: Any) -> Kernel:
-    """The kernel with this name, or of a function; its parameters are those of `Kernel`."""
+    """The kernel with this name or function; its parameters are those of `Kernel`."""
     return Function(name, **parameters) if callable(name) else KERNELS[name](**parameters)
 
 
@@ -56,13 +56,13 @@ def stored_names() -> list[str]:
 
 
 def formulas(indent: int) -> str:
-    """What every kernel computes, for docstrings whose lines are indented."""
+    """The formulas of all kernels, for docstrings whose lines are indented."""
     said = ", ".join(f'"{name}" {kind.formula}' for name, kind in KERNELS.items())
     return textwrap.fill(said, 100 - indent).replace("\n", "\n" + " " * indent)
 
 
 def from_stored(stored: dict[str, Any]) -> Kernel:
-    """The kernel of a model file, from what `Kernel.stored` gave; a ValueError if it is none."""
+    """The kernel of a model file, given its `Kernel.stored`; a ValueError if it is not valid."""
     return make(
         _validate.choice("kernel", stored["name"], stored_names()),
         gamma=_validate.real("gamma", stored["gamma"], above=0),

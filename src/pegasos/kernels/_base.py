@@ -1,4 +1,4 @@
-"""What every kernel says of itself: the base of the kernels' classes."""
+"""The base of the kernels' classes: all that can be known of a kernel."""
 
 from typing import Any, ClassVar
 
@@ -9,36 +9,35 @@ from pegasos.kernels._points import Points, is_hollow
 from pegasos.kernels._scale import scale
 from pegasos.problems import _rows, _validate
 
-# Dense columns without entries are left out of products if they are more than this part of all.
+# Columns of zeros are left out of products if they are more than this part of all columns.
 _EMPTY = 1 / 20
-# Numbers in a part of a sparse matrix that is made dense for a while.
+# Numbers in a part of a sparse matrix that is made dense at a time.
 _DENSE_NUMBERS = 2**22
 
 
 class Kernel:
     """A kernel function with its parameters; base of all kernels.
 
-    A subclass sets `name`, and those of the attributes below that differ. Unless the core knows it,
-    it has `transform` if its values are functions of inner products, else `between`.
+    A subclass sets `name` and those attributes below that differ. Unless the core knows it, it has
+    `transform` if its values are functions of inner products, else `between`.
     `pegasos.kernels.register` makes it known. The parameters are those of
-    `KernelPegasosClassifier`; `params` are `kernel_params`.
+    `KernelPegasosClassifier`; `params` is its `kernel_params`.
     """
 
-    #: What ``kernel=`` calls it; the function itself of a `Function`.
+    #: The name in ``kernel=``; for a `Function`, the function itself.
     name: Any = None
-    #: What it computes, for the documentation.
+    #: Its formula, for the documentation.
     formula: ClassVar[str] = ""
-    #: Which of "gamma", "degree", "coef0" and "params" it depends on.
+    #: The parameters it depends on, among "gamma", "degree", "coef0" and "params".
     uses: ClassVar[tuple[str, ...]] = ()
     #: Whether values are `transform` of inner products.
     is_of_products: ClassVar[bool] = False
-    #: Whether columns that are zero in all rows change nothing; so it is with kernels of products.
+    #: Whether columns that are zero in all rows change nothing; always so for kernels of products.
     ignores_zeros: ClassVar[bool] = False
     #: Whether `transform` needs the squared norms of the rows, too.
     needs_norms: ClassVar[bool] = False
     #: Whether all matrices of this kernel are positive semi-definite, by its form (for gamma > 0).
-    #: Single matrices of other kernels may be: solvers and certificates ask
-    #: `ColumnCache.is_positive`.
+    #: Single matrices of other kernels may be so, too; see `ColumnCache.is_positive`.
     is_positive: bool = False
     #: Whether K(x, x) = 1 for all x.
     has_unit_diagonal: ClassVar[bool] = False
@@ -54,12 +53,12 @@ class Kernel:
 
     @property
     def number(self) -> int:
-        """What the core calls it, or OTHER: it does not know it."""
+        """The core's number for it, or OTHER if the core does not have it."""
         return _core.OTHER if callable(self.name) else _core.KERNELS.get(self.name, _core.OTHER)
 
     @property
     def is_linear(self) -> bool:
-        """Whether w is a vector of features, so that scores may be computed by way of it."""
+        """Whether w is a vector of features, so that scores may be computed from it."""
         return bool(self.name == "linear")
 
     @property
@@ -69,7 +68,7 @@ class Kernel:
 
     @property
     def is_stored(self) -> bool:
-        """Whether a model file can hold the kernel: its name and its numbers say all of it."""
+        """Whether a model file can hold the kernel, which its name and numbers then define."""
         return not self.is_precomputed and "params" not in self.uses
 
     # ---- Values ----------------------------------------------------------------------------------
@@ -85,14 +84,14 @@ class Kernel:
         raise NotImplementedError(f"kernel {self.name!r} has no values between rows")
 
     def on_diagonal(self, squared: np.ndarray) -> Any:
-        """K(x, x) of rows with these |x|^2, where that is all it depends on; else None."""
+        """K(x, x) of rows with these |x|^2, if it depends on nothing else; else None."""
 
     def write(self, X: Any, Z: Any, out: np.ndarray) -> None:
         """Write values between rows of dense or sparse matrices into `out`."""
         if not _validate.is_sparse(X):
             self.between(np.ascontiguousarray(X), np.ascontiguousarray(Z), out)
             return
-        # A few rows at a time are made dense.
+        # Make a few rows dense at a time.
         size = max(1, _DENSE_NUMBERS // X.shape[1])
         for k in range(0, Z.shape[0], size):
             dense = _dense(Z[k : k + size])
@@ -100,7 +99,7 @@ class Kernel:
                 self.between(_dense(X[i : i + size]), dense, out[i : i + size, k : k + size])
 
     def is_far(self, largest: float, type_: Any) -> bool:
-        """Whether values come from `between`, since products would lose too many digits.
+        """Whether values come from `between`, because products would lose too many digits.
 
         `largest` is the largest |x|^2, `type_` the `numpy.finfo` of the products.
         """
@@ -109,15 +108,15 @@ class Kernel:
     def may_vanish(self, X: Any, type_: Any) -> bool:
         """Whether all values of a row with other rows may be below the smallest of a type.
 
-        `X` is in float64, `type_` the `numpy.finfo` of the values.
+        `X` is in float64, `type_` is the `numpy.finfo` of the values.
         """
         return False
 
     def rounding(self, points: Any, dtype: Any) -> Any:
         """Bound the errors of kernel values that are computed in `dtype`.
 
-        Certificates ask this of kernels that are positive by their form. A sum of d products has an
-        error of at most d u times the sum of their sizes, in any order; u = eps/2 is the unit
+        Certificates need this for kernels that are positive by their form. A sum of d products has
+        an error of at most d u times the sum of their sizes, in any order; u = eps/2 is the unit
         roundoff. Returns, for every row, the largest error of its values with any of the rows, and
         the largest value.
         """
@@ -131,7 +130,7 @@ class Kernel:
 
     @classmethod
     def gamma_of(cls, gamma: Any, X: Any, weights: Any) -> float:
-        """The number that ``gamma=`` stands for: "scale" and "auto" depend on X."""
+        """The number for ``gamma=``, given X: "scale" and "auto" depend on it."""
         if gamma == "auto":
             return 1 / X.shape[1]
         if gamma == "scale":
@@ -163,7 +162,7 @@ class Kernel:
 
     @property
     def _factor(self) -> float:
-        """What the core multiplies products or differences by, in the type of values."""
+        """The factor of products or differences in the core, in the type of values."""
         return self.gamma if "gamma" in self.uses else 1.0
 
     def _refuse_gamma(self, X: Any) -> None:
@@ -176,11 +175,11 @@ class Kernel:
 
     @property
     def keeps_type(self) -> bool:
-        """Whether values are computed in the type of X, and not in float64 whatever that is.
+        """Whether values are computed in the type of X, and not always in float64.
 
-        What float32 values may be off by is known of kernels that are positive by their form, see
-        `rounding`. A gap of other kernels would be claimed for numbers that are not the model's.
-        Certificates have values in double beside, which the core makes, of kernels that it knows.
+        `rounding` bounds the errors of float32 values for kernels that are positive by their form.
+        For other kernels, a gap would be claimed for numbers that are not the model's. Certificates
+        also need values in double, which the core computes for the kernels it has.
         """
         return self.is_precomputed or (self.is_positive and self.number != _core.OTHER)
 
@@ -203,19 +202,19 @@ class Kernel:
         return narrow
 
     def is_hollow(self, X: Any) -> bool:
-        """Whether these rows are dense, but kernel values are computed faster of sparse ones."""
+        """Whether these rows are dense, but kernel values are faster for sparse ones."""
         if not self.is_of_products or _validate.is_sparse(X):
             return False
         return is_hollow(X, np.count_nonzero(X))
 
     def points(self, X: Any) -> Any:
-        """The rows of `X` (dense or CSR, float32 or float64) with what the kernel needs of them."""
+        """The rows of `X` (dense or CSR, float32 or float64) and what the kernel needs of them."""
         return Points(self, self._typed(X))
 
     def points_among_themselves(self, X: Any) -> Any:
         """The rows of `X` in the best layout for values between two of them.
 
-        Columns that are zero in all rows are left out if that changes nothing: images have many.
+        Columns that are zero in all rows, as in images, are left out if that changes nothing.
         """
         X = self._typed(X)
         if _validate.is_sparse(X) or not (self.is_of_products or self.ignores_zeros):

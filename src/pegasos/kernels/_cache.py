@@ -13,20 +13,20 @@ from pegasos.kernels._positive import asymmetry, ridge
 from pegasos.problems import _validate
 from pegasos.problems._certificate import Certificate
 
-# A problem that has no more than this part of all rows gets a kernel matrix of its own.
+# A problem with at most this part of all rows gets a kernel matrix of its own.
 _MOST = 1 / 2
 # All columns of at most this many points are computed at once, if they fit. One problem of 600 to
-# 1000 rows takes 0.7 to 1.0 of the time, and up to 1.4 where hardly a row is within its margin.
-# Several problems ask for most of them, and can then go side by side. Pairs of classes ask for few
-# values of each: with 3000 to 7500 rows, they take 0.6 to 0.9 of the time by matrices of their own.
+# 1000 rows takes 0.7 to 1.0 of the time, and up to 1.4 if hardly a row is within its margin. Three
+# problems or more need most columns, and can then go side by side. Pairs of classes need few values
+# of each: with 3000 to 7500 rows, they take 0.6 to 0.9 of the time by matrices of their own.
 _SMALL, _SMALL_IF_SHARED, _SHARED, _SMALL_OF_PAIRS = 1024, 8192, 3, 2048
-# Columns lie in at least this many bytes. glibc's malloc gives free memory back to the system if it
-# is twice the largest piece so far: fits of 300 to 650 rows would have their pages cleared anew.
+# The least bytes for columns. glibc's malloc returns free memory to the system if it is twice the
+# largest piece so far: fits of 300 to 650 rows would have their pages cleared again.
 _LEAST = 4_000_000
-# At most this many of these problems are trained at a time.
+# The most problems with matrices of their own that are trained at a time.
 _SIDE_BY_SIDE = 8
-# Matrices of at most this many rows are factorised, to see whether they are positive semi-definite.
-# It takes about as long as a product of two such matrices, some hundredths of a second.
+# Matrices of at most this many rows are factorised to see whether they are positive semi-definite.
+# That takes about as long as a product of two such matrices, some hundredths of a second.
 _MOST_FACTORED = 1000
 
 
@@ -34,18 +34,16 @@ class ColumnCache:
     """Columns of the kernel matrix of `points`, each computed once as long as there is room.
 
     A column that found room stays. Rows are visited in random order, so room for half of the
-    columns meets half of the requests; no replacement could do much better. Columns that take less
-    time to compute than to fetch are kept only on demand. A precomputed matrix is used where it
-    lies.
+    columns serves half of the requests; no replacement could do much better. Columns that are
+    faster to compute than to fetch are kept only on demand. A precomputed matrix is not copied.
 
-    At most `n_threads` work at a time, and BLAS has one; results do not depend on it. `divides`:
-    problems that have few of the points get caches of their own, which does not pay where columns
-    serve several solvers, or several folds. `n_problems` is how many problems columns serve,
-    `are_pairs` whether these are of two classes each. `assume_psd`: the user vouches for a positive
-    semi-definite matrix.
+    At most `n_threads` work at a time, and BLAS has one thread; results do not depend on it.
+    `divides`: problems with few of the points get caches of their own. That does not pay if several
+    solvers or folds use the columns. `n_problems` problems use the columns; `are_pairs`: each is of
+    two classes. `assume_psd`: the user promises that the matrix is positive semi-definite.
 
-    `column_of` says which of `columns`, of shape (room, n), belongs to each point, or -1: none.
-    `core` has these columns, and fills them.
+    `column_of` has the number of each point's column among `columns`, of shape (room, n), or -1 for
+    none. `core` has these columns, and fills them.
     """
 
     def __init__(
@@ -67,14 +65,14 @@ class ColumnCache:
         self._hold(points)
 
     def _hold(self, points: Any) -> None:
-        """Have room for columns of these points."""
+        """Allocate room for columns of these points."""
         n, is_precomputed = len(points), points.kernel.is_precomputed
         if is_precomputed:
             columns, column_of = points.X, np.arange(n)
         else:
             n_bytes = max(n, 1) * points.dtype.itemsize
             capacity = int(min(n, self.room / n_bytes))
-            try:  # pages are taken when written
+            try:  # pages are allocated when written
                 columns = np.empty((max(capacity, _LEAST // n_bytes), n), points.dtype)[:capacity]
             except MemoryError:
                 raise MemoryError(
@@ -90,7 +88,7 @@ class ColumnCache:
         )  # fmt: skip
 
     def widen(self) -> None:
-        """Let the points be as they were before they were `narrowed`, without columns."""
+        """Return from `narrowed` points to the original ones, without columns."""
         vars(self).pop("diagonal", None)
         self._hold(self.points.wide)
 
@@ -111,15 +109,15 @@ class ColumnCache:
     def is_positive(self) -> bool:
         """Whether the kernel matrix is known to be positive semi-definite, so that there is a dual.
 
-        The kernel's form says so, the user vouches for it, or a factorisation shows it.
+        That follows from the kernel's form, the user's promise, or a factorisation.
         """
         return bool(self.ridge >= 0)
 
     @cached_property
     def ridge(self) -> float:
-        """What makes the matrix positive semi-definite for certain, when added to its diagonal.
+        """The number that makes the matrix certainly positive semi-definite, added to its diagonal.
 
-        0 where the kernel's form or the user says that it is, NaN where nothing is known.
+        0 if it is so by the kernel's form or the user's promise; NaN if nothing is known.
         """
         if self.points.kernel.is_positive:
             return 0.0
@@ -127,7 +125,7 @@ class ColumnCache:
 
     @cached_property
     def skew(self) -> float:
-        """The largest asymmetry of a matrix that is given or was factorised; else 0."""
+        """The largest asymmetry of a matrix that was given or factorised; else 0."""
         if not (self.points.kernel.is_precomputed or self.ridge > 0):
             return 0.0
         return asymmetry(self._whole())[1]
@@ -156,16 +154,16 @@ class ColumnCache:
         return self.holds_all and len(self.points) <= self._small
 
     def inside(self, rows: np.ndarray, n_threads: int) -> tuple[Any, Any]:
-        """Columns of their own for the rows of one of several problems, and who factorises these.
+        """Columns for the rows of one of several problems, and a function that factorises these.
 
-        `rows` ascend. `n_threads` work at a time at most.
+        `rows` ascend. At most `n_threads` work at a time.
         """
         own = ColumnCache(self.points[rows], self._megabytes / _SIDE_BY_SIDE, n_threads)
         return own.core, own.factor
 
     def factor(self, on_poll: Callable[[], None] | None = None) -> np.ndarray:
-        """L of shape (n, rank), K = L L^T but for rounding; see `pegasos.kernels._factor`."""
-        # Of threads that solve problems of this matrix, one computes it.
+        """L of shape (n, rank), K = L L^T up to rounding; see `pegasos.kernels._factor`."""
+        # If several threads need it, one computes it.
         with self._lock:
             if self._factor is None:
                 self._factor = factor(self, on_poll)
@@ -179,14 +177,14 @@ class ColumnCache:
         return bool(few.all())
 
     def side_by_side(self, n_problems: int) -> tuple[int, int]:
-        """How many problems with caches of their own go side by side, and the threads of each."""
+        """How many problems with their own caches go side by side, and the threads of each."""
         n = min(self._n_threads, n_problems, _SIDE_BY_SIDE)
         return n, self._n_threads // n
 
     def rounding(self, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
-        """The sizes of each point's kernel values, and by how much they are off, in `dtype`.
+        """The sizes of each point's kernel values, and their errors in `dtype`.
 
-        Where nothing is known of the kernel's form, the error is what asymmetry can change.
+        If nothing is known about the kernel's form, the errors are what asymmetry can change.
         """
         if not self.points.kernel.is_positive:
             lengths = np.sqrt(np.abs(self.diagonal))
@@ -204,10 +202,10 @@ class ColumnCache:
     ) -> Certificate:
         """The certificate of w_k = sum_j coef_kj phi(x_j) over these rows, and of dual variables.
 
-        The dual objective leaves room for what rounding of kernel values does to it and to the
-        primal one. `gap` is that by which a fit stopped; None: that of these objectives, without
-        rounding. The objective is computed in any case: the scores of running sums are not exact
-        enough.
+        The dual objective leaves room for the effect of the kernel values' rounding on both
+        objectives. `gap` is the gap by which a fit stopped; None: take that of these objectives,
+        without rounding. The objective is always computed, as scores from running sums are not
+        exact enough.
         """
         points, kernel, settings = self.points, self.points.kernel, problem.settings
         if points.is_part_of_narrow:
@@ -222,9 +220,8 @@ class ColumnCache:
         objective = proof["objective"]
         if not np.isfinite(objective).all():
             raise _validate.overflow(points.dtype, settings.lam)
-        # A negative |w|^2 or K(x, x), or a dual value above a primal one, refutes the user's word
-        # only. Of a matrix that is positive by its form, or was factorised, rounding is the cause,
-        # for which certificates leave room.
+        # A negative |w|^2 or K(x, x), or a dual value above a primal one, refutes only the user's
+        # promise. For other matrices rounding is the cause, and certificates leave room for it.
         is_refuted = proof["is_refuted"].any() or self.diagonal.min(initial=0) < 0
         if is_refuted and self.ridge == 0 and not kernel.is_positive:
             self.ridge = np.nan
@@ -234,7 +231,7 @@ class ColumnCache:
         return Certificate(objective, bound, gap, settings)
 
     def scores_of(self, coef: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
-        """Scores of some rows under coefficients (n_problems, n), of as many rows; None: of all."""
+        """Scores of some rows, or of all (None), given coefficients of shape (n_problems, n)."""
         support = np.flatnonzero(coef.any(axis=0))
         if rows is None:
             return self.push(coef[:, support], support)
@@ -243,9 +240,9 @@ class ColumnCache:
         return coef[:, support] @ values
 
     def push(self, coef: np.ndarray, rows: np.ndarray) -> Any:
-        """Scores of all points under coefficients of some: ``coef @ K[rows]``, summed in double.
+        """Scores of all points, given coefficients of some: ``coef @ K[rows]``, summed in double.
 
-        Of shape (n_problems, n_points), for coefficients of shape (n_problems, len(rows)).
+        `coef` has shape (n_problems, len(rows)), the result (n_problems, n_points).
         """
         scores = np.zeros((len(coef), len(self.points)))
         if len(rows):
@@ -254,7 +251,7 @@ class ColumnCache:
         return scores
 
     def keep(self, rows: np.ndarray) -> None:
-        """Compute columns of `rows` that are not here, as many as there is room for."""
+        """Compute columns of `rows` that are not kept yet, as many as there is room for."""
         self.core.keep(rows, **self.points.work(len(rows), self._n_threads))
 
     def among(self, rows: np.ndarray, which: np.ndarray, out: np.ndarray) -> None:

@@ -7,10 +7,10 @@ import numpy as np
 from pegasos.kernels._base import Kernel
 from pegasos.problems import _validate
 
-# The error that the exponents of Gaussian kernels may have. Where rows are so far from 0, compared
-# with the kernel's width, that rounding in norms and products exceeds it, kernel values come from
-# differences, which takes 2 to 4 times as long. In float64, where gamma |x|^2 is above `_FARTHEST`:
-# certificates leave room for an error that grows with it.
+# Limits for Gaussian kernels by products. Rounding in norms and products may make an error of
+# _BLURRED in exponents. In float64, gamma |x|^2 may also be at most _FARTHEST, because certificates
+# leave room for an error that grows with it. For rows farther from 0, kernel values come from
+# differences, which takes 2 to 4 times as long.
 _BLURRED, _FARTHEST = 1e-5, 1e4
 
 
@@ -29,11 +29,11 @@ class _OfDistance(Kernel):
         raise NotImplementedError
 
     def may_vanish(self, X: Any, type_: Any) -> bool:
-        """Whether the mean distance is too large: the nearest row is not farther than that."""
+        """Whether the mean distance is too large; the nearest row is at most that far away."""
         return bool(self.gamma * self.mean_distance(X) > -np.log(float(type_.tiny)))
 
     def rounding(self, points: Any, dtype: Any) -> Any:
-        """Bound the errors: that of an exponent t is relative to t, and t exp(-t) <= 1/e."""
+        """Bound the errors: an exponent t has a relative error, and t exp(-t) <= 1/e."""
         sizes = np.ones(len(points))
         return np.finfo(dtype).eps * (points.longest() + 16) * sizes, sizes
 
@@ -52,7 +52,7 @@ class Gaussian(_OfDistance):
         return np.sqrt(self.gamma)
 
     def mean_distance(self, X: Any) -> float:
-        """|x|^2 - 2 <x, m> plus the mean of |z|^2, where m is the mean row."""
+        """The largest |x|^2 - 2 <x, m> plus the mean of |z|^2, where m is the mean row."""
         squared = _validate.rows(X, checked=True)[0].squared_norms()
         mean = np.asarray(X.mean(axis=0)).ravel()
         return float((squared - 2 * (X @ mean)).max() + squared.mean())
@@ -65,10 +65,10 @@ class Gaussian(_OfDistance):
         return not (is_within and self.gamma * largest <= most_far)
 
     def rounding(self, points: Any, dtype: Any) -> Any:
-        """Bound the errors of values by products or, where rows are far, by differences.
+        """Bound the errors of values by products or, if rows are far, by differences.
 
         By products, the exponent's error is (d + 4) u gamma (|x| + |z|)^2, to be multiplied by the
-        kernel value. Where |x| > 2 |z|, the distance is at least |x|/2, so this is at most
+        kernel value. If |x| > 2 |z|, the distance is at least |x|/2, so this is at most
         9/e (d + 4) u; else |x| + |z| <= 3 |z|.
         """
         if points.is_far_in(dtype):
@@ -91,8 +91,8 @@ class Laplacian(_OfDistance):
     ignores_zeros = True
 
     def mean_distance(self, X: Any) -> float:
-        """By the triangle inequality, over 0."""
-        sums = abs(_validate.summed_up(X)).sum(axis=1)  # `abs` would sort the rows of users
+        """A bound by the triangle inequality, by way of 0."""
+        sums = abs(_validate.summed_up(X)).sum(axis=1)  # `abs` alone would sort the user's rows
         return float(sums.max() + sums.mean())
 
     def onnx(self, ops: Any, X: Any, Z: Any, rows: np.ndarray) -> Any:

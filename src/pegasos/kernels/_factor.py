@@ -1,26 +1,26 @@
-"""A factor of few columns of a kernel matrix: with K = L L^T, a kernel machine is a linear one."""
+"""A factor of a kernel matrix with few columns: if K = L L^T, a kernel machine is a linear one."""
 
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-# The factor has at most this many columns, and takes at most as much memory as columns of K may.
+# The most columns of the factor; it also takes at most the memory that columns of K may take.
 _MOST = 1024
-# Columns of K that are computed together, which there is room for in any case. A pivot below this
-# part of the largest one that is left waits for another block.
+# Columns of K that are computed together; there is always room for them. A pivot below this part of
+# the largest remaining one waits for another block.
 _TOGETHER, _LEAST_PIVOT = 32, 1e-3
 
 
 def factor(cache: Any, on_poll: Callable[[], None] | None = None) -> np.ndarray:
-    """L of shape (n, rank), so that K = L L^T but for rounding; (n, 0) if the rank is large.
+    """L of shape (n, rank) with K = L L^T up to rounding; (n, 0) if the rank is large.
 
-    `on_poll` is called for each column, and may raise: a thread hears of Ctrl-C in no other way.
+    `on_poll` is called for each column and may raise; this is how a thread reacts to Ctrl-C.
 
-    Cholesky's factorisation with pivots: the next column is that of the row with the largest
-    diagonal of K - L L^T, which bounds all that is left (Harbrecht, Peters and Schneider: On the
-    low-rank approximation by the pivoted Cholesky decomposition, Applied Numerical Mathematics 62,
-    2012).
+    The method is Cholesky's factorisation with pivots. The next column is that of the row with the
+    largest diagonal of K - L L^T, which bounds the whole remainder (Harbrecht, Peters and
+    Schneider: On the low-rank approximation by the pivoted Cholesky decomposition, Applied
+    Numerical Mathematics 62, 2012).
     """
     points, n = cache.points, len(cache.points)
     is_precomputed = points.kernel.is_precomputed
@@ -30,7 +30,7 @@ def factor(cache: Any, on_poll: Callable[[], None] | None = None) -> np.ndarray:
         points = points.kernel.points(points.X.astype(np.float64))
     left = np.abs(points.diagonal())
     rank, least = 0, eps * left.max()
-    rows = np.empty((most + _TOGETHER, n))  # of the transpose; pages are taken when written
+    rows = np.empty((most + _TOGETHER, n))  # of the transpose; pages are allocated when written
     while left.max() > least:
         if rank >= most:
             return np.empty((n, 0))

@@ -10,7 +10,7 @@ from pegasos.kernels._positive import SYMMETRIC, asymmetry
 
 
 class Precomputed(Kernel):
-    """A matrix that is given in place of X."""
+    """A kernel matrix that is given in place of X."""
 
     name = "precomputed"
     formula = "(X is the kernel matrix, symmetric; at prediction, rows against all training rows)"

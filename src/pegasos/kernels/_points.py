@@ -1,4 +1,4 @@
-"""Rows among which a kernel is evaluated: how they lie in memory. The core computes values."""
+"""Rows between which a kernel is evaluated, and their layout. The core computes the values."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,26 +14,25 @@ _DIAGONAL = 16
 # Products of sparse rows are by panels if more than this part of their entries is stored: then sums
 # of all entries in registers are faster than sums of stored entries in memory.
 _THICK = 1 / 25
-# Dense rows with at most this part of their entries other than zero are worth being made sparse.
+# Dense rows become sparse if at most this part of their entries is not zero.
 _HOLLOW = 1 / 3
-# Where rows are wider, panels do not stay in cache, and float sums in one go get long.
+# Wider rows have panels that do not stay in cache, and long sums in single precision.
 _WIDEST = 4096
-# Fewer kernel values than this are not worth another thread.
+# Fewer kernel values than this do not pay for another thread.
 _FEW = 2**20
-# By panels, rows with at most this many entries are multiplied as fast as products are written and
-# read.
+# By panels, rows of up to this many entries are multiplied as fast as products move in memory.
 _CHEAP = 32
 
 
 def is_hollow(X: Any, n_stored: Any) -> bool:
-    """Whether inner products of dense rows are computed faster when only `n_stored` are stored."""
+    """Whether inner products of dense rows are faster if only `n_stored` entries are stored."""
     return X.shape[1] <= _WIDEST and n_stored <= _HOLLOW * X.size
 
 
 class Points:
-    """Rows among which a kernel is evaluated. Made by `Kernel.points`."""
+    """Rows between which a kernel is evaluated. Made by `Kernel.points`."""
 
-    #: Whether these are some of `narrowed` points: a certificate would take them for exact.
+    #: Whether these are a part of `narrowed` points: a certificate would take them for exact.
     is_part_of_narrow = False
 
     def __init__(
@@ -62,21 +61,21 @@ class Points:
 
     @cached_property
     def _density(self) -> float:
-        """The part that is stored of sparse rows of which products are asked for; else NaN."""
+        """The stored part of sparse rows whose products are needed; else NaN."""
         if not _validate.is_sparse(self.X) or not self.kernel.is_of_products:
             return np.nan
         return self.X.nnz / max(1, self.X.shape[0] * self.X.shape[1])
 
     @property
     def by_transpose(self) -> bool:
-        """Whether products are by the transpose: of sparse rows of which little is stored."""
+        """Whether products use the transpose: for sparse rows with few stored entries."""
         return self._density < _THICK
 
     @property
     def by_panels(self) -> bool:
-        """Whether products are by panels: of sparse rows of which a good part is stored.
+        """Whether products use panels: for sparse rows with many stored entries.
 
-        What holds more still, or is wider, is made dense for BLAS.
+        If there are still more, or more features, rows are made dense for BLAS.
         """
         return _THICK <= self._density <= _HOLLOW and self.X.shape[1] <= _WIDEST
 
@@ -112,7 +111,7 @@ class Points:
         return self.rows.squared_norms() if len(self) else np.empty(0)
 
     def longest(self) -> int:
-        """How many entries are stored of a row, at most."""
+        """The largest number of entries that are stored of a row."""
         is_sparse = _validate.is_sparse(self.X)
         return int(np.diff(self.X.indptr).max(initial=0)) if is_sparse else self.X.shape[1]
 
@@ -124,11 +123,12 @@ class Points:
         return self.kernel.is_far(largest, np.finfo(dtype))
 
     def narrowed(self) -> "Points":
-        """The rows in single precision, if they are told apart there; else these.
+        """The rows in single precision if it tells them apart; else these.
 
-        Kernel values take less than half the time, and memory. `wide` has what these are.
+        Kernel values then take less than half the time, and half the memory. `wide` has the rows in
+        double precision.
         """
-        # Rounding of rows changes products by 2 u |x| |z|, for which `rounding` has room.
+        # Rounding of rows changes products by 2 u |x| |z|; `rounding` has room for it.
         is_of_products = self.kernel.is_of_products and not self.kernel.is_linear
         if not is_of_products or self.dtype == np.float32 or self.is_far:
             return self
@@ -179,7 +179,7 @@ class Points:
         return some
 
     def against(self, other: "Points", on_poll: Callable[[], None] | None = None) -> np.ndarray:
-        """Kernel values between these rows and those of `other`: an (n, m) array.
+        """Kernel values between these rows and those of `other`, an (n, m) array.
 
         `on_poll` is called now and then.
         """
@@ -189,16 +189,16 @@ class Points:
         return out
 
     def work(self, n_rows: int, n_threads: int) -> dict[str, Any]:
-        """Options of functions of the core that compute values between these and `n_rows` rows.
+        """Options for functions of the core that compute values between these and `n_rows` rows.
 
-        Users' functions may not want threads, and little work is not worth them.
+        There is one thread if a user's function computes them, or if there is little work.
         """
         is_worth = self.kernel.number != _core.OTHER and n_rows * len(self) >= _FEW
         return {"watch": _core.Watch(), "n_threads": n_threads if is_worth else 1}
 
 
 def _write(x: Any, rows: Any, z: Any, others: Any, out: np.ndarray) -> None:
-    """Write the values of a kernel that the core does not know."""
+    """Write the values of a kernel that the core does not have."""
     (kernel, X, x_norms, _), (_, Z, z_norms, _) = x, z
     X, Z, has_norms = X[rows], Z[others], x_norms is not None
     if x[3] or z[3] or not kernel.is_of_products:

@@ -2,14 +2,14 @@
 
 import numpy as np
 
-# Rows, and columns, that are compared at a time.
+# Rows and columns that are compared at a time.
 _ROWS, _COLUMNS = 64, 512
-# Differences between a matrix and its transpose, beside its largest number, that rounding explains.
+# Rounding explains an asymmetry of a matrix of up to this part of its largest number.
 SYMMETRIC = 1e-4
 
 
 def asymmetry(matrix: np.ndarray) -> tuple[tuple[int, int], float]:
-    """Where a square matrix is least symmetric, and by how much, block by block."""
+    """The place where a square matrix is least symmetric, and the asymmetry there."""
     place, most = (0, 0), 0.0
     for i in range(0, len(matrix), _ROWS):
         rows = slice(i, i + _ROWS)
@@ -23,12 +23,12 @@ def asymmetry(matrix: np.ndarray) -> tuple[tuple[int, int], float]:
 
 
 def ridge(matrix: np.ndarray) -> float:
-    """What makes a matrix positive semi-definite, when added to its diagonal; NaN if that is much.
+    """The number that makes a matrix positive semi-definite, added to its diagonal; NaN if large.
 
     If a factorisation A = L L^T succeeds in floating point, A plus (n + 1) u trace(A) on its
     diagonal is positive semi-definite; u is the unit roundoff (Rump: Verification of positive
-    definiteness, BIT 46 (2006) 433-452). A is the matrix plus at most what rounding to its type
-    explains.
+    definiteness, BIT 46 (2006) 433-452). A is the matrix plus, at most, the rounding error of its
+    type.
     """
     n, (_, skew) = len(matrix), asymmetry(matrix)
     trace, largest = float(matrix.trace(dtype=np.float64)), np.abs(matrix).max()

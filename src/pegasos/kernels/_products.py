@@ -15,7 +15,7 @@ class Linear(Kernel):
     is_positive = True
 
     def rounding(self, points: Any, dtype: Any) -> Any:
-        return np.zeros(len(points)), np.zeros(len(points))  # certificates go by way of w
+        return np.zeros(len(points)), np.zeros(len(points))  # certificates use w
 
     def on_diagonal(self, squared: np.ndarray) -> Any:
         return squared
@@ -36,7 +36,7 @@ class _OfSums(Kernel):
         return max(squared, abs(self.gamma) * squared + abs(self.coef0))
 
     def _onnx_sums(self, ops: Any, X: Any, Z: Any) -> Any:
-        # Factors go into the matrix: onnxruntime would join a product by a number to the matrix
+        # Factors go into the matrix: onnxruntime would join a product by a number with the matrix
         # product, and round the number to single precision.
         products = ops.MatMul(X, np.ascontiguousarray(self.gamma * Z.T))
         return ops.Add(products, np.array([self.coef0], dtype=np.float64))
@@ -49,7 +49,7 @@ class Polynomial(_OfSums):
 
     def __init__(self, *parameters: Any, **more: Any) -> None:
         super().__init__(*parameters, **more)
-        self.is_positive = self.coef0 >= 0  # sums and products of such matrices are
+        self.is_positive = self.coef0 >= 0  # sums and products of positive matrices are positive
 
     def rounding(self, points: Any, dtype: Any) -> Any:
         eps, d = np.finfo(dtype).eps, points.longest()

@@ -1,4 +1,4 @@
-"""The γ that "scale" is."""
+"""The γ of gamma="scale"."""
 
 from typing import Any
 
@@ -30,13 +30,13 @@ def _entries(X: Any, weights: Any) -> Any:
 
 
 def _sum(numbers: Any, weights: Any) -> float:
-    # BLAS and `numpy.einsum` fuse products with additions where the CPU can, which changes bits.
+    # BLAS and `numpy.einsum` may use fused multiply-add, depending on the CPU; bits would differ.
     return numbers.sum() if weights is None else (weights * numbers).sum()
 
 
 @np.errstate(over="ignore", under="ignore", invalid="ignore")
 def scale(X: Any, weights: Any) -> float:
-    """1 / (n_features * X.var()), rows weighted, with temporaries of bounded size."""
+    """1 / (n_features * X.var()) with weighted rows, in temporaries of bounded size."""
     (n, d), is_sparse, missing = X.shape, _validate.is_sparse(X), 0.0
     X = _validate.summed_up(X)
     if weights is not None:
