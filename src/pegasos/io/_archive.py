@@ -1,7 +1,7 @@
 """Archives of plain arrays (.npz): written whole or not at all, read without pickle.
 
-Ours carry a checksum over all that they hold. It finds what a disk or a hand has changed; who
-changes a file on purpose can write a checksum as well.
+Archives of pegasos have a checksum over their contents. It finds accidental changes. Whoever
+changes a file on purpose can also write a checksum.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ import numpy as np
 
 from pegasos.problems import _validate
 
-# An archive may unpack to _ALWAYS bytes, or to _MOST_RATIO times its size: zeros shrink further.
+# An archive may unpack to _ALWAYS bytes, or to _MOST_RATIO times its size. Zeros could grow more.
 _ALWAYS, _MOST_RATIO = 2**28, 200
 _LONG_HEADER = 2048  # bytes
 
@@ -32,7 +32,7 @@ _CHECKSUM = "checksum"
 
 
 def sealed(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The arrays, and a checksum over their names, types, shapes and numbers."""
+    """The arrays and a checksum over their names, types, shapes and numbers."""
     return arrays | {_CHECKSUM: np.array(_checksum(arrays))}
 
 
@@ -46,7 +46,7 @@ def _checksum(arrays: dict[str, np.ndarray]) -> str:
 
 
 def save(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    """Write a dictionary of arrays and its checksum to `path`, in place of what is there."""
+    """Write a dictionary of arrays and its checksum to `path`, and replace what is there."""
     contents: dict[str, Any] = sealed(arrays)
     with replacing(path) as file:
         np.savez(file, **contents)
@@ -54,10 +54,10 @@ def save(path: Path, arrays: dict[str, np.ndarray]) -> None:
 
 @contextlib.contextmanager
 def replacing(path: Path, mode: str = "wb") -> Generator[IO[Any]]:
-    """A file to write, which takes the place of `path` once it is whole.
+    """A file to write, which replaces `path` once it is complete.
 
-    Links are followed, and a file keeps its owner and permissions. What is no regular file, a pipe
-    or a device, is written to as it is.
+    Links are followed, and a replaced file's owner and permissions are kept. A pipe or device is
+    written to directly.
     """
     name = _validate.path("path", path)
     encoding = None if "b" in mode else "utf-8"
@@ -66,17 +66,17 @@ def replacing(path: Path, mode: str = "wb") -> Generator[IO[Any]]:
         with open(temporary or target, mode, encoding=encoding) as file:
             if temporary and before is not None:
                 if hasattr(os, "chown"):
-                    with contextlib.suppress(PermissionError):  # of who may not give files away
+                    with contextlib.suppress(PermissionError):  # not all may give files away
                         os.chown(temporary, before.st_uid, before.st_gid)
                 os.chmod(temporary, stat.S_IMODE(before.st_mode))
             yield file
             if temporary:
                 file.flush()
-                os.fsync(file.fileno())  # or a crash could leave a name without content
+                os.fsync(file.fileno())  # else a crash could leave a name without content
         if temporary:
             os.replace(temporary, target)
     except OSError as error:
-        error.filename = name  # and not that of a temporary file
+        error.filename = name  # not that of the temporary file
         raise
     finally:
         if temporary and os.path.exists(temporary):
@@ -84,7 +84,7 @@ def replacing(path: Path, mode: str = "wb") -> Generator[IO[Any]]:
 
 
 def check_writable(path: str) -> None:
-    """Raise the OSError with which `replacing` would end, as far as can be told beforehand."""
+    """Raise the OSError with which `replacing` would end, if it is known beforehand."""
     target, temporary, _ = _places(path)
     if temporary:
         try:
@@ -98,7 +98,7 @@ def check_writable(path: str) -> None:
 
 
 def _places(name: str) -> tuple[str, str | None, os.stat_result | None]:
-    """The file to write to; one to write first, or None; the status of what is there, or None."""
+    """The file to write to; one to write first, or None; the status of an old file, or None."""
     before = None
     with contextlib.suppress(FileNotFoundError):
         before = os.stat(name)
@@ -112,13 +112,13 @@ def _places(name: str) -> tuple[str, str | None, os.stat_result | None]:
         raise OSError(code, os.strerror(code), name)
     target = os.path.realpath(name)
     folder, last = os.path.split(target)
-    # Of a long name, a part, to which something can be added.
+    # A part of a long name, so that there is room for the additions.
     temporary = os.path.join(folder, f"{last[:40]}.{threading.get_native_id()}.tmp")
     return target, temporary, before
 
 
 def load_sealed(path: Path, folder: str | None = None) -> dict[str, np.ndarray]:
-    """As `load`, of what `save` has written; a ValueError also if its checksum is wrong."""
+    """As `load`, for a file by `save`; a ValueError also if its checksum is wrong."""
     arrays = load(path, folder)
     seal = arrays.pop(_CHECKSUM, None)
     if seal is None:
@@ -129,9 +129,9 @@ def load_sealed(path: Path, folder: str | None = None) -> dict[str, np.ndarray]:
 
 
 def load(path: Path, folder: str | None = None) -> dict[str, np.ndarray]:
-    """Read all arrays of `path`: a ValueError if it is no whole archive of plain arrays.
+    """Read all arrays of `path`: a ValueError if it is no complete archive of plain arrays.
 
-    With a folder, arrays stay on disk, in files there without a name.
+    If there is a `folder`, arrays stay on disk, in files there without a name.
     """
     name = os.fspath(path)
     with open(path, "rb") as file:
@@ -144,10 +144,10 @@ def load(path: Path, folder: str | None = None) -> dict[str, np.ndarray]:
                 return _unpacked(file, folder)
             with np.load(file, allow_pickle=False) as archive:
                 return {key: archive[key] for key in archive.files}
-        except (MemoryError, SystemError):  # nothing that bytes in a file could cause
+        except (MemoryError, SystemError):  # bytes in a file cannot cause these
             raise
-        except Exception as error:  # of three parsers of foreign bytes
-            if getattr(error, "filename", None) is not None:  # of `folder`
+        except Exception as error:  # three parsers of foreign bytes may raise any
+            if getattr(error, "filename", None) is not None:  # an error in `folder`
                 raise
             raise ValueError(
                 f"{name} is corrupt or holds more than plain arrays: {error}"
@@ -155,18 +155,18 @@ def load(path: Path, folder: str | None = None) -> dict[str, np.ndarray]:
 
 
 def names(path: Path) -> set[str]:
-    """The names of the arrays of `path`, none of which is read."""
+    """The names of the arrays of `path`; the arrays are not read."""
     try:
         with zipfile.ZipFile(path) as archive:
             return {name.removesuffix(".npy") for name in archive.namelist()}
     except (MemoryError, OSError):
         raise
-    except Exception as error:  # of a parser of foreign bytes
+    except Exception as error:  # a parser of foreign bytes may raise any
         raise ValueError("it is not an .npz archive, or is corrupt") from error
 
 
 def _unpacked(file: IO[bytes], folder: str) -> dict[str, np.ndarray]:
-    """The arrays of an archive, each in a file without a name, which no kill can leave behind."""
+    """The arrays of an archive, each in a file without a name, so that no kill leaves it behind."""
     arrays = dict[str, np.ndarray]()
     with zipfile.ZipFile(file) as archive:
         for name in archive.namelist():
@@ -185,7 +185,7 @@ def _unpacked(file: IO[bytes], folder: str) -> dict[str, np.ndarray]:
 
 
 def _header(name: str, file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, order and type of an array, which is what follows in the file."""
+    """Shape, order and type of the array that follows in the file."""
     version = np.lib.format.read_magic(file)
     read = {(1, 0): np.lib.format.read_array_header_1_0,
             (2, 0): np.lib.format.read_array_header_2_0}  # fmt: skip
@@ -194,8 +194,8 @@ def _header(name: str, file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype
     try:
         return read[version](file)
     except MemoryError:
-        # Of Python's parser, which takes deep nesting so: NumPy reads 10 kB of header at most. The
-        # headers of our own files are shorter than that takes.
+        # Python's parser raises it for deep nesting, in headers of up to 10 kB that NumPy reads.
+        # Headers of our own files are too short for that.
         if file.tell() < _LONG_HEADER:
             raise
         raise ValueError(f"{name} has too complex a header") from None
@@ -203,7 +203,7 @@ def _header(name: str, file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype
 
 @contextlib.contextmanager
 def naming(path: str) -> Generator[None]:
-    """Let errors of the system name the file; a lack of memory is a MemoryError."""
+    """Make errors of the system name the file; a lack of memory is a MemoryError."""
     try:
         yield
     except OSError as error:
@@ -214,7 +214,7 @@ def naming(path: str) -> Generator[None]:
 
 
 def _check_sizes(file: IO[bytes]) -> None:
-    """Raise unless every member is an array as large as it says, before memory is taken for it."""
+    """Raise unless every member is an array of its declared size, before memory is allocated."""
     size = file.seek(0, os.SEEK_END)
     with zipfile.ZipFile(file) as archive:
         members = archive.infolist()

@@ -1,8 +1,8 @@
 """Rows on disk: micro-blocks in random order, each with a checksum.
 
-A cache is a folder with two files. ``rows`` has the blocks; ``index.json``, which is written last
-and at once, says where each begins, what its checksum is, and what is known of all rows. So a
-folder without an index is no cache, whatever stopped its making.
+A cache is a folder with two files. ``rows`` has the blocks. ``index.json`` has their places and
+checksums, and facts about all rows. It is written last and at once, so a folder without an index is
+never a cache, whenever a conversion stopped.
 """
 
 import contextlib
@@ -23,32 +23,32 @@ from pegasos.io import _archive, _readers, _sources
 from pegasos.problems import _validate
 
 _VERSION = 3
-# Files that rows are dealt to at random. One is shuffled in memory, so that a fourth of it has room
-# for the largest; one that is larger is dealt once more.
+# Rows are dealt at random to _BUCKETS files, each of which is then shuffled in memory. A file of
+# more than 1/_BUCKET_SHARE of the memory is dealt again.
 _BUCKETS, _BUCKET_SHARE = 64, 4
-# A piece of the source is at most such a part of the memory, and a block such a part and so large:
-# loads then have 8 blocks or more.
+# A piece of the source takes at most 1/_PIECE_SHARE of the memory. A block takes at most
+# 1/_BLOCK_SHARE of it, and at most _LARGEST_BLOCK bytes: loads then have 8 blocks or more.
 _PIECE_SHARE, _BLOCK_SHARE, _LARGEST_BLOCK = 16, 48, 2**24
-# More distinct values than this are no classes.
+# More distinct values than this are not classes.
 _MOST_CLASSES = 2**16
-# Kinds of labels that are objects; the last one is numbers.
+# Types of labels that are objects; the last one stands for numbers.
 _KINDS: Any = (bool, np.bool_), str, bytes, object
-# Less is a number whose unit was forgotten; blocks would have a row each.
+# A smaller number probably lacks its unit; blocks would have a row each.
 _LEAST_MEMORY = 1000
-#: Vectors of weights that dual ascent has of each problem at most, and bytes of a row in memory
-#: beside its numbers: of each problem (dual variable twice, label, target twice), and of all.
+#: The most vectors of weights of a problem in dual ascent. And bytes of a row in memory besides its
+#: numbers: for each problem (dual variable twice, label, target twice), and for all together.
 VECTORS, BYTES_OF_PROBLEM, BYTES_OF_ROW = 10, 40, 96
-#: What a fit in memory takes for a row beside its numbers: state, norms, room.
+#: Bytes of a row in a fit in memory besides its numbers: state, norms, room.
 BYTES_IN_MEMORY = 160
-#: Such a part of the memory is for numbers of all rows: more are on disk.
+#: Numbers of all rows may take 1/SHARE of the memory; larger arrays are on disk.
 SHARE = 4
-# The folder of a conversion in that of the cache. It is deleted, so that others must not have it.
+# The folder of a conversion in the cache's folder. It is deleted, so nobody else may use the name.
 _WORK = "pegasos-converting"
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
 def n_bytes(name: str, value: Any) -> int:
-    """Bytes of a number, or of text such as "500 MB" or "2G": 1 kB at least."""
+    """The bytes in a number, or in text such as "500 MB" or "2G": at least 1 kB."""
     number: Any = None
     if isinstance(value, str):
         parts = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([KMGT]?)B?\s*", value.upper())
@@ -65,7 +65,7 @@ def n_bytes(name: str, value: Any) -> int:
 
 
 def too_little(memory: int, needed: int, n_problems: int, rows: str) -> str:
-    """What to say of too little memory for a fit."""
+    """The message for too little memory for a fit."""
     give = f"{-(-needed // 10**6)}MB" if needed > 10**7 else f"{-(-needed // 1000)}kB"
     fewer = f", or search with fewer {_validate.parameter('Cs')} or {_validate.parameter('cv')}"
     return (
@@ -174,9 +174,9 @@ class Blocks:
     >>> folder.cleanup()
     """
 
-    #: How many problems a fit that follows has at a time at least, given a number of classes.
+    #: The least number of problems that the fit after it has at a time, given the number of
+    #: classes. And the purpose of that fit as on the command line. None if they are not known.
     _n_problems: Callable[[int], int] | None = None
-    #: What that fit is for, as the command line has it, where that is known.
     _task: str | None = None
 
     def __init__(
@@ -217,7 +217,7 @@ class Blocks:
             "n_features": _validate.integer("n_features", n_features, besides=(None,)),
             "random_state": _validate.integer("random_state", random_state, at_least=0),
         }
-        if is_one_class:  # whose blocks have no labels for another task
+        if is_one_class:  # its blocks have no labels for other tasks
             options["task"] = self._task
         kind = _sources.Source(source, layout, self._task)
         self.feature_names, self._label_name = kind.feature_names, kind.label_name
@@ -226,7 +226,7 @@ class Blocks:
         made_from = json.loads(json.dumps(made_from))  # tuples become lists
         index = _read_index(self.cache)
         if index is None:
-            # Squares of large numbers are infinite, which a fit refuses.
+            # Squares of large numbers become infinite, and a fit refuses these.
             with np.errstate(over="ignore", invalid="ignore"):
                 _Conversion(self, kind, options).run(made_from)
             index = _read_index(self.cache)
@@ -249,7 +249,7 @@ class Blocks:
         self._table = np.array(index["blocks"], np.int64).reshape(-1, 4)
         self.n_blocks = len(self._table)
         self.starts = np.concatenate([[0], np.cumsum(self._table[:, 0])])
-        self.nbytes = index["scale"][0]  # which is written behind the blocks
+        self.nbytes = index["scale"][0]  # the scale is written after the blocks
         self.mass, self.mean_squared_norm = index["mass"], index["mean_squared_norm"]
         self.n_inside = index["n_inside"]
         self.classes = self.class_weight_sums = self.class_counts = None
@@ -287,14 +287,14 @@ class Blocks:
 
     @property
     def seen(self) -> dict[str, Any]:
-        """What a fit notes of the columns."""
+        """Attributes of a fit about the columns."""
         names = self.feature_names
         named = {} if names is None else {"feature_names_in_": np.array(names, object)}
         return {"n_features_in_": self.shape[1], **named}
 
     @property
     def fingerprint(self) -> list[int]:
-        """Of all that there is, to tell one set of blocks from another."""
+        """A checksum of the rows, to tell one set of blocks from another."""
         return [*self.shape, zlib.crc32(np.ascontiguousarray(self._table))]
 
     def __iter__(self) -> Iterator[tuple[Any, np.ndarray, np.ndarray | None]]:
@@ -318,7 +318,7 @@ class Blocks:
 
     @staticmethod
     def without(y: Any, sample_weight: Any) -> None:
-        """Raise if labels or weights were given beside blocks."""
+        """Raise if labels or weights were given with blocks."""
         if y is not None or sample_weight is not None:
             raise ValueError("Blocks have y and sample_weight: leave both out")
 
@@ -337,7 +337,7 @@ class Blocks:
 
         They are in the order of the cache, which `predict` has as well.
         """
-        # Of blocks, nothing else is kept.
+        # Nothing else of a block is kept.
         of_rows = [(self.labels(part.y), part.weights) for part in self.parts()]
         y, weights = zip(*of_rows, strict=True)
         return np.concatenate(y), np.concatenate(weights) if self.is_weighted else None
@@ -345,7 +345,7 @@ class Blocks:
     # ---- Reading ---------------------------------------------------------------------------------
 
     def labels(self, y: np.ndarray) -> np.ndarray:
-        """Labels as the source had them, from the numbers that are stored."""
+        """Labels as in the source, from the stored numbers."""
         y = y if self.n_outputs else y[:, 0]
         if self.names is not None:
             return np.array(self.names)[y.astype(np.int64)]
@@ -362,7 +362,7 @@ class Blocks:
         return RowBuffer(self, rows + n_rows, stored + n_stored)
 
     def largest(self, count: int) -> tuple[int, int]:
-        """The most rows, and the most stored numbers, that `count` blocks have."""
+        """The most rows and the most stored numbers that `count` blocks have."""
         rows, stored = np.sort(self._table[:, :2], axis=0)[-count:].sum(axis=0).tolist()
         return rows, stored
 
@@ -399,10 +399,10 @@ class Blocks:
 
 
 class BlocksToTrain(Blocks):
-    """Blocks for one purpose: a fit, for which they refuse too little memory as soon as they can.
+    """Blocks for a fit, which refuse too little memory as soon as they can tell.
 
-    `n_problems` says how many problems the fit has at a time at least, given a number of classes;
-    `task` is that of the command line.
+    `n_problems` returns the least number of problems that the fit has at a time, given the number
+    of classes; `task` is that of the command line.
     """
 
     def __init__(
@@ -413,7 +413,7 @@ class BlocksToTrain(Blocks):
 
 
 class RowBuffer:
-    """Rows in memory, with their labels or targets, weights, norms and numbers in the cache."""
+    """Rows in memory, with labels or targets, weights, norms, and their numbers in the cache."""
 
     def __init__(self, blocks: Blocks, n_rows: int, n_stored: int) -> None:
         self.n_features = blocks.shape[1]
@@ -452,7 +452,7 @@ class RowBuffer:
         return np.diff(self._indptr[: self.n_rows + 1])
 
     def rows(self, first: int = 0) -> _core.Rows:
-        """As the core has them, from row `first` on."""
+        """The rows from `first` on, in the form of the core."""
         values, indptr = self._values[: self.n_stored], self._indptr
         if not len(indptr):
             return _core.Rows(values.reshape(-1, self.n_features)[first:])
@@ -460,7 +460,7 @@ class RowBuffer:
         return _core.Rows(values, indices, ends, self.n_features)
 
     def matrix(self) -> Any:
-        """An array or a CSR matrix, whose numbers are shared with this."""
+        """An array or a CSR matrix that shares its numbers with this."""
         values = self._values[: self.n_stored]
         if not len(self._indptr):
             return values.reshape(-1, self.n_features)
@@ -468,7 +468,7 @@ class RowBuffer:
         if self.n_stored < 2**31:  # SciPy wants both index arrays of one type
             indptr = indptr.astype(self._indices.dtype)
         matrix = sparse.csr_array((self.n_rows, self.n_features), dtype=values.dtype)
-        # Its constructor copies numbers that take less than half of their memory.
+        # Set attributes: the constructor copies numbers that take less than half of their memory.
         matrix.data, matrix.indices, matrix.indptr = values, self._indices[: self.n_stored], indptr
         return matrix
 
@@ -480,20 +480,20 @@ class RowBuffer:
         self.n_stored = int(self._indptr[n_rows]) if is_sparse else n_rows * self.n_features
 
     def next(self, n_rows: int, n_stored: int) -> list[np.ndarray]:
-        """The memory of rows that are to follow: as a block has them on disk, and their numbers."""
+        """The memory for the next rows: arrays as in a block on disk, and row numbers."""
         return self._arrays(self.n_rows, self.n_stored, n_rows, n_stored)
 
     def _arrays(self, row: int, place: int, n_rows: int, n_stored: int) -> list[np.ndarray]:
-        """What `n_rows` rows have from this row on, and from this place among stored numbers."""
+        """The arrays of `n_rows` rows from `row` on, and from `place` on among stored numbers."""
         rows, stored = slice(row, row + n_rows), slice(place, place + n_stored)
         arrays = [self._values[stored]]
-        if len(self._indptr):  # as if the rows stood alone: the first 0 takes the place of an end
+        if len(self._indptr):  # as in rows that stand alone: the first 0 overwrites an end
             arrays += [self._indices[stored], self._indptr[row : row + n_rows + 1]]
         of_rows = [of[rows] for of in (self._norms, self._y, self._weights) if of is not None]
         return [*arrays, *of_rows, self._numbers[rows]]
 
     def took(self, n_rows: int, n_stored: int) -> None:
-        """What follows is there."""
+        """Add the rows that were written into the memory of `next`."""
         if len(self._indptr):
             self._indptr[self.n_rows : self.n_rows + n_rows + 1] += self.n_stored
         self.n_rows += n_rows
@@ -506,12 +506,12 @@ class RowBuffer:
         self.took(*size)
 
     def keep(self, rows: _core.Rows, which: np.ndarray) -> None:
-        """Keep those of all its `rows` at these positions, which grow: each moves to the front."""
+        """Keep the rows at these positions, which grow, and move them to the front."""
         self.truncate()
         self.append_some(self, rows, which)
 
     def append_some(self, other: "RowBuffer", rows: _core.Rows, which: np.ndarray) -> None:
-        """Append those of all `rows` of another part that are at these positions, in any order."""
+        """Append the `rows` of another buffer that are at these positions, in any order."""
         begin, here = self.n_stored, slice(self.n_rows, self.n_rows + len(which))
         ends = rows.take(which, self._values[begin:], self._indices[begin:])
         if len(self._indptr):
@@ -526,7 +526,7 @@ class RowBuffer:
 
 
 def _read_index(folder: str) -> dict[str, Any] | None:
-    """What a cache says of itself, or None where there is none."""
+    """The index of a cache, or None if there is none."""
     path = os.path.join(folder, "index.json")
     try:
         with open(path, encoding="utf-8") as file:
@@ -548,7 +548,7 @@ def _read_index(folder: str) -> dict[str, Any] | None:
 
 
 def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
-    """What there is now in place of what a cache was made from."""
+    """The differences between what a cache was made from and what is given now."""
     old, new = before["options"], now["options"]
     what = [
         f"{_validate.parameter(name)} was {_validate.value_of(name, old.get(name))} and is "
@@ -564,7 +564,7 @@ def _seal(body: str) -> str:
 
 
 class _Writer:
-    """A file as NumPy writes to it without a call of its own, whose errors say nothing."""
+    """A file whose errors name it: NumPy writes to it only by `write`."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -580,12 +580,12 @@ class _Writer:
     def close(self, *, is_last: bool = False) -> None:
         with _archive.naming(self.path), self._file as file:
             file.flush()
-            if is_last:  # or a crash of the machine could leave a name without content
+            if is_last:  # else a crash of the machine could leave a name without content
                 os.fsync(file.fileno())
 
 
 def _of_frame(X: Any) -> Any:
-    """The numbers of a data frame, as estimators read them."""
+    """The numbers of a data frame, converted as for estimators."""
     from sklearn.utils import check_array
 
     try:
@@ -596,7 +596,7 @@ def _of_frame(X: Any) -> Any:
 
 
 def _check_integers(y: np.ndarray) -> None:
-    """Raise if float64, the type of y in a cache, holds another integer in place of one."""
+    """Raise if y, stored as float64, would change an integer."""
     if y.dtype.kind not in "iu" or not y.size or max(int(y.max()), -int(y.min())) <= 2**53:
         return
     for label in np.unique(y).tolist():
@@ -611,7 +611,7 @@ def _check_integers(y: np.ndarray) -> None:
 
 
 class _Conversion:
-    """From a source to a cache."""
+    """The conversion of a source to a cache."""
 
     def __init__(self, blocks: Blocks, source: _sources.Source, options: dict[str, Any]) -> None:
         self.blocks, self.source, self.options = blocks, source, options
@@ -623,11 +623,11 @@ class _Conversion:
         self.is_sparse: bool | None = None
         self.is_weighted = False
         self.lowest, self.highest = 2**62, -1
-        # Strings have numbers; of other labels, the sum of weights and the number of rows that have
-        # weight, by value.
+        # Names of string labels and their numbers. And by label, the sum of weights and the number
+        # of rows with weight.
         self.names: dict[str, int] | None = None
         self.classes: dict[float, list[float]] | None = {}
-        # Of labels that are numbers: bool, int64 or float64, the first that holds all of them.
+        # The first of bool, int64 and float64 that can hold all labels, if they are numbers.
         self.label_type = np.dtype(bool)
         self.table: list[list[int]] = []
         self.is_little = False
@@ -636,14 +636,14 @@ class _Conversion:
         is_new = not os.path.isdir(self.folder)
         os.makedirs(self.folder, exist_ok=True)
         there, work = os.listdir(self.folder), os.path.join(self.folder, _WORK)
-        left = {_WORK, "rows"}  # by one that was killed
+        left = {_WORK, "rows"}  # a conversion that was killed may leave these
         others = [name for name in there if name not in left and not name.startswith("index.json")]
         if there and (others or _WORK not in there):
             raise ValueError(
                 f"{_validate.parameter('cache')} must be a new folder, an empty one or a cache, "
                 f"but {self.folder} has other files, such as {min(others or there)}"
             )
-        self._clean_up(work)  # after one that was killed
+        self._clean_up(work)  # after a killed conversion
         try:
             os.mkdir(work)
             dealt = self._deal(self._pieces(work), work, self.seed)
@@ -651,7 +651,7 @@ class _Conversion:
                 hint = ": a function must return a fresh iterator at each call"
                 is_function = self.source.kind == "callable"
                 raise ValueError(f"{self.source.name} has no rows{hint * is_function}")
-            # What a function returns next time is not known.
+            # The next result of a function is not known.
             if self.source.kind != "callable" and self.source.fingerprint() != self.source.found:
                 raise ValueError("source has changed while it was read: make the cache again")
             if self.source.kind == "csv" and self.names is not None:
@@ -672,11 +672,11 @@ class _Conversion:
         finally:
             self._clean_up(work)
             if is_new:
-                with contextlib.suppress(OSError):  # of what has a cache now
+                with contextlib.suppress(OSError):  # the folder has a cache now
                     os.rmdir(self.folder)
 
     def _clean_up(self, work: str) -> None:
-        """Remove what is no cache. `work` goes last: beside it, rows are those of a conversion."""
+        """Remove all but a cache. `work` goes last: its presence tells whose `rows` are there."""
         if not os.path.exists(os.path.join(self.folder, "index.json")):
             with contextlib.suppress(FileNotFoundError):
                 os.remove(os.path.join(self.folder, "rows"))
@@ -712,7 +712,7 @@ class _Conversion:
     # ---- Pieces of the source --------------------------------------------------------------------
 
     def _pieces(self, work: str) -> Iterator[_readers.Piece]:
-        """The source's pieces, checked and counted."""
+        """The pieces of the source, checked and counted."""
         source: Any = self.source.pieces(self.memory // _PIECE_SHARE, work)
         with contextlib.closing(source) as pieces:
             for number, (X, y, weights) in enumerate(pieces):
@@ -726,10 +726,10 @@ class _Conversion:
                     yield piece
 
     def _check_memory(self) -> None:
-        """Raise or warn if the rows so far tell that a fit will have too little memory.
+        """Raise or warn if the rows so far show that a fit will have too little memory.
 
-        Their numbers of features and classes are those of all rows at least. The weights of one
-        problem are in memory whatever is done with the rows; so are the squares of features here.
+        All rows have at least as many features and classes. The weights of one problem are in
+        memory for every use of the rows, and so are the squares of features here.
         """
         n_problems = self.blocks._n_problems
         k = 1 if n_problems is None else n_problems(len(self.classes or ()))
@@ -744,7 +744,7 @@ class _Conversion:
         are_small = of_rows + BYTES_IN_MEMORY * self.n_rows <= self.memory
         if self.is_little or are_small or vectors <= self.memory:
             return
-        # Blocks are larger with more memory.
+        # With more memory, blocks are larger.
         of_row = of_rows / self.n_rows
         each = 3 * (of_row + 8 * (4 + self.n_outputs)) + 2 * (BYTES_OF_PROBLEM * k + BYTES_OF_ROW)
         needed = size = 0
@@ -804,7 +804,7 @@ class _Conversion:
         return X, y, weights
 
     def _numbers(self, y: np.ndarray) -> np.ndarray:
-        """Labels or targets as numbers: of strings, in order of appearance."""
+        """Labels or targets as numbers; strings are numbered in order of appearance."""
         kinds = {str}
         if y.dtype == object and y.size:
             _validate.no_missing(y.ravel())
@@ -816,7 +816,7 @@ class _Conversion:
                 y = y.astype(bool)
         if y.dtype.kind in "OUS" and y.size:
             found, places = np.unique(y.astype(str), return_inverse=True)
-            # Numbers are text in files; what is text in arrays stays text.
+            # Numbers in files are text; text in arrays stays text.
             is_array = self.source.kind in ("arrays", "callable")
             plain = found if is_array and kinds != {object} else _readers._plain_labels(found)
             is_number = plain.dtype.kind in "if"
@@ -859,7 +859,7 @@ class _Conversion:
             self.classes = None
 
     def _settle_features(self) -> None:
-        """Decide how features are counted, once all rows were seen."""
+        """Decide how features are counted, after all rows are read."""
         self.zero_based: bool | None = None
         self.shift = 0
         if not self.source.counts_features:
@@ -882,7 +882,7 @@ class _Conversion:
     # ---- In random order -------------------------------------------------------------------------
 
     def _deal(self, pieces: Iterator[_readers.Piece], work: str, seed: int) -> list[str]:
-        """Deal rows to files at random; returns those that have some, in their order."""
+        """Deal rows to files at random; returns the files that have rows, in order."""
         paths = [os.path.join(work, f"{seed:x}-{k}") for k in range(_BUCKETS)]
         files = dict[int, _Writer]()
         room, first = np.empty(_BUCKETS, np.int64), 0
@@ -906,7 +906,7 @@ class _Conversion:
         return [paths[k] for k in sorted(files)]
 
     def _shuffled(self, paths: list[str], work: str, seed: int) -> Iterator[tuple[Any, ...]]:
-        """X, y and weights of the rows of each file, and a random order of them."""
+        """X, y and weights of each file's rows, and a random order of these."""
         for k, path in enumerate(paths):
             own = (seed * 0x9E3779B97F4A7C15 + k + 1) % 2**64
             with open(path, "rb") as file:
@@ -925,7 +925,7 @@ class _Conversion:
     def _write_blocks(
         self, out: _Writer, dealt: list[str], work: str, squares: np.ndarray
     ) -> float:
-        """Write blocks of equally many rows; returns sum_i c_i |x_i|^2, and adds up squares."""
+        """Write blocks with equal numbers of rows; returns sum_i c_i |x_i|^2, adds up squares."""
         bytes_of_row = 16 + self.n_stored / self.n_rows * (
             self.dtype.itemsize + self.index_bytes * bool(self.is_sparse)
         )

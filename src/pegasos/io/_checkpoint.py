@@ -1,10 +1,10 @@
-"""Checkpoints: models of fits under way, with all that it takes to go on, written now and then.
+"""Checkpoints: models of unfinished fits, with all that a fit needs to go on.
 
-A checkpoint is a model's archive with more arrays in it: `pegasos.load` reads it as the model so
-far. To write one, the fit is stopped as Ctrl-C would stop it and then goes on, so that what is
-written is the state of a run that got so far, whatever the solver and its number of threads.
-Searches over `Blocks` write their scores and the state of the fits under way in the same way. The
-fit with the best parameters, which follows, keeps these scores in its own checkpoints.
+A checkpoint is a model's archive with more arrays: `pegasos.load` reads it as the model so far. To
+write one, the fit is stopped as by Ctrl-C and then goes on. So the file has the state of a run that
+got so far, for every solver and number of threads. Searches over `Blocks` write their scores and
+the state of the present fits in the same way. The fit with the best parameters, which follows,
+keeps these scores in its own checkpoints.
 """
 
 import json
@@ -21,20 +21,20 @@ from pegasos.solvers import _state
 from pegasos.solvers._block_schedule import fit_into_memory
 from pegasos.solvers._joint import JointSchedule
 
-# What may differ when a fit goes on; the rest decides the bits.
+# Parameters that may change when a fit goes on; the others determine the bits.
 _FREE = {"max_iter", "tol", "n_jobs", "verbose", "warm_start", "cache_size", "scores"}
 
-# After a checkpoint with more work in it, the next wait is this part of the last one, but not
-# shorter than was asked for.
+# After a checkpoint with new work in it, the next wait is this part of the last one, but not
+# shorter than `every`.
 _SOONER = 0.8
 
 
 class CheckpointDue(Exception):  # noqa: N818 not an error
-    """Stops a fit for a moment."""
+    """Stops a fit in order to write a checkpoint."""
 
 
 class Checkpoints:
-    """Where, and how often, an estimator or a search writes what it has learned so far."""
+    """The file of checkpoints of an estimator or a search, and how often it is written."""
 
     def __init__(self, path: _archive.Path, every: float, X: Any, y: Any) -> None:
         self.path, self.every = path, _validate.real("checkpoint_every", every, above=0)
@@ -46,22 +46,22 @@ class Checkpoints:
         self.is_written = False
 
     def watch(self) -> None:
-        """Raise `CheckpointDue` if it is time."""
+        """Raise `CheckpointDue` if it is time for a checkpoint."""
         if time.monotonic() >= self._due:
             raise CheckpointDue
 
     def keep(self, of_search: dict[str, Any]) -> None:
-        """Write these arrays of a search with all that follows."""
+        """Add these arrays of a search to all later checkpoints."""
         self._of_search = {f"search.{name}": array for name, array in of_search.items()}
 
     def write(self, owner: Any, arrays: dict[str, Any], stands: Any) -> None:
         """Write these arrays of an estimator or a search.
 
-        `stands` grows with every piece of work that is kept.
+        `stands` grows with every piece of work that was kept.
         """
-        if stands == self._stood:  # the work that was stopped begins again, and needs a longer wait
+        if stands == self._stood:  # a piece of work was stopped and needs a longer wait
             self._wait *= 2
-        else:  # shorter, but by little: the next work may take as long
+        else:  # a little shorter: the next piece of work may take as long
             self._wait = max(self.every, _SOONER * self._wait)
         self._stood = stands
         about = {"data": self._data, "parameters": _parameters(owner), "layout": _state.layout()}
@@ -75,7 +75,7 @@ class Checkpoints:
 
 
 def check_file(path: _archive.Path) -> None:
-    """Raise if a file is missing or no checkpoint; `resume` checks what it holds."""
+    """Raise if a file is missing or no checkpoint; `resume` checks its contents."""
     name = os.fspath(path)
     try:
         names = _archive.names(path)
@@ -87,10 +87,10 @@ def check_file(path: _archive.Path) -> None:
 
 
 def resume(estimator: Any, path: _archive.Path, X: Any, y: Any) -> None:
-    """Let the next fit of `estimator`, which must be of `X` and `y`, go on from a checkpoint.
+    """Let the next fit of `estimator`, to the same `X` and `y`, go on from a checkpoint.
 
-    The state is used by code that trusts it, and is therefore checked like any other input: a
-    ValueError if it is no whole checkpoint, or one of other data or parameters.
+    Since code trusts the state, it is checked like any other input: a ValueError if it is no
+    complete checkpoint, or belongs to other data or parameters.
     """
     name = os.fspath(path)
     model, arrays = _model.with_arrays(path, _room_for(X))
@@ -98,18 +98,18 @@ def resume(estimator: Any, path: _archive.Path, X: Any, y: Any) -> None:
         raise ValueError(f"{name} is a model, but no checkpoint: there is nothing to go on from")
     _check_about(estimator, name, arrays["checkpoint"], X, y)
     state = _named("state.", arrays)
-    if isinstance(X, Blocks) and "blocks" not in state:  # they fit into memory
+    if isinstance(X, Blocks) and "blocks" not in state:  # the rows fit into memory
         X, y, _ = X.in_memory()
     is_out_of_core = hasattr(X, "fingerprint")
     if is_out_of_core:
         data = estimator._read_blocks(X, continuing=False)[0]
     else:
         data = estimator._read(X, y, None, continuing=False)
-    lam = model.lam if estimator.lam is None else estimator.lam  # of C and these rows
+    lam = model.lam if estimator.lam is None else estimator.lam  # C gave λ for these rows
     dtype = X.dtype if X.dtype == np.float32 else np.dtype(np.float64)
     settings = estimator._settings_for(lam, data)
     try:
-        if not is_out_of_core:  # where the fit itself checks
+        if not is_out_of_core:  # else the fit itself checks the state
             data.columns = _state.columns_of(state, X.shape[1])
             blank = estimator._begin(settings, data, dtype, 0)
             _state.check(state, blank)
@@ -129,7 +129,7 @@ def resume(estimator: Any, path: _archive.Path, X: Any, y: Any) -> None:
 def resume_search(search: Any, path: _archive.Path, X: Any, y: Any) -> bool:
     """Let the next fit of a search over `X` go on from a checkpoint.
 
-    Returns whether the search was over, and the fit that follows has a state there as well.
+    Returns whether the search was over; the file then has a state of the fit that follows.
     """
     name = os.fspath(path)
     try:
@@ -140,7 +140,7 @@ def resume_search(search: Any, path: _archive.Path, X: Any, y: Any) -> bool:
     if not (of_search or has_fit):
         raise ValueError(f"{name} is no checkpoint: there is nothing to go on from")
     if of_search:
-        if search._checkpoints is not None:  # if the search was over, it writes nothing
+        if search._checkpoints is not None:  # a search that was over writes nothing
             search._checkpoints.keep(of_search)
         _check_about(search, name, of_search.pop("checkpoint", ""), X, y)
         search._resumed = of_search
@@ -148,17 +148,17 @@ def resume_search(search: Any, path: _archive.Path, X: Any, y: Any) -> bool:
 
 
 def _room_for(X: Any) -> str | None:
-    """A folder for arrays that stay on disk, where they may have more numbers than memory holds."""
+    """A folder for arrays that stay on disk, if they may be larger than memory; else None."""
     return X.cache if isinstance(X, Blocks) and not fit_into_memory(X) else None
 
 
 def _named(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
-    """The arrays whose names begin so, by the rest of these names."""
+    """The arrays whose names have this prefix, under names without it."""
     return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
 
 
 def _check_about(owner: Any, name: str, about: Any, X: Any, y: Any) -> None:
-    """Raise unless a checkpoint is of these parameters and data."""
+    """Raise unless a checkpoint belongs to these parameters and data."""
     try:
         told = json.loads(str(about))
         before, data = dict(told["parameters"]), told["data"]
@@ -187,13 +187,13 @@ def _parameters(estimator: Any) -> dict[str, Any]:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether JSON brings it back."""
+    """Whether JSON returns an equal value."""
     if isinstance(value, list):
         return all(map(_is_plain, value))
     return isinstance(value, str | int | float | None)
 
 
 def _fingerprint(X: Any, y: Any) -> list[Any]:
-    if hasattr(X, "fingerprint"):  # rows that lie elsewhere
+    if hasattr(X, "fingerprint"):  # rows on disk or on a cluster
         return list(X.fingerprint)
     return [*X.shape, _rows.fingerprint(X) if y is None else _rows.fingerprint(X, y)]

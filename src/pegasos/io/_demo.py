@@ -1,7 +1,7 @@
-"""``pegasos demo``: what linear machines learn of digits, and a kernel machine of two moons.
+"""``pegasos demo``: linear machines on digits, and a kernel machine on two moons.
 
-The digits ship inside scikit-learn. The picture is SVG, written here as text, so that the demo
-needs nothing but the package itself.
+The digits are part of scikit-learn. The picture is SVG, written here as text, so the demo needs
+only the package itself.
 """
 
 import os
@@ -37,7 +37,7 @@ def run(path: str) -> None:
 
 
 def _digits() -> tuple[list[str], int]:
-    """Linear machines on digits: elements of the picture, and where they end."""
+    """Linear machines on digits: elements of the picture, and their lower end."""
     X, y = load_digits(return_X_y=True)
     X = X / 16
     X_train, X_test, y_train, y_test = train_test_split(
@@ -70,7 +70,7 @@ def _digits() -> tuple[list[str], int]:
 
 
 def _moons(top: int) -> tuple[list[str], int]:
-    """A kernel machine on two moons: elements of the picture from `top` down, and where it ends."""
+    """A kernel machine on two moons: elements of the picture from `top` on, and their lower end."""
     X, y = make_moons(400, noise=0.18, random_state=0)
     train, test = slice(0, 200), slice(200, 400)
     machine = KernelPegasosClassifier(lam=1e-3, gamma=2.0, random_state=0)
@@ -172,7 +172,7 @@ def _image(
     """An 8 x 8 image as squares in a frame."""
     step = size / 8
     squares = [
-        # Squares overlap a little: seams between them would show.
+        # Squares overlap a little, so that no seams show.
         _box(left + step * (k % 8), top + step * (k // 8), step + 0.4, step + 0.4, colour(value))
         for k, value in enumerate(pixels)
     ]

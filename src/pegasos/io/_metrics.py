@@ -1,4 +1,4 @@
-"""How good predictions are: metrics by name, in words and in tables, for the command line."""
+"""Metrics of predictions by name, in words and in tables, for the command line."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 from sklearn import metrics
 
-# Of more classes, matrices and tables are no longer read.
+# Matrices and tables of more classes are hard to read.
 _FEW_CLASSES = 30
 
 
 def measured(
     say: Callable[..., None], where: str, model: Any, y: Any, of_problems: np.ndarray
 ) -> dict[str, Any]:
-    """Metrics, which are told, or nothing, with the reason."""
+    """Report metrics and return them; if there are none, say why."""
     try:
         told = _metrics(model, y, of_problems)
     except ValueError as error:
@@ -24,7 +24,7 @@ def measured(
 
 
 def _metrics(model: Any, y: Any, of_problems: np.ndarray) -> dict[str, Any]:
-    """How good predictions are, or how many rows are outliers.
+    """Metrics of predictions, or the share of outliers.
 
     A ValueError if y has labels that the model does not know, or another shape.
     """
@@ -73,14 +73,14 @@ def _metrics(model: Any, y: Any, of_problems: np.ndarray) -> dict[str, Any]:
 
 
 def by_class(matrix: np.ndarray, classes: np.ndarray) -> dict[str, dict[str, int]]:
-    """A confusion matrix by the names of classes, actual ones first."""
+    """A confusion matrix by the names of classes, with actual classes first."""
     names = [str(label) for label in classes]
     rows = [dict(zip(names, row, strict=True)) for row in matrix.tolist()]
     return dict(zip(names, rows, strict=True))
 
 
 def _in_words(told: dict[str, Any]) -> str:
-    """Metrics that are one number, in a line."""
+    """All metrics that are single numbers, in a line."""
     words = []
     for name, value in told.items():
         if isinstance(value, float):
@@ -92,12 +92,12 @@ def _in_words(told: dict[str, Any]) -> str:
 
 
 def say_tables(say: Callable[..., None], told: dict[str, Any]) -> None:
-    """Metrics of classes, and the confusion matrix: a row for each class of the file."""
+    """Print the metrics of classes, and the confusion matrix: a row for each class of the file."""
     for what, kind in (("class", "classes"), ("label, predicted as", "confusion")):
         if kind not in told:
             continue
         table = [[what, *next(iter(told[kind].values()))]] + [
-            # Counts are shown whole, however many rows there are.
+            # Counts are shown in full.
             [name, *(f"{x:.0f}" if float(x).is_integer() else f"{x:.4g}" for x in row.values())]
             for name, row in told[kind].items()
         ]

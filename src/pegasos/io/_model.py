@@ -19,8 +19,8 @@ from pegasos.problems._losses import EPSILON_LOSSES, LOSSES, TARGET_LOSSES, with
 
 # Memory for one piece of a kernel prediction.
 _PREDICT_BYTES = 2**23
-_FLOAT64 = np.dtype(np.float64).str  # in this machine's order of bytes
-# From this number of rows on, it pays to bring support vectors into another layout.
+_FLOAT64 = np.dtype(np.float64).str  # in this machine's byte order
+# From this number of rows on, it pays to convert support vectors to another layout.
 _MANY = 64
 
 
@@ -32,7 +32,7 @@ def this_version() -> str:
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class _Model:
-    """What linear and kernel models share."""
+    """The common part of linear and kernel models."""
 
     intercept: np.ndarray
     classes: Any = None
@@ -51,11 +51,11 @@ class _Model:
     scale: np.ndarray | None = None
     version: str | None = dataclasses.field(default_factory=this_version)
 
-    #: Names the layout of the file, and its version.
+    #: The name and version of the file's layout.
     _FORMAT: ClassVar[str]
-    #: With what the names of estimators begin that have such models.
+    #: How the names of the estimators of these models begin.
     _MACHINE: ClassVar[str]
-    #: Which attribute holds a row of coefficients for each problem.
+    #: The attribute with a row of coefficients for each problem.
     _COEFFICIENTS: ClassVar[str]
     _ARRAYS: ClassVar[tuple[str, ...]] = ("intercept", "objective", "dual_objective", "n_steps")
     #: Arrays that are not in every file.
@@ -85,7 +85,7 @@ class _Model:
 
     @property
     def _answers(self) -> str:
-        """How many classes or outputs there are, in words."""
+        """The number of classes or outputs, in words."""
         if self._has_targets:
             return _validate.counted(self._n_problems, "output")
         return _validate.counted(
@@ -94,12 +94,12 @@ class _Model:
 
     @property
     def _has_targets(self) -> bool:
-        """Whether the model is one of regression, and predicts its scores."""
+        """Whether this is a model of regression, whose scores are its predictions."""
         return self.loss in TARGET_LOSSES
 
     @property
     def _n_problems(self) -> int:
-        """Binary problems, or outputs."""
+        """The number of binary problems, or of outputs."""
         if self._has_targets:
             return len(self.n_steps)
         return _multiclass.count(len(self.classes), self.multi_class)
@@ -115,7 +115,7 @@ class _Model:
     def _problem_scores(self, X: Any, *, checked: bool = False) -> np.ndarray:
         """Scores of the rows of `X` by each problem, (n_samples, n_problems).
 
-        Every kind of model has its own.
+        Subclasses define it.
         """
         raise NotImplementedError
 
@@ -128,7 +128,7 @@ class _Model:
         return self._predictions_of(self.decision_function(X))
 
     def _predictions_of(self, scores: np.ndarray) -> np.ndarray:
-        """What `predict` returns where `decision_function` returns `scores`."""
+        """The predictions for the `scores` of `decision_function`."""
         if self._has_targets:
             return scores
         return _multiclass.predicted(scores, self.classes, self.multi_class)
@@ -142,7 +142,7 @@ class _Model:
         return self._probabilities(self._problem_scores(X))
 
     def _class_scores(self, scores: np.ndarray) -> np.ndarray:
-        """Turn scores of problems into those that `decision_function` returns."""
+        """Turn scores of problems into scores of `decision_function`."""
         if self._has_targets:
             return scores.ravel() if self.is_flat else scores
         if self.multi_class == "one_class":
@@ -191,7 +191,7 @@ class _Model:
             fitted._feature_attributes(), mean_=self.center, scale_=self.scale, var_=self.scale**2,
             n_samples_seen_=1,
         )  # fmt: skip
-        vars(fitted).pop("feature_names_in_", None)  # what comes from the scaler has none
+        vars(fitted).pop("feature_names_in_", None)  # the scaler returns arrays without names
         return make_pipeline(scaler, fitted)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -208,7 +208,7 @@ class _Model:
         _archive.save(path, self._arrays())
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        """What the file holds: a ValueError where `load` would refuse it."""
+        """The contents of the file: a ValueError if `load` would refuse them."""
         about, arrays = self._own()
         about |= {"format": self._FORMAT} | {name: getattr(self, name) for name in _Model._ABOUT}
         arrays |= {name: getattr(self, name) for name in _Model._ARRAYS}
@@ -232,12 +232,12 @@ class _Model:
         return arrays | {"about": np.array(json.dumps(about))}
 
     def _own(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """What the file of such a model holds beside what all have: plain values and arrays."""
+        """Contents that only files of this class have: plain values and arrays."""
         return {}, {}
 
     @classmethod
     def _from(cls, about: dict[str, Any], arrays: dict[str, Any]) -> Any:
-        """The model that a file holds, whose arrays may not fit together."""
+        """The model of a file, whose arrays may not fit together."""
         return cls(**about, **arrays)
 
     @classmethod
@@ -275,7 +275,7 @@ class _Model:
         n_problems, n_features = self._n_problems, self.n_features
         if n_features < 1:
             raise ValueError("there must be a feature at least")
-        # A joint problem has one objective, whatever the number of its weight vectors.
+        # A joint problem has one objective, but several weight vectors.
         n_objectives = 1 if self.multi_class == "crammer_singer" else n_problems
         shape_of_coefficients = self._coefficients()[0].shape
         for name, kind, shape, may_be in (
@@ -325,7 +325,7 @@ class _Model:
             raise ValueError(f"n_steps has shape {self.n_steps.shape}, is_flat is {self.is_flat}")
 
     def _coefficients(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return coefficients and intercepts, which users may set, as float64, a row a problem."""
+        """Return coefficients, a row a problem, and intercepts as float64; users may set them."""
         name = self._COEFFICIENTS
         matrix = _validate.floats(name, getattr(self, name))
         intercept = _validate.floats("intercept", self.intercept)
@@ -339,11 +339,11 @@ class _Model:
 
     @property
     def n_features(self) -> int:
-        """Columns that X must have; every kind of model has its own."""
+        """Columns that X must have; subclasses define it."""
         raise NotImplementedError
 
     def _check_names(self, names: Any) -> None:
-        """Raise if these names of columns, or None, are not those that training saw, if it did."""
+        """Raise unless names of columns, if known, are those of the training rows."""
         if self.feature_names is None or names is None:
             return
         given, known = list(names), self.feature_names.tolist()
@@ -366,8 +366,8 @@ def standardized(X: Any, center: np.ndarray | None, scale: np.ndarray) -> Any:
 
 
 def _numbers(scores: np.ndarray) -> np.ndarray:
-    """Scores of problems, which must be numbers."""
-    # A plain sum says in one pass whether any is infinite or NaN; infinite ones may win.
+    """Scores of problems, or a ValueError if they are not numbers."""
+    # A plain sum finds infinite numbers and NaN in one pass. Only NaN is refused.
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isnan(scores.sum()) and np.isnan(scores).any():
             at = int(np.argmax(np.isnan(scores).any(axis=1)))
@@ -378,14 +378,14 @@ def _numbers(scores: np.ndarray) -> np.ndarray:
     return scores
 
 
-# What overflows is not a number in the end, and told in a sentence.
+# Overflow leads to NaN in the end, which has an error message.
 @np.errstate(over="ignore", under="ignore", invalid="ignore")
 def kernel_scores(
     X: Any, support: Any, dual_coef: np.ndarray, intercept: np.ndarray, n_threads: int = 1
 ) -> np.ndarray:
-    """Scores of the rows of `X`, which is known to be good, in pieces of bounded size.
+    """Scores of the rows of `X`, which must be valid, in pieces of bounded size.
 
-    Of a precomputed kernel, `X` has the values with the support vectors.
+    For a precomputed kernel, `X` has the kernel values with the support vectors.
     """
     n_support, kernel = dual_coef.shape[1], support.kernel
     if not kernel.is_precomputed and n_support != len(support):
@@ -393,7 +393,7 @@ def kernel_scores(
     if n_support == 0:
         return _numbers(np.tile(intercept, (X.shape[0], 1)))
     if kernel.is_precomputed or kernel.is_linear:
-        # Sums of the core, in a fixed order: no matter which rows are scored together.
+        # Sums by the core have a fixed order: it does not matter which rows are scored together.
         coef = dual_coef if kernel.is_precomputed else support.weights(dual_coef)
         rows, _ = _validate.rows(X, checked=True)
         return _numbers(_rows.decision_function(rows, coef, intercept))
@@ -402,7 +402,7 @@ def kernel_scores(
     size = max(1, _PREDICT_BYTES // (8 * n_support))
     if n >= _MANY and kernel.is_hollow(support.X) and kernel.is_hollow(X):
         support = kernel.points(_rows.without_zeros(support.X))
-    support.core.transpose()  # before threads ask for it
+    support.core.transpose()  # before threads need it
 
     def add(first: int, on_poll: Callable[[], None]) -> None:
         part = kernel.points(_alike(X[first : first + size], support.X))
@@ -497,7 +497,7 @@ class LinearModel(_Model):
         """Scores of the rows of `X` by each problem; `checked` as in `_validate.rows`."""
         self._check_names(_validate.column_names(X))
         coef, intercept = self._coefficients()
-        if self.scale is not None:  # of (x - center)/scale, without a copy of the rows
+        if self.scale is not None:  # score (x - center)/scale without a copy of the rows
             coef = coef / self.scale
             intercept = intercept if self.center is None else intercept - coef @ self.center
         rows, _ = _validate.rows(X, n_features=coef.shape[1], checked=checked)
@@ -542,7 +542,7 @@ class KernelModel(_Model):
 
     @property
     def n_features(self) -> int:
-        """Columns that X must have; of a precomputed kernel, one per support vector."""
+        """Columns that X must have; for a precomputed kernel, one per support vector."""
         if self.support.kernel.is_precomputed:
             return self._coefficients()[0].shape[1]
         return self.support.X.shape[1]
@@ -550,7 +550,7 @@ class KernelModel(_Model):
     def _problem_scores(self, X: Any, *, checked: bool = False, n_threads: int = 1) -> np.ndarray:
         """Scores by each problem, in pieces of bounded size; `checked`: X is known to be good.
 
-        Of a precomputed kernel, X is the values with the support vectors only.
+        For a precomputed kernel, X has only the values with the support vectors.
         """
         dual_coef, intercept = self._coefficients()
         if not checked:
@@ -583,7 +583,7 @@ class KernelModel(_Model):
                 "a function is a lambda or of __main__), or take a kernel that has a name, one of "
                 f"{', '.join(kernels.stored_names())}"
             )
-        X, empty = self.support.X, np.empty(0, np.int64)  # a matrix, or the values of a sparse one
+        X, empty = self.support.X, np.empty(0, np.int64)  # dense, or parts of a sparse matrix
         parts = (X.data, X.indices, X.indptr) if _validate.is_sparse(X) else (X, empty, empty)
         about = {"kernel": self.kernel, "shape": [int(n) for n in X.shape]}
         return about, dict(zip(("vectors", "indices", "indptr"), parts, strict=True))
@@ -713,7 +713,7 @@ def load(path: str | os.PathLike[str]) -> LinearModel | KernelModel:
 def with_arrays(
     path: _archive.Path, folder: str | None = None
 ) -> tuple[LinearModel | KernelModel, dict[str, np.ndarray]]:
-    """A model, and all arrays of its file; `folder` as for `pegasos.io._archive.load`."""
+    """A model and all arrays of its file; for `folder`, see `pegasos.io._archive.load`."""
     name = _validate.path("path", path)
     try:
         arrays = _archive.load_sealed(path, folder)
@@ -739,7 +739,7 @@ def with_arrays(
 
 
 def _alike(part: Any, other: Any) -> Any:
-    """Rows in the layout and type of others, which must be able to hold them."""
+    """Rows in the layout and type of `other`, or an error if that type cannot hold them."""
     with np.errstate(over="ignore"):  # the check follows
         if _validate.is_sparse(other):
             from scipy import sparse

@@ -1,6 +1,6 @@
-"""Progress of a long run on standard error: a line of a terminal, which is written again and again.
+"""Progress of a long run on standard error, as a line in a terminal that is overwritten.
 
-In a file or a pipe, where nothing can be overwritten, there is a new line now and then.
+A file or a pipe, where nothing can be overwritten, gets a new line now and then.
 """
 
 import contextlib
@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable
 from typing import Self
 
-#: Returns how much is done, of how much (0: not known), and a note.
+#: Returns how much is done, the total (0: not known), and a note.
 Position = Callable[[], tuple[float, float, str]]
 
-# Seconds between lines in a file: as many as went by, up to this number.
+# Seconds between lines in a file: the seconds so far, up to this number.
 _SELDOM = 60
 
 
@@ -33,7 +33,7 @@ class Progress:
         return self
 
     def update(self, position: Position) -> None:
-        """Show, if it is time, what `position` returns."""
+        """Show the result of `position`, if it is time."""
         self._position = position
         if not self.enabled:
             return
@@ -53,9 +53,9 @@ class Progress:
             part = done / total
             line += f" [{'#' * round(10 * part):.<10}] {100 * part:3.0f} %"
         line += f"  {note}" * bool(note) + f"  {self._shown - self._began:.1f} s"
-        # Where no one reads any more, training goes on.
+        # If the reader is gone, training goes on.
         with contextlib.suppress(OSError, ValueError):
-            # A line that is written over a longer one hides it; a wide one would be broken.
+            # The line must hide a longer one before it, but a wide line would be broken.
             over = f"\r{line:<{self._width}}" + "\n" * last
             sys.stderr.write(over if self._is_live else f"{line}\n")
             sys.stderr.flush()

@@ -1,8 +1,8 @@
-"""Reads labelled rows from files: LIBSVM text, CSV, .npy, .npz and Parquet.
+"""Read labelled rows from files: LIBSVM text, CSV, .npy, .npz and Parquet.
 
-Parsing is left to scikit-learn, NumPy and pyarrow. What is added here is which columns are read,
-and messages that say which line of which file is wrong. Every failure is a ValueError, an OSError
-or, without pyarrow, an ImportError.
+scikit-learn, NumPy and pyarrow parse. This module chooses columns, and writes messages that name
+the wrong line of a file. Every failure is a ValueError, an OSError or, without pyarrow, an
+ImportError.
 """
 
 import bz2
@@ -37,33 +37,33 @@ from pegasos.io import _archive
 from pegasos.problems import _validate
 from pegasos.problems._validate import parameter
 
-#: Formats by the endings of names. Other names are those of LIBSVM text.
+#: Formats by the endings of file names. All other names mean LIBSVM text.
 _ENDINGS = {
     ".csv": "csv", ".tsv": "csv", ".npy": "npy", ".npz": "npz",
     ".parquet": "parquet", ".pq": "parquet",
 }  # fmt: skip
 FORMATS = ("libsvm", *dict.fromkeys(_ENDINGS.values()))
 
-# A label that is a number; whole ones have at most 18 digits.
+# A label that is a number; integers have at most 18 digits.
 _NUMBER = r"(?![+-]?\d{19,}$)[+-]?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][+-]?\d+)?"
 
-_LAST_FEATURE = 2**31 - 1  # of scikit-learn's reader of LIBSVM text
+_LAST_FEATURE = 2**31 - 1  # the limit of scikit-learn's reader of LIBSVM text
 
-_MAX_LINE = 2**27  # more than any row; a file without line ends is not read as one
+_MAX_LINE = 2**27  # longer than any row; a file without line ends is not read as one row
 
-# Bytes of a piece of a file that is read whole, and bytes that each byte of a row of text takes
-# while it is parsed.
+# Bytes of a piece of a file that is read whole, and bytes in memory for each byte of text while a
+# row is parsed.
 _PIECE, _TEXT = 2**28, 6
 
-#: X, y and sample weights; of these two, None where there are none.
+#: X, y and sample weights; y and weights may be None.
 Piece = tuple[Any, Any, Any]
 
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _BEGINNINGS = {".gz": b"\x1f\x8b", ".bz2": b"BZh91AY&SY", ".xz": b"\xfd7zXZ\x00"}
 
-# Labels of rows that have none, as a rule; "none" may be a category.
+# Labels that usually mean a missing one; "none" may be a category.
 _MISSING = {"NA", "N/A", "n/a", "<NA>", "NaN", "nan", "null", "NULL", "None", "?", "-"}
-_UNNAMED = "Unnamed: "  # as pandas names columns without a name, with their numbers
+_UNNAMED = "Unnamed: "  # pandas's name of a column without one, followed by its number
 _ENCODE = (
     "write numbers such as 1234.5, and 1 for true and 0 for false; fill missing values in; encode "
     "categories first, for instance with pandas.get_dummies(..., dtype=float) or "
@@ -75,7 +75,7 @@ _ENCODE = (
 class Layout:
     """How the rows of a file are read: parameters of `pegasos.Blocks`, checked.
 
-    But `label_column` may be None: labels are not read, in any format.
+    `label_column` may also be None: labels are then not read, in any format.
     """
 
     format: str | None = None
@@ -106,7 +106,7 @@ class Layout:
         return any(isinstance(column, str) for column in (self.label_column, *self.drop))
 
     def format_of(self, path: _archive.Path) -> str:
-        """The format of a file; options for others are refused."""
+        """The format of a file; options for other formats are refused."""
         format = self.format or guess_format(path)
         is_table = format not in ("libsvm", "npz")
         for name, is_given, is_for_it in (
@@ -126,17 +126,17 @@ class Layout:
 
 
 class Rows(NamedTuple):
-    """What `read` returns."""
+    """The result of `read`."""
 
     X: Any
     y: np.ndarray | None
     zero_based: bool | None  # whether LIBSVM text counts features from 0
-    names: list[str] | None  # of the features, of a table that has some
+    names: list[str] | None  # of the features, if a table has names
     label_name: str | None = None
 
 
 def guess_format(path: _archive.Path) -> str:
-    """The format that the name of a file speaks of; "libsvm" if it speaks of none."""
+    """The format that a file name tells, else "libsvm"."""
     stem, ending = os.path.splitext(os.fspath(path).lower())
     if ending in _OPENERS:
         ending = os.path.splitext(stem)[1]
@@ -157,14 +157,14 @@ def read(
     """Read rows and labels, or targets: X, an array or a CSR matrix, and y, or None.
 
     An OSError if the file cannot be read, and a ValueError, with the number of the line, if it is
-    malformed. "-" is standard input. `n_features` and `zero_based` are as of `pegasos.Blocks`, and
+    malformed. "-" is standard input. For `n_features` and `zero_based`, see `pegasos.Blocks`;
     `layout` has attributes of `Layout`.
 
-    `names`: which columns of a table with names are features. The last column is then the label
-    only if there is no other beside these. `label_name`: which one has the labels if none is asked
-    for; there may be none. `labels_optional`: a table without a column beside the features, LIBSVM
-    text that begins with an index, or an .npz file without y, holds rows only. `targets`: labels
-    are targets of regression: numbers, in an .npz file of several outputs too.
+    `names`: the features among the columns of a table with names. The last column is then the label
+    only if it is the only other column. `label_name`: the column of the labels, if `layout` names
+    none; it may be missing. `labels_optional`: rows have no labels in a table with only features,
+    in LIBSVM text that begins with an index, or in an .npz file without y. `targets`: labels are
+    targets of regression, which are numbers; an .npz file may have several outputs.
     """
     name = "standard input" if path == "-" else os.fspath(path)
     if n_features is not None:
@@ -219,11 +219,11 @@ def read(
 
 @contextlib.contextmanager
 def naming(name: str, file: _archive.Path) -> Generator[None]:
-    """Let errors of the block name the file that the user gave; it may be read from a copy."""
+    """Make errors in the block name the user's file, which may be read from a copy."""
     try:
         yield
     except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
-        if getattr(error, "filename", None) is not None:  # not of what unpacks
+        if getattr(error, "filename", None) is not None:  # not an error in unpacking
             raise
         raise ValueError(f"{name} is truncated or corrupt: {error}") from None
     except OverflowError as error:
@@ -238,7 +238,7 @@ def naming(name: str, file: _archive.Path) -> Generator[None]:
 
 
 def joined(pieces: Sequence[Piece]) -> Piece:
-    """The rows of pieces, one after the other; those of LIBSVM text may grow wider."""
+    """The rows of pieces, one after the other; those of LIBSVM text may become wider."""
     if len(pieces) == 1:
         return pieces[0]
     parts, *others = zip(*pieces, strict=True)
@@ -253,7 +253,7 @@ def joined(pieces: Sequence[Piece]) -> Piece:
 
 
 def together(pieces: Iterable[Piece], n_bytes: int) -> Iterator[Piece]:
-    """Pieces joined to larger ones, whose stored values take `n_bytes` or a little more."""
+    """Join pieces to larger ones, whose stored values take `n_bytes` or a little more."""
     some, size = list[Piece](), 0
     for piece in pieces:
         some.append(piece)
@@ -267,7 +267,7 @@ def together(pieces: Iterable[Piece], n_bytes: int) -> Iterator[Piece]:
 
 @contextlib.contextmanager
 def _that_opens_again(path: _archive.Path) -> Generator[_archive.Path]:
-    """The name of a file that can be opened several times: a pipe is copied to one."""
+    """The name of a file that can be opened several times: a pipe is copied to a file."""
     if path != "-" and os.path.isfile(path):
         yield path
         return
@@ -283,22 +283,22 @@ def _that_opens_again(path: _archive.Path) -> Generator[_archive.Path]:
             out.seek(0)
             beginning = out.read(10)
         ending = os.path.splitext(path)[1]
-        for packed, first in _BEGINNINGS.items():  # the name may not tell
+        for packed, first in _BEGINNINGS.items():  # names of pipes may not tell
             if beginning.startswith(first):
                 ending = packed
         yield shutil.move(copy, copy + ending)
 
 
 def first_word(labels: Iterable[str]) -> str | None:
-    """The first label that is not written as a number, or that has too many digits, or None."""
+    """The first label that is no number, or that has too many digits; else None."""
     return next((label for label in labels if not re.fullmatch(_NUMBER, label)), None)
 
 
 def _plain_labels(y: np.ndarray) -> np.ndarray:
-    """Labels as integers where all are whole numbers, as numbers, or as strings.
+    """Labels as integers if all are whole numbers, else as floats or strings.
 
-    "007" is a string: as a number it would be the same label as "7". So are whole numbers of more
-    than 18 digits, several of which are one float64.
+    "007" is a string: as a number it would equal the label "7". Whole numbers of more than 18
+    digits are strings too, since several of them share one float64.
     """
     if y.dtype.kind in "biu":
         return y
@@ -317,7 +317,7 @@ def _plain_labels(y: np.ndarray) -> np.ndarray:
 
 @contextlib.contextmanager
 def _opened(path: _archive.Path) -> Generator[IO[bytes]]:
-    """The bytes of a file, unpacked, after its byte order mark."""
+    """The unpacked bytes of a file, after its byte order mark."""
     with _OPENERS.get(os.path.splitext(path)[1], open)(path, "rb") as file:
         beginning = file.read(1024)
         if beginning.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -347,11 +347,11 @@ def _blame_line(
                 what, *hint = problem.args
                 where = f"{path}, line {number}: {what} in {shown!r}"
                 raise ValueError(": ".join([where, *hint])) from None
-    raise ValueError(f"{path}: {error.__cause__ or error}") from None  # the former of converters
+    raise ValueError(f"{path}: {error.__cause__ or error}") from None  # converters have a cause
 
 
 class _Text:
-    """Rows of text; `parse` makes them of lines, with their labels or None.
+    """Rows of text; `parse` turns lines into rows, and labels or None.
 
     `check` raises a ValueError that says what is wrong with a line, and perhaps what to do.
     """
@@ -368,11 +368,11 @@ class _Text:
         self.path = path
 
     def opened(self, file: IO[bytes]) -> IO[Any]:
-        """The file, whose lines `parse` takes."""
+        """The file in the form whose lines `parse` takes."""
         return file
 
     def pieces(self, n_bytes: int) -> Iterator[Piece]:
-        """The rows, about `n_bytes` of memory at a time."""
+        """Pieces of the rows, with about `n_bytes` of memory each."""
         with _opened(self.path) as packed, self.opened(packed) as file:
             for _ in range(self.skip):
                 file.readline()
@@ -392,7 +392,7 @@ class _Text:
 
 
 class _Libsvm(_Text):
-    """LIBSVM text, whose features are numbered as they are there."""
+    """LIBSVM text; features keep the numbers in the text."""
 
     def __init__(
         self, path: _archive.Path, layout: Layout, labels_optional: bool = False, **_: Any
@@ -403,7 +403,7 @@ class _Libsvm(_Text):
         self.is_labelled = not (labels_optional and b":" in row[0])
 
     def _with_label(self, line: bytes) -> bytes:
-        """A line with a label, which scikit-learn wants."""
+        """The line with a label, which scikit-learn requires."""
         if self.is_labelled or line.lstrip().startswith(b"#"):
             return line
         if not line.strip():
@@ -430,7 +430,7 @@ class _Libsvm(_Text):
 
 
 def counts_from_zero(lowest: int, told: bool | None) -> bool:
-    """Whether LIBSVM text with this lowest feature number counts features from 0, if not `told`."""
+    """Whether LIBSVM text counts features from 0: as `told`, else if its lowest number is 0."""
     if told is False and lowest == 0:
         raise ValueError(
             "there is a feature number 0 where features are counted from 1: say "
@@ -442,7 +442,7 @@ def counts_from_zero(lowest: int, told: bool | None) -> bool:
 def _from_zero(
     path: _archive.Path, X: Any, n_features: int | None, zero_based: bool | None
 ) -> tuple[Any, bool]:
-    """The rows with features counted from 0, and whether the file, as X is, counts from 0."""
+    """The rows with features counted from 0, and whether the file counts from 0."""
     lowest, highest = X.indices.min(initial=X.shape[1]), X.indices.max(initial=0)
     is_zero_based = counts_from_zero(int(lowest), zero_based)
     n_there = int(highest) + is_zero_based
@@ -458,9 +458,9 @@ def _from_zero(
 
 
 class _Columns:
-    """Which of `n` columns of a table hold features, and which one holds the label.
+    """The columns of a table that hold the features and the label, out of `n`.
 
-    `wanted` are the `names` of `read`; the last parameters are as there.
+    `wanted` are the `names` of `read`; the parameters after it are also those of `read`.
     """
 
     def __init__(
@@ -476,7 +476,7 @@ class _Columns:
         targets: bool = False,
     ) -> None:
         self.file, self.names, self.n, self.has_targets = file, names, n, targets
-        #: Where each name stands; -1 if several columns have it.
+        #: The place of each name; -1 if several columns have it.
         self._places: dict[str, int] = {}
         for j, name in enumerate(names or []):
             self._places[name] = -1 if name in self._places else j
@@ -500,7 +500,7 @@ class _Columns:
             has_no_label = len(kept) == n_features
         if labels_optional and has_no_label:
             self.label = None
-        #: Whether a column has the labels because it is the last one, and nobody has named it.
+        #: Whether the label is the last column because nobody has named its column.
         self.is_last_label = label == -1 and self.label is not None
         self.features = [j for j in kept if j != self.label]
         if not self.features:
@@ -535,21 +535,21 @@ class _Columns:
 
     @property
     def label_name(self) -> str | None:
-        """Name of the column of the label, if there are both."""
+        """Name of the label's column, if there are names and a label."""
         return self.names[self.label] if self.names and self.label is not None else None
 
     @property
     def feature_names(self) -> list[str] | None:
-        """Names of the features, if they tell one from another."""
+        """Names of the features, if all differ."""
         names = [self.names[j] for j in self.features] if self.names else []
         return names if names and len(set(names)) == len(names) else None
 
     def told(self, j: int) -> str:
-        """A column, for messages."""
+        """A column in messages."""
         return f"column {j + 1}" + (f" ({self.names[j]!r})" if self.names else "")
 
     def advice(self, j: int) -> str:
-        """What to do about a column that has no numbers, or has not everywhere."""
+        """Advice on a column that has values which are not numbers."""
         column = self.names[j] if self.names else j
         out = f"or leave the column out: {parameter('drop', [column])}"
         if j == self.label:
@@ -559,7 +559,7 @@ class _Columns:
 
 
 def _names(header: list[str]) -> list[str]:
-    """Names of columns. One without a name is called as pandas calls it, as no other is."""
+    """Names of columns. A column without a name gets pandas's name for it, or a new one."""
     names = [field.strip() for field in header]
     taken = set(names)
     for j, name in enumerate(names):
@@ -572,7 +572,7 @@ def _names(header: list[str]) -> list[str]:
 
 
 class _Csv(_Text):
-    """Lines of CSV; labels are strings, and targets numbers."""
+    """Lines of CSV. Labels are strings, targets are numbers."""
 
     def __init__(self, path: _archive.Path, layout: Layout, **expected: Any) -> None:
         super().__init__(path, layout)
@@ -627,7 +627,7 @@ class _Csv(_Text):
         def number_of(label: str) -> int:
             if not label.strip():
                 raise ValueError("the label is empty")
-            if "\n" in label:  # of rows, as a rule, that would be lost
+            if "\n" in label:  # usually some rows, which would be lost
                 raise ValueError("a label has a line break: a quote is not closed")
             return labels.setdefault(label.strip(), len(labels))
 
@@ -653,21 +653,21 @@ class _Csv(_Text):
 
 
 def _first_line(path: _archive.Path, separator: str | None) -> tuple[list[str], str, int, bool]:
-    """The first line that is not blank: its fields, and what is between them.
+    """The fields of the first line that is not blank, and the separator.
 
-    And how many blank lines are before it, and whether all lines after it are blank.
+    Also the number of blank lines before it, and whether all lines after it are blank.
     """
     with _opened(path) as file, io.TextIOWrapper(file, "utf-8", "replace") as text:
         lines = iter(lambda: text.readline(_MAX_LINE), "")
         n_before, line = next(((k, line) for k, line in enumerate(lines) if line.strip()), (0, ""))
         is_alone = not any(map(str.strip, lines))
     if separator is None:
-        separator = max(",;\t", key=re.sub('"[^"]*"', "", line).count)  # of equals the first
+        separator = max(",;\t", key=re.sub('"[^"]*"', "", line).count)  # the first, if equal
     return _fields(line, separator), separator, n_before, is_alone
 
 
 def _is_header(where: str, first: list[str], columns: list[int]) -> bool:
-    """Whether the first line has names of columns. One with some numbers is a row, perhaps bad."""
+    """Whether the first line has names of columns. A line with some numbers is a row."""
     for fields in (first, [first[j] for j in columns]):  # pandas may number all but the label
         if len(fields) > 2 and fields in [[str(k + j) for j in range(len(fields))] for k in (0, 1)]:
             raise ValueError(
@@ -678,7 +678,7 @@ def _is_header(where: str, first: list[str], columns: list[int]) -> bool:
 
 
 def warn_of_missing_label(file: str, labels: Iterable[Any]) -> None:
-    """Warn of a label of CSV that rows without one have."""
+    """Warn of a label in CSV that usually means a missing label."""
     words = set(labels)
     words -= {"-"} if "+" in words else set()  # two signs name two classes
     for missing in sorted(words & _MISSING)[:1]:
@@ -689,7 +689,7 @@ def warn_of_missing_label(file: str, labels: Iterable[Any]) -> None:
 
 
 def _fields(line: str, delimiter: str) -> list[str]:
-    """The fields of a line of CSV, as text."""
+    """The fields of a line of CSV, as strings."""
     try:
         return next(csv.reader([line.strip(" \r\n")], delimiter=delimiter), [])
     except csv.Error as error:
@@ -697,7 +697,7 @@ def _fields(line: str, delimiter: str) -> list[str]:
 
 
 def _is_number(text: str) -> bool:
-    """Whether NumPy would read it as a number; Python knows 1_000 and other digits, too."""
+    """Whether NumPy reads it as a number; Python also accepts 1_000 and other digits."""
     try:
         float(text)
     except ValueError:
@@ -706,9 +706,9 @@ def _is_number(text: str) -> bool:
 
 
 def arrays_of_npz(path: _archive.Path, folder: str | None = None) -> tuple[Any, Any, Any]:
-    """X, y and sample weights (None: it has none); X may be in the arrays of scipy.sparse.save_npz.
+    """X, y and sample weights (None: missing); X may be stored by scipy.sparse.save_npz.
 
-    `folder` as for `pegasos.io._archive.load`.
+    For `folder`, see `pegasos.io._archive.load`.
     """
     arrays = _archive.load(path, folder)
     y, weights = arrays.get("y"), arrays.get("sample_weight")
@@ -730,7 +730,7 @@ def arrays_of_npz(path: _archive.Path, folder: str | None = None) -> tuple[Any, 
 
 
 def array_of_npy(path: _archive.Path) -> np.ndarray:
-    """The array of a .npy file, whose numbers are read as they are asked for."""
+    """The array of a .npy file, whose numbers are read when they are used."""
     try:
         return np.lib.format.open_memmap(path, mode="r")
     except ValueError as error:
@@ -768,7 +768,7 @@ class _Parquet:
         self.path = os.fspath(path)
         with self._naming():
             schema = parquet.read_schema(path)
-        # The index of a data frame is no feature, and no label.
+        # The index of a data frame is neither a feature nor a label.
         index = [name for name in schema.names if re.fullmatch(r"__index_level_\d+__", name)]
         layout = dataclasses.replace(layout, drop=[*layout.drop, *index])
         n = len(schema.names)
@@ -819,5 +819,5 @@ _TABLES = {"libsvm": _Libsvm, "csv": _Csv, "npy": _Npy, "parquet": _Parquet}
 
 
 def table_of(path: _archive.Path, layout: Layout, **expected: Any) -> Any:
-    """A file of rows, with `feature_names` (or None) and `pieces`, but for archives."""
+    """A file of rows, but no archive, with `feature_names` (or None) and `pieces`."""
     return _TABLES[layout.format_of(path)](path, layout, **expected)

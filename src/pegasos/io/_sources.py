@@ -1,4 +1,4 @@
-"""Where the rows of `Blocks` come from: a piece of some rows after the other, none kept.
+"""Sources of the rows of `Blocks`: they yield pieces of some rows, and keep none.
 
 A piece is (X, y, sample_weight): an array or a CSR matrix, an array, and an array or None.
 """
@@ -21,15 +21,15 @@ from pegasos.problems import _rows, _validate
 
 
 class Source:
-    """What `Blocks` was given: files of this layout, arrays, or a function.
+    """The source of `Blocks`: files of this layout, arrays, or a function.
 
-    `task` is what the rows are for, as the command line has it; None where nobody knows yet.
+    `task` is the purpose of the rows, as on the command line; None if it is not known yet.
     "one-class" needs no labels.
 
-    Messages call it by its `name`: a file by its own, several by the first one's. `feature_names`
-    are of tables and data frames that have some, else None; `label_name` is that of the first
-    table, if it has names. With `counts_features`, the number of features is what the pieces say,
-    and not at least that. `found` is the `fingerprint` before the rows are read.
+    `name` is the source's name in messages: that of its file, or of its first file. `feature_names`
+    come from tables and data frames that have some, else None; `label_name` comes from the first
+    table with names. `counts_features`: pieces tell the number of features, not only a lower bound.
+    `found` is the `fingerprint` before the rows are read.
     """
 
     def __init__(self, given: Any, layout: _readers.Layout, task: str | None = None) -> None:
@@ -67,7 +67,7 @@ class Source:
         self.found = self.fingerprint()
 
     def fingerprint(self) -> list[Any]:
-        """What changes when the source does: sizes and times of files, or checksums."""
+        """Numbers that change when the source does: sizes and times of files, or checksums."""
         if self.kind == "callable":
             with contextlib.closing(_checked(_started(self.given))) as pieces:
                 first = next(pieces, ())
@@ -80,7 +80,7 @@ class Source:
         return [self.kind, *map(_status, self.paths)]
 
     def pieces(self, n_bytes: int, folder: str) -> Iterator[Piece]:
-        """The rows, about `n_bytes` of memory at a time; a callable decides itself.
+        """Pieces of the rows, with about `n_bytes` of memory each; a callable decides itself.
 
         Archives are unpacked in `folder`, one after the other.
         """
@@ -99,7 +99,7 @@ class Source:
         elif self.kind == "npz":
             for path in self.paths:
                 with (
-                    # Windows keeps files that are mapped; `folder` goes as a whole.
+                    # Windows cannot delete mapped files; all of `folder` is deleted later.
                     tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as own,
                     _readers.naming(path, path),
                 ):
@@ -121,19 +121,19 @@ class Source:
 
 
 def _is_text_path(given: Any) -> bool:
-    """Whether this is a path, and not one of an array."""
+    """Whether this is a path, but not of an array."""
     is_path = isinstance(given, (str, os.PathLike))
     return is_path and not os.fspath(given).lower().endswith(".npy")
 
 
 def _described(given: Any) -> str:
-    """A value for messages, without the numbers of an array."""
+    """A value for messages, without an array's numbers."""
     kind = type(given).__name__
     return f"{kind} of shape {given.shape}" if hasattr(given, "shape") else reprlib.repr(given)
 
 
 def _paths(given: Any) -> list[str]:
-    """Files in their order; those of a pattern by name."""
+    """The files, in order; those of a pattern are sorted by name."""
     if isinstance(given, (str, os.PathLike)):
         given = [given]
     are_paths = isinstance(given, (list, tuple)) and all(
@@ -160,7 +160,7 @@ def _status(path: str) -> list[Any]:
 
 
 def _status_of_array(array: Any) -> list[Any]:
-    """Of a file, its size and time; of numbers in memory, a checksum."""
+    """Size and time of a file; a checksum of numbers in memory."""
     path = array if isinstance(array, (str, os.PathLike)) else getattr(array, "filename", None)
     if path is not None:
         return _status(os.fspath(path))
@@ -168,7 +168,7 @@ def _status_of_array(array: Any) -> list[Any]:
 
 
 def _crc(array: Any) -> int:
-    """A checksum of what is a matrix, an array, or will be refused."""
+    """A checksum of a matrix or an array, or of a value that will be refused."""
     if array is None or _validate.is_sparse(array):
         return 0 if array is None else _rows.fingerprint(array.tocsr())
     array = np.asarray(array)
@@ -177,7 +177,7 @@ def _crc(array: Any) -> int:
 
 
 def _started(function: Callable[[], Iterable[Any]]) -> Generator[Any]:
-    """A fresh iterator, closed at its end if it can be."""
+    """A fresh iterator, which is closed at its end if possible."""
     iterator = function()
     if not isinstance(iterator, Iterable) or isinstance(iterator, (str, bytes, np.ndarray)):
         raise TypeError(f"source() must return an iterator of (X, y), got {iterator!r}")
@@ -238,7 +238,7 @@ def dump(file: Any, piece: Piece) -> None:
 
 
 def load(file: Any, dtype: Any, n_features: int) -> Iterator[Piece]:
-    """The pieces of such a file, whose values have this type."""
+    """The pieces of a file by `dump`, whose values have this type."""
     while header := file.read(5 * 8):
         n, n_outputs, size, index_bytes, has_weights = np.frombuffer(header, np.int64).tolist()
 
