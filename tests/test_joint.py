@@ -539,3 +539,13 @@ def test_weights_over_many_orders_leave_no_mean_of_classes(rng):
     )
     coef = clf.fit(X, y, c).coef_
     assert np.abs(coef.sum(axis=0)).max() <= 1e-13 * np.abs(coef).max()
+
+
+def test_one_class_for_all_rows_is_told_where_the_list_of_advice_is_short():
+    X = np.array([[0.0, 0], [0, 0], [0, 0], [1, 0], [0, 1], [1, 1]])
+    clf = PegasosClassifier(
+        multi_class="crammer_singer", solver="pegasos", n_steps=1, fit_intercept=False, lam=1e-3,
+        class_weight="balanced", random_state=0,
+    )  # fmt: skip
+    with pytest.warns(pegasos.ConstantPredictionWarning, match="no use. What may help: a lam"):
+        clf.fit(X, [0, 1, 2, 0, 1, 2])

@@ -204,7 +204,7 @@ def warn_of_single_class(
             helps.append(parameter("penalize_intercept", False))
         # Where w = 0 is best for the hinge, it mostly stays best with a larger C. But |w| is at
         # most about the norm of rows over λ: λ above its square keeps scores below 1.
-        if differs or loss.curvature or lam > size * size:
+        if differs or loss.curvature or lam > size * size or not helps:
             helps.append(_less_regularised(min(lam, size * size) or lam, mass))
     so = "though their scores differ and may rank rows" if differs else "so this model is of no use"
     _warn_of_model(
