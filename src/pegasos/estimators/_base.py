@@ -1,4 +1,4 @@
-"""What the estimators share: scikit-learn's conventions around the schedule of a fit."""
+"""The common part of estimators: scikit-learn's conventions around the schedule of a fit."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from pegasos.solvers._schedule import Schedule
 
 
 class _Fit:
-    """Stands for a fit that is under way, as long as it is."""
+    """Stands for a fit while it runs."""
 
 
-# Fits under way, by `id` of their estimators. An entry goes with the fit, wherever an exception
-# strikes.
+# Fits that are running, by `id` of their estimators. An entry disappears with its fit, wherever an
+# exception comes.
 _FITTING: weakref.WeakValueDictionary[int, _Fit] = weakref.WeakValueDictionary()
 
 # Optional fitted attributes. A new fit deletes those that it does not set.
@@ -50,10 +50,11 @@ _OPTIONAL = (
 
 @dataclass(eq=False, kw_only=True)
 class Data:
-    """What a fit is of. The estimator is left alone until there is a model.
+    """The data of a fit. The estimator itself is not changed before there is a model.
 
-    Problems are rows of `problem_labels`: int8 labels of all rows, 0 for those that are not in it;
-    of regression 1. By `mass`, the sum of the weights of a problem's rows, λ is 1/(C m).
+    `problem_labels` has a row for each problem: int8 labels of all rows, 0 for rows outside the
+    problem, and 1 for others in regression. `mass` is the m in λ = 1/(C m), the sum of the weights
+    of a problem's rows.
     """
 
     X: Any  # checked: an array or a CSR matrix
@@ -63,27 +64,27 @@ class Data:
     weights: np.ndarray | None = None  # sample weight times class weight
     problem_labels: np.ndarray
     mass: float
-    # Of classifiers: the distinct labels, and each row's number among them. If y has several
-    # columns: their numbers, and y as zeros and ones.
+    # For classifiers, the distinct labels, and each row's number among them. If y has several
+    # columns, the numbers of the columns, and y as zeros and ones.
     classes: Any = None
     codes: Any = None
     scheme: str = ""  # how problems are made of classes: `pegasos.problems._multiclass.SCHEMES`
-    is_sparse: bool = False  # whether y is sparse,
-    is_matrix: bool = False  # and a matrix of SciPy, no array
+    is_sparse: bool = False  # whether y is sparse
+    is_matrix: bool = False  # whether a sparse y is a matrix of SciPy, not an array
     values: np.ndarray | None = None  # targets (n_outputs, n_samples), divided by `units`
     units: Any = None  # of targets and of one class; see `pegasos.problems._settings.Settings`
-    rows: Any = None  # as the schedule takes them; None where a few draws were all it needed
-    columns: Any = None  # of X, that `rows` of linear machines have; None: all
+    rows: Any = None  # in the form of the schedule; None if a few draws were all it needed
+    columns: Any = None  # the columns of X in `rows` of linear machines; None: all
     kernel: Any = None
 
     @property
     def is_out_of_core(self) -> bool:
-        """Whether X are rows that are not in memory; y and weights are then of some or none."""
+        """Whether the rows of X are not in memory; y and weights then have only some, or none."""
         return hasattr(self.X, "fingerprint")
 
     @property
     def n_features(self) -> int:
-        """Those of a linear machine in training."""
+        """The number of features of a linear machine in training."""
         return self.X.shape[1] if self.columns is None else len(self.columns)
 
     def name_of(self, k: int) -> str:
@@ -96,7 +97,7 @@ def lam_of(C: float, mass: float) -> float:
 
 @contextlib.contextmanager
 def one_at_a_time(estimator: Any, method: str) -> Generator[None]:
-    """Refuse a call of this method of an estimator that is being fitted, by any thread."""
+    """Refuse this method while any thread fits the estimator."""
     this = _Fit()
     try:
         if _FITTING.setdefault(id(estimator), this) is not this:
@@ -106,14 +107,13 @@ def one_at_a_time(estimator: Any, method: str) -> Generator[None]:
             )
         yield
     finally:
-        del this  # or a traceback would keep it
+        del this  # else a traceback would keep it
 
 
 class CommonMixin:
-    """What estimators and searches share, first of the bases of both.
+    """The common part of estimators and searches, and the first base of both.
 
-    Parameters of other libraries are answered with what takes their place, and tags say what X and
-    y may be.
+    For parameters of other libraries, errors name their replacements. Tags say what X and y may be.
     """
 
     _get_param_names: Any
@@ -136,7 +136,7 @@ class CommonMixin:
 
 
 class ScoreMixin(CommonMixin):
-    """First of the bases of estimators whose `score` takes y."""
+    """First base of estimators whose `score` takes y."""
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Share of rows whose label is predicted correctly; for regressors, R² of the predictions.
@@ -161,7 +161,7 @@ class ScoreMixin(CommonMixin):
 
 
 def is_same(given: Any, kept: Any) -> bool:
-    """Whether a parameter, or rows, are what they were: dictionaries, arrays, sparse ones too."""
+    """Whether a parameter, or rows, are equal: dictionaries or arrays, dense or sparse."""
     if given is kept:
         return True
     if isinstance(given, dict) and isinstance(kept, dict):
@@ -175,7 +175,7 @@ def is_same(given: Any, kept: Any) -> bool:
 
 
 class _CertificateAttribute:
-    """Stands for an attribute of the certificate where there is none."""
+    """Raises an error that says why an attribute of the certificate is missing."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -194,24 +194,24 @@ class _CertificateAttribute:
 class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
     """Base of all estimators that fit machines.
 
-    What kind of machines these are says another base, `LinearMachine` or `KernelMachine`, by
+    A second base, `LinearMachine` or `KernelMachine`, defines the kind of machine by
 
         _schedule_of(data, *, continuing)      the schedule of a fit that begins or goes on
         _problem_scores(X)                     scores of the rows of X by each problem
         _model_of(coef, intercept, data)       attributes of the model
-        _state_of(schedule, data, is_final)    and of what it takes to go on
+        _state_of(schedule, data, is_final)    attributes that it needs to go on
 
-    and what y is a third one, `Classifier`, `Regressor` or `OneClass`, by
+    and a third base, `Classifier`, `Regressor` or `OneClass`, defines the meaning of y by
 
         _read(X, y, sample_weight, *, continuing)    the `Data` of a call
-        _read_blocks(blocks, *, continuing)          that of blocks, for linear machines, and
-                                                     what `BlockSchedule` takes beside
-        _warn(schedule, data, certificate)           warns at the end, of more than the gap
+        _read_blocks(blocks, *, continuing)          the `Data` of blocks, for linear machines, and
+                                                     the other arguments of `BlockSchedule`
+        _warn(schedule, data, certificate)           warns at the end, except about the gap
     """
 
-    #: Which attribute has the coefficients.
+    #: The attribute with the coefficients.
     _COEFFICIENTS: str
-    #: Which kind of machines it trains.
+    #: The kind of machines it trains.
     _solver_class: type[LinearSolver] = LinearSolver
 
     loss: str
@@ -231,13 +231,13 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
 
     #: The estimator of `pegasos.dask` for the same task, if there is one.
     _on_dask: str | None = None
-    #: Whether `_state` is of a version of pegasos that lays out the memory of fits otherwise.
+    #: Whether `_state` comes from a version of pegasos with another layout of the memory of fits.
     _is_foreign = False
-    #: Of the coefficients and intercepts that the certificate is of; None: not known.
+    #: A checksum of the certified coefficients and intercepts; None: not known.
     _checksum: int | None = None
-    #: What models say of where they come from; of pickles without it, nothing is known.
+    #: What models say of their origin; for pickles without it, nothing is known.
     _origin: Any = types.MappingProxyType({"version": None})
-    #: Of fits of the command line: where they are kept, and what models say of their file.
+    #: For fits of the command line: their checkpoints, and what models say of their file.
     _checkpoints: Any = None
     _of_file: Any = types.MappingProxyType({})
 
@@ -289,7 +289,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
                 so_far = functools.partial(self._so_far, schedule, data)
                 y_for_callbacks = None if data.is_out_of_core else data.y
                 with self._fit_callbacks(data.X, y_for_callbacks) as callbacks:
-                    before = kept.copy()  # with what scikit-learn keeps to let callbacks end
+                    before = kept.copy()  # including what scikit-learn needs to end callbacks
                     try:
                         with _core.KeepOnInterrupt(kept, _OPTIONAL, so_far) as commit:
                             plan = _parameters.plan(self)
@@ -306,12 +306,12 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
                         _core.update_atomically(kept, before, list(kept))
                         raise
             # If Ctrl-C comes after training but before `fit` returns, a warm start must not train
-            # twice. Until here, `_state` holds the plan as still open, with no work left. `_ended`
-            # holds the same model with the plan closed, and replaces `_state` now.
+            # twice. So far, `_state` has the plan as still open, with no work left. `_ended` has
+            # the same model with the plan closed, and now replaces `_state`.
             ended = kept.pop("_ended", None)
             if ended is not None:
-                # The interpreter runs signal handlers after calls, and below there are none;
-                # debuggers, which look at every line, make some.
+                # The interpreter runs signal handlers after calls. There are none below, except
+                # those of debuggers, which stop at every line.
                 to_complete, self._state = self._state, ended
             return self
         except KeyboardInterrupt:
@@ -336,7 +336,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         super().__setstate__(own | ({"_is_foreign": True} if is_foreign else {}))
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Data]:
-        """What a call of `fit` trains: its schedule and its data."""
+        """The schedule and the data of a call of `fit`."""
         continuing = self.warm_start and hasattr(self, "_state")
         data = self._read(X, y, sample_weight, continuing=continuing)
         self._check_data(data)
@@ -345,25 +345,25 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         return schedule, data
 
     def _check_data(self, data: Data) -> None:
-        """Raise unless there is something to learn from `data`, which are all there are."""
+        """Raise unless there is something to learn from `data`, which must be all data."""
 
     def _check_same(self, data: Data) -> None:
-        """Raise unless `data` have the problems of the model, which training goes on from."""
+        """Raise unless `data` has the problems of the model, from which training goes on."""
 
     def _target_attributes(self, data: Data) -> dict[str, Any]:
-        """Attributes that say what y is, beside those that all estimators have."""
+        """Attributes that describe y, besides those of all estimators."""
         return {}
 
     def _end_only_attributes(self, schedule: Schedule) -> dict[str, Any]:
-        """Attributes that there are at the end of a fit only."""
+        """Attributes that only a finished fit sets."""
         return {}
 
     def _settings_for(self, lam: float, data: Data) -> Settings:
-        """What all problems share, given the λ that users have."""
+        """The settings of all problems, given λ in the user's units."""
         return settings_of(self, lam)
 
     def _of_dask(self, X: Any) -> Any:
-        """All of a collection of Dask, with a warning, as scikit-learn's estimators read it."""
+        """All rows of a Dask collection, with a warning; scikit-learn's estimators do the same."""
         here, kind = type(self).__name__, type(X).__name__
         twin = f"pegasos.dask.{self._on_dask} trains linear machines where the rows are. "
         _user_warnings.warn(
@@ -381,20 +381,20 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
             )
         y, multi_output = options.get("y"), options.get("multi_output", False)
         if options.get("reset", True) and _validate.is_ready(X, y, multi_output=multi_output):
-            # scikit-learn, whose checks take a fifth of a small fit, would change nothing.
+            # Skip scikit-learn's checks: they take a fifth of a small fit and would change nothing.
             self.n_features_in_ = X.shape[1]
             self.__dict__.pop("feature_names_in_", None)
             _validate.finite("X", X)
             return X, y
         if hasattr(X, "__dask_graph__") and X.__dask_graph__() is not None:  # xarray may have none
-            X = self._of_dask(X)  # of sparse chunks, NumPy would make objects
+            X = self._of_dask(X)  # NumPy would make objects of sparse chunks
         try:
             valid = _validate.converted(functools.partial(validate_data, self), X, **options)
-        except TypeError:  # of an NA of pandas in y
+        except TypeError:  # from pandas's NA in y
             _validate.no_missing(options.get("y"))
             raise
         except ValueError:
-            # Of two things that are wrong, scikit-learn wants NaN told first.
+            # If two things are wrong, scikit-learn expects the error about NaN first.
             if isinstance(X, np.ndarray) and X.dtype.kind == "f" and X.ndim == 2:
                 _validate.finite("X", X)
             _validate.no_text(X)
@@ -405,18 +405,18 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         columns = _validate.column_names(X)
         X, *others = valid if isinstance(valid, tuple) else (valid,)
         _validate.finite("X", X, columns=columns)
-        if isinstance(options.get("y"), list):  # whose NaN is text among text
+        if isinstance(options.get("y"), list):  # NaN in a list of strings would become a string
             _validate.no_missing(options["y"])
         X = _validate.aligned(X)
         return (X, *others) if others else X
 
     def _rows_to_fit(self, X: Any, *, continuing: bool, **options: Any) -> tuple[Any, Any]:
-        """X (with y, if it is given) as training takes it, and what was noted of its columns."""
+        """X (and y, if given) in the form of training, and the attributes about its columns."""
         twin = self if continuing else shallow_copy(self)
         return twin._validate_rows(X, reset=not continuing, **options), twin._feature_attributes()
 
     def _feature_attributes(self) -> dict[str, Any]:
-        """What the last check of rows has noted of their columns."""
+        """Attributes about the columns of the last rows that were checked."""
         names = ("n_features_in_", "feature_names_in_")
         return {name: getattr(self, name) for name in names if hasattr(self, name)}
 
@@ -427,9 +427,9 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         return lam_of(1.0 if self.C is None else self.C, data.mass)
 
     def _settings_of(self, data: Data, *, continuing: bool) -> Settings:
-        """The settings of a fit that begins, or goes on, which must then be as they were.
+        """The settings of a fit that begins, or of one that goes on and must not have changed them.
 
-        λ of one that goes on is that of the model, even if rows have other weights now.
+        A fit that goes on has the λ of the model, even if rows have other weights now.
         """
         if not continuing:
             return self._settings_for(self._lam_of(data), data)
@@ -438,12 +438,12 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         return settings
 
     def _seed(self) -> int:
-        # None is NumPy's global generator here, as everywhere in scikit-learn.
+        # Here None means NumPy's global generator, as everywhere in scikit-learn.
         state = check_random_state(None) if self.random_state is None else self.random_state
         return _validate.seed(state)
 
     def _check_unchanged(self, settings: Settings, data: Data) -> None:
-        """Raise unless training can go on from the state that is kept."""
+        """Raise unless training can go on from the stored state."""
         if self._is_foreign and "squared_norm" not in self._state:  # see `Schedule.compact_state`
             raise ValueError(
                 f"the state of this {type(self).__name__} was saved by another version of pegasos, "
@@ -467,8 +467,8 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         )
 
     def _restored(self, settings: Settings, data: Data, dtype: Any) -> Schedule:
-        """The schedule that the last call left."""
-        # Joint classes whose fit was not to go on begin anew: see `JointSchedule.compact_state`.
+        """The schedule of the last call."""
+        # Joint problems whose fit was not to go on begin anew: see `JointSchedule.compact_state`.
         begins = self._state.keys().isdisjoint(("problems", "squared_norm", "memory"))
         try:
             data.columns = _state.columns_of(self._state, data.X.shape[1])
@@ -489,30 +489,30 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         return _threads.count(self.n_jobs)
 
     def _so_far(self, schedule: Schedule, data: Data) -> dict[str, Any]:
-        """Attributes of what was learned so far, and what it takes to go on."""
-        if data.rows is None:  # a few draws, which a fit makes all of or none
+        """Attributes for the model so far, and for going on from it."""
+        if data.rows is None:  # a fit makes all of a few draws or none
             return {}
         return self._attributes(schedule, data) | self._state_of(schedule, data)
 
     def _write_checkpoint(self, schedule: Schedule, data: Data) -> None:
         if self._checkpoints is not None and data.rows is not None:
-            twin = copy.copy(self)  # this one is left alone until the fit is over
+            twin = copy.copy(self)  # this estimator must not change until the fit is over
             twin._set_attributes(self._so_far(schedule, data))
             state = {f"state.{name}": array for name, array in twin._state.items()}
             stands = schedule.n_iter, schedule.progress()[0]
             self._checkpoints.write(twin, twin.to_model()._arrays() | state, stands)
 
     def _open(self, schedule: Schedule, data: Data, n_threads: int) -> bool:
-        """Have rows as the schedule takes them; False if a few draws were all that it needed."""
+        """Prepare rows for the schedule; False if a few draws were all that it needed."""
         return True
 
     def _train(
         self, schedule: Schedule, data: Data, callbacks: FitCallbacks | None = None, **plan: Any
     ) -> tuple[_certificate.Certificate | None, bool]:
-        """Carry out a plan, what `Schedule.train` takes, and tell progress and callbacks of it.
+        """Carry out a plan, arguments of `Schedule.train`, with progress and callbacks.
 
-        Returns a certificate, or None, and whether the plan was carried out, and not stopped by a
-        callback.
+        Returns a certificate, or None, and whether the plan was carried out; False if a callback
+        stopped it.
         """
 
         def on_progress() -> None:
@@ -526,7 +526,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
                 lambda: self._epoch_metadata(schedule, data),
             )
         plan |= {"n_threads": self._n_threads(), "on_progress": on_progress}
-        # Nobody need be told of a fit in memory, which then asks for Ctrl-C alone.
+        # If nobody listens to a fit in memory, the core only needs to check for Ctrl-C.
         is_told = self.verbose or self._checkpoints is not None
         if isinstance(schedule, Schedule) and not is_told:
             plan["on_progress"] = None
@@ -546,19 +546,19 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
     def _final_attributes(
         self, schedule: Any, data: Data, certificate: Any, is_complete: bool
     ) -> dict[str, Any]:
-        """Attributes of a fit that `_train` has made; warns if it stopped early. See `fit`.
+        """Attributes of a fit by `_train`; warns if it stopped early. See `fit`.
 
-        Where there is no certificate, since no rows were asked for one, there is no warning.
+        There is no warning without a certificate, which some fits of few rows do not compute.
         """
         if certificate is not None:
-            # Of blocks, the first one is for what is said of rows at large.
+            # Of blocks, the first one is enough for advice about the rows.
             rows = next(data.rows.parts()).rows() if isinstance(data.rows, Blocks) else data.rows
             _warnings.warn_of_gap(
                 schedule, certificate, rows, **_parameters.plan(self), is_complete=is_complete,
                 name=data.name_of,
             )  # fmt: skip
             self._warn(schedule, data, certificate)
-        # The schedule stays as it is: what Ctrl-C lets be kept is a fit that was not concluded.
+        # Do not change the schedule: Ctrl-C must leave a fit that was not concluded.
         after = schedule.ended() if is_complete else schedule
         attributes = self._attributes(after, data) | self._end_only_attributes(after)
         if certificate is not None:
@@ -578,12 +578,12 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         return attributes
 
     def _fit_callbacks(self, X: Any, y: Any) -> FitCallbacks:
-        """Callbacks' view of a fit that begins now."""
+        """The callbacks of a fit that begins now."""
         is_known = self.n_steps is None and self.tol is None and self.solver == "pegasos"
         return FitCallbacks(self, int(self.max_iter) if is_known else None, X=X, y=y)
 
     def _attributes(self, schedule: Schedule, data: Data) -> dict[str, Any]:
-        """What a fitted estimator has at any time of a fit, as a dictionary."""
+        """Attributes of a fitted estimator, at any time of a fit, as a dictionary."""
         return {
             **self._model_of(*schedule.settings.in_user_units(*schedule.model()), data),
             **data.feature_attributes,
@@ -597,7 +597,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         }
 
     def _epoch_metadata(self, schedule: Schedule, data: Data) -> dict[str, np.ndarray]:
-        """What callbacks are told after an epoch: objectives and gaps."""
+        """What callbacks get after an epoch: objectives and gaps."""
         certificate = schedule.latest_certificate(data.rows)
         in_user_units = schedule.settings.objectives_in_user_units
         return {
@@ -607,12 +607,12 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         }
 
     def _set_attributes(self, attributes: dict[str, Any]) -> None:
-        """Become what `attributes` say: all was made before, so that what fails changes nothing."""
+        """Set `attributes`, which are all computed before, so that a failure changes nothing."""
         _core.update_atomically(vars(self), attributes, _OPTIONAL)
 
     @classmethod
     def _checksum_of(cls, attributes: Mapping[str, Any], columns: Any = None) -> int:
-        """Of the model; or, given `columns` beside which all is 0, of what is not."""
+        """A checksum of the model, or of its coefficients != 0 if only `columns` may have some."""
         coef, intercept = np.atleast_2d(attributes[cls._COEFFICIENTS]), attributes["intercept_"]
         if columns is None:
             return _rows.fingerprint(coef, intercept)
@@ -630,7 +630,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         return dataclasses.replace(model, objective=unknown, dual_objective=unknown)
 
     def _model_fields(self) -> dict[str, Any]:
-        """What a model file holds beside coefficients and what y is."""
+        """The contents of a model file besides coefficients and the meaning of y."""
         unknown = np.full(len(self.n_steps_), np.nan)
         return {
             "intercept": self.intercept_,
@@ -646,11 +646,11 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
 
     @classmethod
     def _from_model(cls, model: Any) -> Self:
-        """The fitted estimator with this model, whose `to_model` made it or one like it."""
+        """The fitted estimator with this model, made by `to_model` of this class or a like one."""
         parameters, attributes = cls._unpack_model(model)
         fitted = cls(**parameters)
         n = model._n_problems if model._has_targets else 1
-        data: Any = types.SimpleNamespace(units=(1.0,) * n)  # no fit goes on from these
+        data: Any = types.SimpleNamespace(units=(1.0,) * n)  # no fit goes on with this data
         settings = fitted._settings_for(model.lam, data)
         attributes |= {
             "_fitted": fitted._fixed_parameters(settings),
@@ -661,7 +661,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
 
     @classmethod
     def _unpack_model(cls, model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Parameters and attributes of such an estimator: the inverse of `_model_fields`."""
+        """Parameters and attributes of an estimator with this model; inverts `_model_fields`."""
         attributes = {
             "intercept_": model.intercept, "lam_": model.lam, "n_steps_": model.n_steps,
             "n_features_in_": model.n_features,
@@ -675,6 +675,6 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         return {}, attributes
 
     def _fixed_parameters(self, settings: Settings) -> dict[str, Any]:
-        """Parameters that must not change while training goes on, or decide how scores are read."""
+        """Parameters that must not change while training goes on, or that scores depend on."""
         C = 1.0 if self.lam is None and self.C is None else self.C
         return {**vars(settings), "loss": self.loss, "C": C}

@@ -1,4 +1,4 @@
-"""Searches over rows that are larger than memory: all λ and all folds over the same passes."""
+"""Searches over rows that are larger than memory: all λ and all folds share the same passes."""
 
 import dataclasses
 import functools
@@ -21,11 +21,11 @@ from pegasos.solvers import _block_schedule
 
 
 class BlockFolds:
-    """Problems of every λ, every fold and every class or output, in this order.
+    """Problems for every λ, every fold and every class or output, in this order.
 
     Row number i of the blocks, whose rows are in random order, is tested in fold i modulo the
-    number of folds. `read` is what `LinearMachine._read_blocks` returns; `data` then has y, codes
-    and weights of all rows, and `folds` the rows that each is tested on.
+    number of folds. `read` is the result of `LinearMachine._read_blocks`; `data` then has y, codes
+    and weights of all rows, and `folds` the test rows of each fold.
     """
 
     def __init__(self, blocks: Blocks, read: tuple[Data, Any, Any, Any], n_folds: int) -> None:
@@ -67,8 +67,8 @@ class BlockFolds:
         """Train the problems of all λ, and give `grid` their scores.
 
         `machine` has the parameters of all problems, and `where` is its place in the axes before
-        that of λ. It goes on from `state`, if that is not empty. `show` is called with a function
-        that returns the progress. The checkpoints of `search` are written at times, and at the end.
+        the axis of λ. If `state` is not empty, the search goes on from it. `show` gets a function
+        that returns the progress. Checkpoints of `search` are written now and then, and at the end.
         """
         began, effort = time.perf_counter(), search.cv_effort
         by_epochs, most, total = isinstance(effort, Integral), machine.max_iter, 0
@@ -138,7 +138,7 @@ class BlockFolds:
         )  # fmt: skip
 
     def _scores(self, coef: np.ndarray, intercept: np.ndarray) -> _block_schedule.PerRowArray:
-        """Scores of all rows by problems that leave them out, of each λ and class or output."""
+        """Scores of all rows by problems that leave them out, for each λ and class or output."""
         n_lams, n_folds, n_problems, _ = coef.shape
         kept = _block_schedule.PerRowArray(self.blocks, n_lams * n_problems)
         for part in self.blocks.parts():
@@ -153,7 +153,7 @@ class BlockFolds:
         return kept
 
     def _all(self, n_lams: int) -> Any:
-        """The `TargetMaker` of the problems of `n_lams` λ."""
+        """The `TargetMaker` for the problems of `n_lams` values of λ."""
 
         def targets(
             y: np.ndarray, weights: Any, numbers: np.ndarray

@@ -1,6 +1,6 @@
 """scikit-learn's callbacks (1.9 and later): one task per epoch, which may ask to stop.
 
-With an older scikit-learn nothing of this exists, and nothing happens.
+Older versions of scikit-learn have no callbacks; then nothing happens.
 """
 
 from collections.abc import Callable
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 else:
     CallbackSupportMixin = getattr(_callback, "CallbackSupportMixin", type("Nothing", (), {}))
 _with_callbacks: Any = getattr(_callback, "with_callbacks", lambda method: method)
-# Lets callbacks of an estimator end, as scikit-learn does at the end of what it decorates.
+# Ends the callbacks of an estimator, as scikit-learn does at the end of decorated methods.
 _tear_down = _with_callbacks(lambda estimator: None)
 
 
 class StopRequestedError(Exception):
-    """A callback asked for the end of the fit."""
+    """A callback asked to end the fit."""
 
 
 class FitCallbacks:
-    """Tells an estimator's callbacks of a fit of `data`, a block, and of each of its epochs."""
+    """A block that tells an estimator's callbacks about a fit of `data` and its epochs."""
 
     def __init__(self, estimator: Any, max_epochs: int | None, **data: Any) -> None:
         self.estimator, self.max_epochs, self.data = estimator, max_epochs, data
-        #: Whether anyone listens. Where nobody does, the estimator is left alone: a second Ctrl-C
-        #: can cut scikit-learn's clearing up short.
+        #: Whether there are callbacks. If not, the estimator is not touched: a second Ctrl-C could
+        #: cut short scikit-learn's clearing up.
         self.is_needed = bool(getattr(estimator, "_skl_callbacks", None))
 
     def __enter__(self) -> Self:
@@ -54,9 +54,10 @@ class FitCallbacks:
     def epoch(
         self, attributes: Callable[[], dict[str, Any]], metadata: Callable[[], dict[str, Any]]
     ) -> None:
-        """An epoch has ended; raises `StopRequestedError` if a callback asks for it.
+        """Report the end of an epoch; raises `StopRequestedError` if a callback asks for it.
 
-        `attributes` returns what a fitted estimator would have now, `metadata` objectives and gaps.
+        `attributes` returns the attributes of a fitted estimator so far, `metadata` objectives and
+        gaps.
         """
         context = self._fit.subcontext(task_name="epoch")
         context.call_on_fit_task_begin(estimator=self.estimator, **self.data)

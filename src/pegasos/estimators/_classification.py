@@ -1,4 +1,4 @@
-"""What the classifiers share: labels, classes and their scores."""
+"""The common part of classifiers: labels, classes and their scores."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
     _is_sparse: bool
     _is_matrix = False
     _on_dask = "DaskPegasosClassifier"
-    #: Whether it is the best one of a search whose scoring asks for scores, and not for classes.
+    #: Whether this is the best estimator of a search whose scoring uses scores, not classes.
     _is_for_scores = False
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -199,7 +199,7 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
     def _read(
         self, X: Any, y: Any, sample_weight: Any, *, continuing: bool, among: tuple[Any, ...] = ()
     ) -> Data:
-        """As of the base; `among` says which labels there are, to `labels_among`; or y does."""
+        """As in the base; `among` has the other arguments of `labels_among`; empty: y has all."""
         is_sparse, is_matrix = _validate.is_sparse(y), isinstance(y, sparse.spmatrix)
         is_multilabel = _validate.has_columns(y)
         scheme = "multilabel" if is_multilabel else self.multi_class
@@ -217,8 +217,8 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
             classes, codes = _validate.labels_among(y, *among)
         else:
             classes, codes = _validate.labels(y, X.shape[0])
-        # Integers are classes, and only many of them are worth a warning: of a small fit, asking
-        # takes a tenth of the time.
+        # Integers are classes; only many of them deserve a warning. The check would take a tenth
+        # of the time of a small fit.
         are_many = not is_multilabel and 2 * len(classes) > len(y)
         if y.dtype.kind not in "biu" or are_many:
             _validate.only_classes(y)
@@ -251,7 +251,7 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
         classes, sums, counts = blocks.classes, blocks.class_weight_sums, blocks.class_counts
         if classes is None or sums is None or counts is None:
             raise ValueError("y of the blocks must have at most 65536 distinct labels")
-        _validate.only_classes(np.repeat(classes, 2))  # it warns where most differ
+        _validate.only_classes(np.repeat(classes, 2))  # twice, as it warns if most labels differ
         factor = self._class_factors(classes, sums)
         n_classes, multi_class = len(classes), self.multi_class
         with np.errstate(over="ignore"):
@@ -259,7 +259,7 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
         if not np.isfinite(of_classes).all():
             raise ValueError("sample_weight times class_weight must be finite, and its sum as well")
         inside = np.where(of_classes > 0, counts, 0)
-        # What rows have, classes have: labels of each problem.
+        # Labels of each problem for one row of each class.
         labels = np.abs(_multiclass.problem_labels(np.arange(n_classes), n_classes, multi_class))
 
         def targets(y: np.ndarray, weights: Any, _: Any) -> tuple[np.ndarray, Any, Any]:
@@ -305,7 +305,7 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
         return _validate.sample_weight(weights, len(codes), name, **options)
 
     def _class_factors(self, classes: np.ndarray, mass: np.ndarray) -> np.ndarray:
-        """The weight of each class, given the sums of sample weights."""
+        """The weight of each class, given its sum of sample weights."""
         if self.class_weight is None:
             return np.ones(len(classes))
         if self.class_weight == "balanced":
@@ -354,13 +354,13 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
 
     def _warn(self, schedule: Schedule, data: Data, certificate: Any) -> None:
         if data.is_out_of_core:
-            return  # to ask all rows would be a pass
+            return  # a check of all rows would take a pass
         if data.scheme == "multilabel":
             self._warn_of_one_value(data)
             return
         balancing = ("class_weight", "balanced") if self.class_weight is None else None
         if data.scheme == "crammer_singer":
-            certificate = None  # of which binary problems would tell something
+            certificate = None  # only binary problems' certificates help there
         _warnings.warn_of_single_class(
             schedule, certificate, data.rows, codes=data.codes, weights=data.weights,
             balancing=balancing, classes=data.classes, multi_class=data.scheme, mass=data.mass,
@@ -368,7 +368,7 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
         )  # fmt: skip
 
     def _warn_of_one_value(self, data: Data) -> None:
-        """Warn of labels that all rows have, or none."""
+        """Warn of labels that all rows have, or no row."""
         inside = np.ones(len(data.y), bool) if data.weights is None else data.weights > 0
         n_with = np.count_nonzero(data.y[inside], axis=0)
         is_one = (n_with == 0) | (n_with == np.count_nonzero(inside))

@@ -1,4 +1,4 @@
-"""Folds of cross-validation: which rows they learn from and are tested on, and what they score."""
+"""Folds of cross-validation: their training rows, test rows and scores."""
 
 import contextlib
 import copy
@@ -19,27 +19,27 @@ from pegasos.problems import _validate
 
 @dataclass(frozen=True)
 class Fold:
-    learns: np.ndarray  # bool, of all rows
-    weights: np.ndarray | None  # of all rows; the same array where folds have the same
-    test: np.ndarray  # the rows to score, which may be there several times as well
+    learns: np.ndarray  # bool, for all rows
+    weights: np.ndarray | None  # for all rows; folds with equal weights share one array
+    test: np.ndarray  # the rows to score, possibly several times
 
 
 def read(
     cv: Any, X: Any, data: Data, groups: Any, balance: Callable[[np.ndarray], Any]
 ) -> list[Fold]:
-    """The folds that `cv`, which scikit-learn takes, makes of `X` and `groups`, checked.
+    """The checked folds that `cv`, as in scikit-learn, makes of `X` and `groups`.
 
-    Where rows have classes, an int means stratified folds. `balance` says, given how often each row
-    is in a fold, by what the weights of classes are multiplied there; None: by nothing.
+    If rows have classes, an int means stratified folds. `balance` gets the number of times that
+    each row is in a fold, and returns factors of class weights in the fold, or None.
     """
     codes, n_rows, wanted = data.codes, len(data.y), (1, "row of weight", "rows of weight")
-    has_classes = codes is not None and codes.ndim == 1  # and not several labels for each row
+    has_classes = codes is not None and codes.ndim == 1  # but not several labels for each row
     if has_classes:
         wanted = (2, "class", "classes")
     if not isinstance(cv, Iterable) or hasattr(cv, "split"):
         if cv is None or isinstance(cv, Integral):
             _check_number(5 if cv is None else int(cv), codes if has_classes else None, n_rows)
-        splitter: Any = cv  # whatever scikit-learn takes, and not what its annotations say
+        splitter: Any = cv  # scikit-learn takes more than its annotations say
         cv = check_cv(splitter, data.y, classifier=codes is not None).split(X, data.y, groups)
     splits = list(cv)
     if not splits:
@@ -84,7 +84,7 @@ def read(
 
 
 def _check_number(n_folds: int, codes: Any, n_rows: int) -> None:
-    """Raise unless there are as many rows as folds, of one class if rows have classes."""
+    """Raise unless there are as many rows (of one class, if rows have classes) as folds."""
     most = n_rows if codes is None else int(np.bincount(codes).max())
     if n_folds > most:
         rows, what = ("rows", "X") if codes is None else ("rows of one class", "the largest")
@@ -96,17 +96,17 @@ def _check_number(n_folds: int, codes: Any, n_rows: int) -> None:
 
 @dataclass(frozen=True)
 class FoldSet:
-    """Folds that can be trained as one set, since they give every row the same weight."""
+    """Folds that can be trained together, since they give every row the same weight."""
 
-    numbers: list[int]  # which of all folds these are
-    tests: list[np.ndarray]  # their rows to score
+    numbers: list[int]  # their numbers among all folds
+    tests: list[np.ndarray]  # the test rows of each
     labels: np.ndarray  # (n_folds, n_problems, n_samples); 0 leaves a row out
     weights: np.ndarray | None
     values: np.ndarray | None  # targets (n_problems, n_samples), which all folds share
-    are_all: bool  # whether there are no others to be trained
+    are_all: bool  # whether there are no other folds to train
 
     def problems(self, fold: np.ndarray, column: np.ndarray) -> tuple[Any, Any, Any]:
-        """Labels, weights and targets of problems number `column` in the `fold` of each."""
+        """Labels, weights and targets of problems `column` in folds `fold`, pair by pair."""
         values = None if self.values is None else self.values[column]
         return self.labels[fold, column], self.weights, values
 
@@ -124,9 +124,9 @@ def fold_sets(folds: list[Fold], numbers: Sequence[int], data: Data) -> Generato
 class Scoring:
     """Scores machines of a search on the test rows of folds.
 
-    `given` are the rows as they were given, `data` as they were understood. `weights` are for those
-    scores that take weights. Without `scoring`, `plain` makes a number of scores, the rows they are
-    of, and the weights of these.
+    `given` has the rows as given by the user, `data` the checked rows. `weights` are for scorers
+    that take weights. Without `scoring`, `plain` makes a number from scores, their rows, and the
+    weights of these.
     """
 
     def __init__(
@@ -140,9 +140,9 @@ class Scoring:
     ) -> None:
         self._score, self._plain = None if scoring is None else get_scorer(scoring), plain
         self._is_theirs = callable(scoring)
-        #: Whether scores or probabilities are asked for, and not which classes are predicted.
+        #: Whether the scorer uses scores or probabilities, and not predicted classes.
         self.is_of_scores = getattr(self._score, "_response_method", "predict") != "predict"
-        # Columns of data frames have names, which functions of the user's may want to use.
+        # Functions of the user's may use the column names of data frames.
         self._rows = data.X if _validate.column_names(given) is None else given
         self._y = data.y
         self._weights = weights if not self._is_theirs or _takes_weights(scoring) else None
@@ -152,22 +152,22 @@ class Scoring:
                 raise ValueError(f"cv: fold {k} has no rows of weight to test on")
 
     def sizes(self) -> np.ndarray:
-        """How many independent rows of equal weight tell as much as the test rows of each fold."""
+        """For each fold, the number of equally weighted rows that tell as much as its test rows."""
         weights = [np.ones(len(test)) if self._weights is None else self._weights[test]
                    for test in self._tests]  # fmt: skip
         return np.array([of.sum() ** 2 / np.square(of).sum() for of in weights])
 
-    @np.errstate(over="ignore", invalid="ignore")  # a model of large scores has a bad score
+    @np.errstate(over="ignore", invalid="ignore")  # a model with too large scores scores badly
     def __call__(self, k: int, scores: np.ndarray, make_estimator: Callable[[], Any]) -> float:
-        """The score of fold `k`, given those of its test rows by each problem.
+        """The score of fold `k`, given the scores of its test rows by each problem.
 
-        `make_estimator` makes the estimator that learned, but for what it learned.
+        `make_estimator` makes an estimator that has learned nothing.
         """
         test = self._tests[k]
         weights = None if self._weights is None else self._weights[test]
         if self._score is None:
             return self._plain(scores, test, weights)
-        # Scorers of scikit-learn's hand the rows on, and do not look at them.
+        # scikit-learn's scorers only pass the rows on.
         rows = _some_rows(self._rows, test) if self._is_theirs else test
 
         def problem_scores(X: Any) -> np.ndarray:
@@ -185,7 +185,7 @@ class Scoring:
             value = self._score(estimator, rows, self._y[test], **weighted)
         except AttributeError as error:
             if "predict_proba" in str(error):
-                _ = estimator.predict_proba  # says what has it, where the loss has not
+                _ = estimator.predict_proba  # its error names losses with probabilities
             raise
         with contextlib.suppress(AttributeError, ValueError):
             value = value.item()
@@ -199,7 +199,7 @@ class Scoring:
 def _takes_weights(function: Any) -> bool:
     try:
         parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # of some functions that are not Python's nothing is known
+    except (TypeError, ValueError):  # some compiled functions have no known signature
         return False
     return any(p.name == "sample_weight" or p.kind == p.VAR_KEYWORD for p in parameters)
 
@@ -212,7 +212,7 @@ def _some_rows(X: Any, which: np.ndarray) -> Any:
 
 
 def fitted(estimator: Any, about: dict[str, Any], **point: Any) -> Any:
-    """A copy of `estimator` with these parameters, and with the attributes of a fitted one."""
+    """A copy of `estimator` with these parameters and the attributes of a fitted estimator."""
     estimator = copy.copy(estimator)
     vars(estimator).update(point | about)
     return estimator

@@ -1,4 +1,4 @@
-"""What a search trains: problems × λ × folds as sets of problems, and the grid of their scores.
+"""Training in a search: sets of problems × λ × folds, and the grid of their scores.
 
 The problems are those of classes or of outputs. In a fold, test rows have the label 0. So all folds
 share X, one kernel matrix serves all problems with one γ, and X is checked and encoded once. A
@@ -27,29 +27,29 @@ from pegasos.solvers._joint import JointSchedule
 from pegasos.solvers._linear import LinearSolver
 from pegasos.solvers._schedule import Schedule
 
-# Room for the state of a set of problems; larger sets are split.
+# The most bytes for the state of a set of problems; larger sets are split.
 _SET_BYTES = 2**30
-# cv_effort="auto" certifies machines to the gap ROUGH where Newton's method is likely to take at
-# most _SECONDS for all of them, and less than dual ascent, by the costs that solvers state. A path
-# of λ begins each machine where one is nearly solved, which takes _WARM of a cold start.
+# cv_effort="auto" certifies machines to the gap ROUGH if Newton's method is likely to take at most
+# _SECONDS for all of them, and less than dual ascent, by the costs that solvers state. On a path of
+# λ, machines begin near their optimum, and take _WARM of the time of a cold start.
 ROUGH, _SECONDS, _WARM = 0.05, 1.0, 0.1
-# ... else it makes epochs, see `_make_epochs`: LEAST_EPOCHS at first, or as many as are likely to
+# Otherwise it makes epochs, see `_make_epochs`: first LEAST_EPOCHS, or as many as are likely to
 # take _AFFORDED seconds, and at most MOST_EPOCHS. An epoch costs _PASSES passes over its rows.
 LEAST_EPOCHS, MOST_EPOCHS, _AFFORDED, _PASSES = 2, 16, 0.1, 3
-# ... regressors make MOST_EPOCHS, unless all are likely to be certified within this many seconds.
+# Regressors make MOST_EPOCHS, unless all are likely to be certified within this many seconds.
 _SECONDS_OF_REGRESSORS = 0.03
-# Kernel machines of several classes are dropped after the first fold if they score this many
-# standard errors less than the best one there.
+# Kernel machines of several classes are dropped after the first fold if their score there is this
+# many standard errors below the best one.
 _SURELY = 4
 
 
 @dataclasses.dataclass(frozen=True)
 class Machines:
-    """What trains machines over one set of rows, or one kernel matrix, and what scores them."""
+    """Trains and scores machines over one set of rows, or one kernel matrix."""
 
     solver_class: type[LinearSolver]
     X: Any
-    rows: Any  # X as the schedule takes it; of kernel machines a `ColumnCache`
+    rows: Any  # X in the form of the schedule; a `ColumnCache` for kernel machines
     dtype: Any
 
     @property
@@ -64,7 +64,7 @@ class Machines:
     def scores(
         self, tests: list[np.ndarray], coef: np.ndarray, intercept: np.ndarray
     ) -> list[np.ndarray]:
-        """Scores of the test rows of folds, whose problems, as many of each, `coef` has in turn."""
+        """Scores of the test rows of folds; `coef` has equally many problems for each, in turn."""
         if self.is_linear:
             return _rows.scores_of_groups(self.rows, coef, intercept, tests)
         n = len(tests)
@@ -72,7 +72,7 @@ class Machines:
         return [self.rows.scores_of(own, None)[:, test].T + b for test, own, b in of_folds]
 
     def narrowed(self) -> "Machines":
-        """Linear machines over sparse rows in single precision, if that tells rows apart."""
+        """Linear machines over sparse rows in single precision, if it tells rows apart."""
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             is_wide = self.rows.value_bytes == 8 and self.rows.is_sparse
             if not (is_wide and _rows.survives_rounding(self.X)):
@@ -81,10 +81,10 @@ class Machines:
 
 
 class Grid:
-    """Scores of the points of a grid, in every fold, and certified gaps.
+    """Scores of the points of a grid in every fold, and certified gaps.
 
-    `score` makes a number of a place, a fold and the scores (n_test, n_problems) of its test rows.
-    `on_scored` is called with the number of folds that are scored, and that of all that will be.
+    `score` makes a number from a place, a fold and the scores (n_test, n_problems) of its test
+    rows. `on_scored` gets the number of scored folds and of all folds to score.
     """
 
     def __init__(
@@ -105,11 +105,11 @@ class Grid:
         self._n_scored, self.n_expected = 0, self.scores.size  # folds of points
 
     def state(self) -> dict[str, np.ndarray]:
-        """The arrays of what was found so far."""
+        """The arrays of the results so far."""
         return {name: getattr(self, name) for name in ("scores", "gaps", "epochs", "seconds")}
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Take the arrays of a `state`, if they are there; returns the others."""
+        """Take over the arrays of a `state`, if there are any; returns other arrays."""
         if arrays:
             for name, array in self.state().items():
                 _state.same_kind(name, arrays.get(name), array)
@@ -117,9 +117,9 @@ class Grid:
         return {name: array for name, array in arrays.items() if name not in self.state()}
 
     def add(self, where: tuple[int, ...], fold: int, problems: Any, scores: np.ndarray) -> None:
-        """Take scores of a fold's test rows by some of its problems; score them when all are there.
+        """Take scores of a fold's test rows by some of its problems; score them when complete.
 
-        They are let go then: those of all folds, at all places, would soon take as much room as X.
+        They are then released: scores of all folds at all places could take as much room as X.
         """
         waiting = self._waiting.setdefault((where, fold), {})
         waiting.update(zip(problems, scores.T, strict=True))
@@ -134,9 +134,9 @@ class Grid:
     def drop(self, folds: Sequence[int], sizes: np.ndarray) -> None:
         """Drop points whose accuracy on some folds is surely below that of the best point.
 
-        The variance of a share p of n rows is p (1 - p)/n, with two rows of either kind more, since
-        p is an estimate (Agresti and Coull, The American Statistician 52, 1998); that points are
-        tested on the same rows makes their difference vary less than the sum of both.
+        The variance of a share p of n rows is p (1 - p)/n. Because p is an estimate, two rows of
+        either kind are added (Agresti and Coull, The American Statistician 52, 1998). As points are
+        tested on the same rows, their difference varies less than the sum of both.
         """
         few = sizes[folds]
         n = few.sum() + 4
@@ -148,7 +148,7 @@ class Grid:
 
     @np.errstate(invalid="ignore")  # scores may be infinite
     def adopt_if_better(self, other: "Grid") -> bool:
-        """Adopt what `other` found, and say so, if it is better by more than a standard error."""
+        """If `other` is better by over a standard error, take over its results and return True."""
         if np.isnan(other.scores).any():  # it has not run, or a scorer has no number for it
             return False
         mean, theirs = self.scores.mean(axis=-1), other.scores.mean(axis=-1).max()
@@ -162,7 +162,7 @@ class Grid:
     def mean_scores(
         self, where: tuple[int, ...], folds: list[int]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Mean scores over some folds at a place of the outer axes, and their standard errors."""
+        """Mean scores over some folds at a place on the outer axes, and their standard errors."""
         scores = self.scores[where][..., folds]
         return scores.mean(axis=-1), standard_errors(scores)
 
@@ -174,7 +174,7 @@ class Grid:
 
 
 def standard_errors(scores: np.ndarray) -> np.ndarray:
-    """Of means over the last axis, folds, as if these were independent; of one fold 0."""
+    """Standard errors of means over the last axis, independent folds; 0 for one fold."""
     n_folds = scores.shape[-1]
     return scores.std(axis=-1, ddof=n_folds > 1) / np.sqrt(n_folds)
 
@@ -183,21 +183,21 @@ def standard_errors(scores: np.ndarray) -> np.ndarray:
 class Training:
     """Problems of folds that are trained together, at every λ; `grid` scores them.
 
-    `cv_effort` says which way `run` takes:
+    `run` depends on `cv_effort`:
 
-    - a gap: `_train_lam_path` goes from the largest λ to the smallest, on from one to the next;
-    - epochs, or steps: `_run_ascent` makes those of dual ascent, in bundles, and `_run_pegasos` of
-      Pegasos;
-    - "auto": `_train_as_needed` trains along the λ to a gap of 0.05 or less, or makes a few
+    - a gap: `_train_lam_path` goes from the largest λ to the smallest;
+    - epochs or steps: `_run_ascent` makes epochs of dual ascent in bundles, `_run_pegasos` those of
+      Pegasos, or steps;
+    - "auto": `_train_as_needed` goes along the path of λ to a gap of 0.05 or less, or makes a few
       epochs.
 
-    Joint problems of all classes are fits of their own (`_train_joint`). Of several classes in few
-    features, `early` scores machines that make few epochs, too.
+    Joint problems of all classes are fits of their own (`_train_joint`). For several classes in few
+    features, `early` also scores machines after few epochs.
     """
 
     search: Any  # has the parameters
     machines: Machines
-    where: tuple[int, ...]  # the place in the axes before that of λ
+    where: tuple[int, ...]  # the place on the axes before the axis of λ
     folds: _folds.FoldSet
     points: list[Settings]  # one for each λ
     steps: Any  # every T, or None
@@ -210,13 +210,13 @@ class Training:
         self.lams = np.array([point.lam for point in self.points])
         self.n_folds, self.n_problems, _ = self.folds.labels.shape
         self.max_iter = int(self.search.max_iter)
-        #: Steps from one T to the next and the place of each T in the grid; else a plan of epochs.
+        #: Steps from one T to the next, with its place in the grid; without T, a plan of epochs.
         more = [None] if self.steps is None else np.diff(self.steps, prepend=0).tolist()
         self.plans = [(n, () if n is None else (t,)) for t, n in enumerate(more)]
 
     @np.errstate(under="ignore")
     def run(self) -> None:
-        """Train as well as the search asks for."""
+        """Train as far as `cv_effort` asks for."""
         effort = self.search.cv_effort
         is_automatic, is_counted = isinstance(effort, str), isinstance(effort, Integral)
         epochs = min(int(effort), self.max_iter) if is_counted else self.max_iter
@@ -235,12 +235,12 @@ class Training:
             self._run_pegasos(epochs)
 
     def _train_as_needed(self) -> None:
-        """Train as well as it takes to find the best λ: the search was asked for no effort.
+        """Train as far as needed to find the best λ, since the search was given no effort.
 
-        R² is less exact than accuracy at the same gap, and the smallest λ take most epochs, and
-        mostly score worse. So regressors make a number of epochs at most to a gap, and those that
-        may be best go on to the gap of fits. By Newton's method, all do: its last digits cost
-        little.
+        R² is less exact than accuracy at the same gap. The smallest λ take most epochs and mostly
+        score worse. So regressors go to a rough gap in a limited number of epochs; those that may
+        be best go on to the gap of fits. With Newton's method, all go to that gap: its last digits
+        cost little.
         """
         rows, solver = self.machines.rows, self.search.solver
         is_linear, has_targets = self.machines.is_linear, self.folds.values is not None
@@ -253,10 +253,10 @@ class Training:
         )
         is_newton = newton < ascent
         makes_epochs = not is_newton or newton > _SECONDS
-        if has_targets:  # smooth losses are soon certified, and dense rows may take many epochs
+        if has_targets:  # smooth losses are soon certified; dense rows allow many epochs
             is_slow = is_linear and rows.is_sparse and self.search.loss == "epsilon_insensitive"
             makes_epochs = is_slow and not is_newton and ascent > _SECONDS_OF_REGRESSORS
-        # One fold alone cannot tell which λ deserve more epochs.
+        # A single fold cannot tell which λ deserve more epochs.
         if is_linear and makes_epochs and solver == "auto" and self.folds.are_all:
             self._make_epochs()
         elif has_targets and is_newton and solver not in ("pegasos", "sdca"):
@@ -265,7 +265,7 @@ class Training:
             self._train_lam_path(self.grid, ROUGH, MOST_EPOCHS, best_go_on=True)
         else:
             self._train_lam_path(self.grid, ROUGH, self.max_iter)
-            # Not with class weights: rough machines may score better for not heeding them.
+            # Not with class weights: rough machines may score better by ignoring them.
             is_usual = is_linear and not has_targets and solver == "auto"
             if is_usual and self.search.class_weight is None and self.n_problems > 2:
                 self._train_lam_path(self.early, None, LEAST_EPOCHS)
@@ -283,10 +283,10 @@ class Training:
             self._finish_best()
 
     def _double_epochs(self, most: int) -> None:
-        """Epochs of classifiers: few, then twice as many for the λ that may be best, and so on.
+        """Make few epochs of classifiers, then twice as many for λ that may be best, and so on.
 
-        These are within a standard error of the best score. It ends when the best score rises by no
-        more than half a standard error.
+        These λ are within a standard error of the best score. It ends when the best score rises by
+        at most half a standard error.
         """
         where, grid, numbers, rows = self.where, self.grid, self.folds.numbers, self.machines.rows
         n_bundles = -(-len(numbers) * self.n_problems // _pegasos.bundle_size(rows))
@@ -306,11 +306,11 @@ class Training:
 
     @np.errstate(invalid="ignore")  # scores may be infinite
     def _finish_best(self) -> None:
-        """Let the best λ of regressors go on to the gap of fits, until the best one has.
+        """Let the best λ of regressors go on to the gap of fits, until the best λ has that gap.
 
-        Few epochs can make a λ seem better than it is. If its score has risen by more than half a
-        standard error, smaller λ may seem worse than they are: the next one goes on, too, while
-        this raises the best score by more than that.
+        After few epochs, a λ can seem better than it is. If the best score has risen by more than
+        half a standard error, smaller λ may also seem worse than they are. The next smaller one
+        then goes on too, as long as this raises the best score by more than that.
         """
         where, grid, numbers = self.where, self.grid, self.folds.numbers
         order, gains, before = np.argsort(-self.lams).tolist(), np.zeros(len(self.points)), -np.inf
@@ -328,7 +328,7 @@ class Training:
             gains[place] = grid.mean_scores(where, numbers)[0][place] - means[place]
 
     def _run_pegasos(self, epochs: int | None) -> None:
-        """Pegasos for `epochs` or `steps`, as many machines in a set as there is room for."""
+        """Run Pegasos for `epochs` or `steps`, with as many machines in a set as fit in memory."""
         machines, folds, grid, lams = self.machines, self.folds, self.grid, self.lams
         points = self.points
         if self.steps is None and not self.search.average:
@@ -337,7 +337,7 @@ class Training:
         n_at_once = max(1, _SET_BYTES // (24 * sum(machines.rows.shape)))
         n_lams = max(1, n_at_once // (self.n_folds * self.n_problems))
         if machines.is_linear and _pegasos.in_bundles(machines.rows, points[0]):
-            # Machines of one class that differ in λ add much the same rows.
+            # Machines of one class with different λ add mostly the same rows.
             n_at_once = min(n_at_once, self.n_threads * _pegasos.bundle_size(machines.rows))
         for part in np.split(np.arange(len(lams)), range(n_lams, len(lams), n_lams)):
             members = itertools.product(range(self.n_problems), range(self.n_folds), part)
@@ -357,7 +357,7 @@ class Training:
                         (scores,) = machines.scores(
                             [folds.tests[k]], coef[inside], intercept[inside]
                         )
-                        # Scorers may not like numbers that are not finite.
+                        # Scorers may fail for scores that are not finite.
                         _validate.no_overflow(least.lam, scores, dtype=pegasos.weights.dtype)
                         for p in np.unique(place[inside]):
                             where, here = (*self.where, p, *of_steps), place[inside] == p
@@ -371,7 +371,7 @@ class Training:
         """Make epochs of dual ascent in bundles, from the largest λ of `places` to the smallest.
 
         A machine begins a λ where its last one ended, and is scored by the mean of w over half an
-        epoch. Where a bundle has room for several machines of each fold, they take turns at the λ.
+        epoch. If a bundle has room for several machines of each fold, they take turns at the λ.
         """
         machines, folds, grid, lams = self.machines, self.folds, self.grid, self.lams
         rows, settings = machines.rows, self.points[int(np.argmin(lams))]
@@ -391,7 +391,7 @@ class Training:
             problem = Problem(labels, weights, settings.subset(column), values)
             path = _core.LamPath(rows, problem.targets, seed=self.seed)
             if values is not None and settings.free_intercept:
-                path.problems["intercept"] = problem.constants[0]  # small steps would not get there
+                path.problems["intercept"] = problem.constants[0]  # too far away for small steps
             n_turns = int(turn.max()) + 1
             for number, first in enumerate(range(0, len(order), n_turns), 1):
                 began, of_machines = time.perf_counter(), []
@@ -408,7 +408,7 @@ class Training:
                         of_machines.append((p, folds.numbers[k], column[here], of_place))
                 found.append((time.perf_counter() - began, of_machines))
 
-        def add_found() -> None:  # in the thread that called: scorers of users' may not want others
+        def add_found() -> None:  # in the calling thread: the user's scorers may need that
             while found:
                 seconds, of_machines = found.popleft()
                 for place, *of_fold in of_machines:
@@ -425,12 +425,12 @@ class Training:
     def _ascent_jobs(
         self, order: np.ndarray, size: int
     ) -> list[tuple[list[tuple[int, int, int]], np.ndarray]]:
-        """The machines of each bundle, of at most `size`, and the places that it goes over.
+        """The machines of each bundle of at most `size`, and the places on the path of λ.
 
-        A machine is a fold, a column and its turn. Machines of one fold are scored on the same
-        rows, so they go together. Those of a bundle share targets, so each output has bundles of
-        its own, and the scores that it has alone. A single bundle would leave a second thread
-        without work: it goes over half of the λ at a time.
+        A machine is a fold, a column and its turn. Machines of one fold are in one bundle if
+        possible, since they are scored on the same rows. Machines of a bundle share targets, so
+        each output has its own bundles, and its scores do not depend on others. A single bundle
+        would leave a second thread without work: it is split into two halves of the path.
         """
         columns, parts = np.arange(self.n_problems)[None], []
         if self.folds.values is not None:
@@ -447,11 +447,11 @@ class Training:
         self, grid: Grid, tol: float | None, most: int, places: Any = slice(None),
         *, best_go_on: bool = False,
     ) -> None:  # fmt: skip
-        """From the largest λ to the smallest, to a gap or for `most` epochs.
+        """Train from the largest λ to the smallest, to a gap or for `most` epochs.
 
-        Each goes on from the last one (`Schedule.at_lam`); without a gap, it begins at 0. Those
-        that were dropped are left out. `best_go_on`: those whose mean score is at most half a
-        standard error below the best one so far go on to the gap of fits.
+        Each λ goes on from the last (`Schedule.at_lam`); without a gap, it begins at 0. Dropped
+        points are left out. `best_go_on`: machines whose mean score is at most half a standard
+        error below the best one so far go on to the gap of fits.
         """
         machines, folds, schedule = self.machines, self.folds, None
         members = np.arange(self.n_folds * self.n_problems)
@@ -474,7 +474,7 @@ class Training:
     def _train(
         self, schedule: Schedule, where: tuple[int, ...], tol: float | None, most: int, grid: Grid
     ) -> Any:
-        """Train the machines of a place to a gap, in `most` epochs, and score them."""
+        """Train the machines of a place to a gap, in at most `most` epochs, and score them."""
         machines, folds = self.machines, self.folds
         certificate = schedule.train(
             machines.rows, solver=self.search.solver, tol=tol, check="last",
@@ -493,7 +493,7 @@ class Training:
         return certificate
 
     def _train_joint(self, epochs: int, tol: float | None) -> None:
-        """Train the joint problem of each fold and λ, a fit of its own, for `epochs` at most."""
+        """Train the joint problem of each fold and λ, each a fit of its own, for `epochs`."""
         machines, rows, search = self.machines, self.machines.rows, self.search
         cost = _validate.cost(search.cost, np.arange(max(self.n_problems, 2)))
         folds = self.folds
@@ -515,7 +515,7 @@ class Training:
 
     @staticmethod
     def _note(grid: Grid, where: Any, began: float, certificate: Any, n_epochs: int) -> None:
-        """Note how far machines of a place were trained, and how long that took."""
+        """Note the gap, the epochs and the seconds of the machines of a place."""
         grid.gaps[where] = np.fmax(grid.gaps[where], certificate.relative_gap.max())
         grid.epochs[where] = max(grid.epochs[where], n_epochs)
         grid.seconds[where] += time.perf_counter() - began

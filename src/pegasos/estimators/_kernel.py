@@ -1,4 +1,4 @@
-"""Kernel estimators, in scikit-learn's conventions: what they share, and the classifier."""
+"""Kernel estimators in scikit-learn's conventions: their common part, and the classifier."""
 
 import functools
 from typing import Any
@@ -26,7 +26,7 @@ from pegasos.solvers._schedule import Schedule
 
 
 def _squared_norms(matrix: Any, support: np.ndarray, coef: np.ndarray) -> np.ndarray:
-    """beta' K beta of every problem, a few rows of the kernel matrix at a time."""
+    """beta' K beta of every problem, computed with a few rows of the kernel matrix at a time."""
     squared = np.zeros(len(coef))
     for k in range(0, len(support), 256):
         rows = support[k : k + 256]
@@ -55,7 +55,7 @@ class KernelMachine(PegasosEstimator):
                 f"coef_ is there for kernel='linear' only, got {self._support.kernel.name!r}"
             )
         coef = self.dual_coef_ @ self.support_vectors_
-        coef.flags.writeable = False  # scores are not computed from it
+        coef.flags.writeable = False  # because scores do not use it
         return coef
 
     @property
@@ -114,7 +114,7 @@ class KernelMachine(PegasosEstimator):
         points = kernel.points_among_themselves(X)
         if schedule.may_be_narrow(self.solver, self.tol, len(points)):
             points = points.narrowed()
-        # Other solvers have been over all columns when the problems part.
+        # Otherwise Pegasos runs first, over columns of all rows, so dividing problems does not pay.
         data.rows = make_cache(points, divides=self.solver != "pegasos" and kernel.is_positive)
         return True
 
@@ -157,7 +157,7 @@ class KernelMachine(PegasosEstimator):
         return kernel
 
     def _few_draws(self, schedule: Schedule, n: int) -> np.ndarray | None:
-        """The draws of the fit if scores are to be pulled, or None."""
+        """The draws of the fit if scores should be pulled, or None."""
         is_fixed = self.n_steps is not None or (self.solver == "pegasos" and self.tol is None)
         if self.scores == "push" or self.warm_start or not is_fixed:
             return None
@@ -201,10 +201,10 @@ class KernelMachine(PegasosEstimator):
         }
 
     def _state_of(self, schedule: Schedule, data: Data, is_final: bool = False) -> dict[str, Any]:
-        """What a warm start needs to go on, where one was asked for or the fit was interrupted."""
+        """What a warm start needs to go on, if one was asked for or the fit was interrupted."""
         if is_final and not self.warm_start:
             return {}
-        # gamma="scale" depends on weights, which may change.
+        # Keep gamma, as "scale" depends on weights, which may change.
         return {
             "_state": schedule.state(),
             "_fingerprint": _rows.fingerprint(data.X),

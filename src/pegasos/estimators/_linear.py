@@ -1,4 +1,4 @@
-"""Linear estimators, in scikit-learn's conventions: what they share, and the classifier."""
+"""Linear estimators in scikit-learn's conventions: their common part, and the classifier."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from pegasos.solvers import _block_schedule, _state
 from pegasos.solvers._joint import JointSchedule
 from pegasos.solvers._schedule import Schedule
 
-# λ of `partial_fit`, which does not know how many rows will come.
+# λ of `partial_fit`, which does not know the number of rows to come.
 _LAM_OF_PIECES = 1e-4
 
 
 class LinearMachine(PegasosEstimator):
     _COEFFICIENTS = "coef_"
     coef_: np.ndarray
-    #: Whether λ alone says which ball holds the optimum.
+    #: Whether the ball that holds the optimum depends on λ alone.
     _has_one_ball = False
 
     @property
@@ -79,7 +79,7 @@ class LinearMachine(PegasosEstimator):
     def _fitted_model(self) -> LinearModel:
         check_is_fitted(self, "coef_")
         coef = np.asarray(self.coef_)
-        if getattr(self, "_is_flat", False):  # of one output, as y was
+        if getattr(self, "_is_flat", False):  # y had one dimension
             coef = coef[None]
         return LinearModel(coef=coef, **self._model_fields())
 
@@ -105,10 +105,10 @@ class LinearMachine(PegasosEstimator):
         return super()._prepare(X, y, sample_weight)
 
     def _prepare_in_memory(self, blocks: Blocks) -> tuple[Any, Data]:
-        """As `_prepare`, of all rows of blocks."""
+        """Prepare a fit of all rows of blocks, in memory."""
         if self.warm_start and hasattr(self, "coef_"):  # a checkpoint has no model yet
             self._fitted_model()._check_names(blocks.feature_names)
-        names = self.__dict__.pop("feature_names_in_", None)  # which arrays do not have
+        names = self.__dict__.pop("feature_names_in_", None)  # arrays have no names
         try:
             return super()._prepare(*blocks.in_memory())
         finally:
@@ -116,7 +116,7 @@ class LinearMachine(PegasosEstimator):
                 self.feature_names_in_ = names
 
     def _prepare_blocks(self, blocks: Blocks) -> tuple[Any, Data]:
-        """As `_prepare`, of rows that are larger than memory."""
+        """Prepare a fit of rows that are larger than memory."""
         _parameters.check_blocks(self)
         continuing = self.warm_start and "blocks" in getattr(self, "_state", ())
         data, targets, masses, n_inside = self._read_blocks(blocks, continuing=continuing)
@@ -134,7 +134,7 @@ class LinearMachine(PegasosEstimator):
         few, columns = _rows.without_empty_columns(rows)
         if not continuing:
             data.rows, data.columns = few, columns
-            if columns is not None:  # whether the model will have room, before it is trained
+            if columns is not None:  # check the model's memory before training
                 _rows.zero_weights(len(data.problem_labels), data.X.shape[1])
             settings = self._settings_of(data, continuing=False)
             return self._begin(settings, data, dtype, self._seed())
@@ -145,7 +145,7 @@ class LinearMachine(PegasosEstimator):
             schedule = self._with_all_columns(schedule, data, rows)
         data.rows = rows
         if schedule.n_rows != rows.shape[0]:
-            schedule.return_to_pegasos(rows)  # dual variables are of other rows
+            schedule.return_to_pegasos(rows)  # dual variables belong to other rows
         return schedule
 
     def _check_piece(self) -> bool:
@@ -172,7 +172,7 @@ class LinearMachine(PegasosEstimator):
         return first
 
     def _learn_piece(self, data: Data, *, first: bool) -> Self:
-        """One epoch of Pegasos over rows that go on with those of earlier calls."""
+        """Make one epoch of Pegasos over the next rows, after those of earlier calls."""
         if first:
             rows, dtype = _validate.rows(data.X, checked=True)
             settings = self._settings_for(_LAM_OF_PIECES if self.lam is None else self.lam, data)
@@ -202,10 +202,10 @@ class LinearMachine(PegasosEstimator):
         return self._restored(settings, data, before)
 
     def _with_all_columns(self, schedule: Any, data: Data, rows: Any) -> Any:
-        """The schedule, which is of the columns of `data`, over rows that have others."""
+        """The schedule for `rows`, which have all columns, and not only those of `data`."""
         if data.columns is None:
             return schedule
-        schedule.return_to_pegasos(rows)  # dual variables are of other rows
+        schedule.return_to_pegasos(rows)  # dual variables belong to other rows
         state = _state.with_empty_columns(schedule.state(), data.columns, data.X.shape[1])
         data.columns = None
         return self._begin(schedule.settings, data, schedule.dtype, 0).restore(state)
@@ -215,7 +215,7 @@ class LinearMachine(PegasosEstimator):
         return {"coef_": coef, "intercept_": intercept}
 
     def _state_of(self, schedule: Schedule, data: Data, is_final: bool = False) -> dict[str, Any]:
-        """What a warm start or `partial_fit` needs to go on; of rows, only what was asked for."""
+        """What a warm start or `partial_fit` needs; data of rows only if `warm_start` is set."""
         if self.warm_start or not is_final:
             columns = {} if data.columns is None else {"columns": data.columns}
             return {"_state": schedule.state() | columns}
@@ -224,7 +224,7 @@ class LinearMachine(PegasosEstimator):
 
 
 def _has_pieces(estimator: Any) -> bool:
-    """Whether there is `partial_fit`."""
+    """Whether there is a `partial_fit`."""
     if estimator.multi_class == "crammer_singer":
         raise AttributeError(
             "partial_fit is not available with multi_class='crammer_singer', whose problem needs "

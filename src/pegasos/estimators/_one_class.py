@@ -1,4 +1,4 @@
-"""One class: estimators that tell rows like those of training from outliers."""
+"""One class: estimators that tell outliers from rows like the training rows."""
 
 from typing import Any
 
@@ -21,9 +21,9 @@ from pegasos.problems._settings import Settings, settings_of
 from pegasos.solvers import _warnings
 from pegasos.solvers._schedule import Schedule
 
-# What training divides by is 2 to a power in this range. It must not be below the mean of norms.
+# Training divides by 2 to a power in this range; it must not be below the mean of norms.
 _LEAST_EXPONENT, _MOST_EXPONENT = -900, 900
-# By what the mean of norms is multiplied, for rounding.
+# The mean of norms is multiplied by this, to leave room for rounding.
 _MORE = 1.001
 
 
@@ -34,14 +34,14 @@ class OneClass(CommonMixin, OutlierMixin, PegasosEstimator):
 
         P'(w', b') = nu s/2 |w'|^2 + 1/m sum_i c_i max(0, 1 - <w', x_i> - b') + nu b'.
 
-    That is a problem of rows with the label +1, and nu b' more, with 0 < nu/2 <= min P' <= nu: the
-    dual has sum_i a_i = nu m, and among the feasible points is a = nu c, whose |w|^2 is at most the
-    mean of c_i |x_i|^2. So all that is known of problems with P >= 0 holds. s is a power of two.
-    Fits that go on keep it: P' stays above 0 as long as the mean is below 2 s, and projection needs
-    a mean of at most s. Subclasses find the mean by `_mean_norm`.
+    That is a problem with all labels +1 and an extra term nu b', and 0 < nu/2 <= min P' <= nu. For
+    the dual has sum_i a_i = nu m. One feasible point is a = nu c, whose |w|^2 is at most the mean
+    of c_i |x_i|^2. So all that is known of problems with P >= 0 holds. s is a power of two. Fits
+    that go on keep it: P' stays above 0 as long as the mean is below 2 s, and projection needs a
+    mean of at most s. Subclasses define `_mean_norm`, which returns the mean.
     """
 
-    # What other estimators have as parameters.
+    # Constants that are parameters of other estimators.
     loss = "hinge"
     C = lam = None
     fit_intercept, penalize_intercept, intercept_scaling = True, False, 1.0
@@ -51,7 +51,7 @@ class OneClass(CommonMixin, OutlierMixin, PegasosEstimator):
 
     @property
     def offset_(self) -> np.ndarray:
-        """What scores of rows are compared with: -b."""
+        """The scores with which rows are compared: -b."""
         check_is_fitted(self, "intercept_")
         return -self.intercept_
 
@@ -161,7 +161,7 @@ class OneClass(CommonMixin, OutlierMixin, PegasosEstimator):
 
 
 def _mean(norms: np.ndarray, data: Data) -> float:
-    """The mean of |K(x_i, x_i)|, by the weights of rows; a little more, for rounding."""
+    """The mean of |K(x_i, x_i)|, weighted, and a little larger because of rounding."""
     with np.errstate(over="ignore", invalid="ignore"):
         if data.weights is None:
             return _MORE * float(np.abs(norms).mean())
@@ -357,6 +357,6 @@ class KernelPegasosOneClass(
 
     def _mean_norm(self, data: Data) -> float:
         kernel = data.kernel
-        if kernel is None:  # before a fit goes on
+        if kernel is None:  # in a fit that goes on
             kernel = self._make_kernel(data.X, data.weights, continuing=data.units is not None)
         return _mean(kernel.points_among_themselves(data.X).diagonal(), data)

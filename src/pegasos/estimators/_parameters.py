@@ -1,6 +1,6 @@
-"""The parameters of estimators: their names and defaults, and a check for each of them.
+"""The parameters of estimators: their names, defaults and checks.
 
-A class has the parameters that its bases below declare, and own ones; `parameters` makes its
+A class has the parameters that its bases below declare, and its own; `parameters` makes its
 `__init__`. A new parameter needs a line in `PARAMETERS`, and one where it is declared.
 """
 
@@ -19,27 +19,27 @@ from pegasos.problems._losses import LOSSES, TARGET_LOSSES
 from pegasos.problems._validate import boolean, choice, integer, is_one, parameter, real, value_of
 from pegasos.solvers._schedule import SOLVERS
 
-# P of one class, as training has it, is between nu/2 and nu, and known to 16 digits of 1. With up
-# to 1/_LEAST_NU rows, all smaller nu have the model of this one, without outliers.
+# P of one class in training is between nu/2 and nu, and exact to 16 digits of 1. With up to
+# 1/_LEAST_NU rows, all smaller nu would give the same model, without outliers.
 _LEAST_NU = 1e-6
 
-# Solvers that `n_steps` goes with, and the `order` of `pegasos.fit`.
+# Solvers that allow `n_steps`, and the `order` of `pegasos.fit`.
 _COUNTED = ("auto", "pegasos")
 
-# A check is called with the name of a parameter and its value, and raises if that is not allowed.
+# A check gets the name and value of a parameter, and raises if the value is not allowed.
 Check = Callable[[str, Any], Any]
 _Class = TypeVar("_Class", bound=type[Any])
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False)
 def parameters(cls: _Class) -> _Class:
-    """Make `__init__`, which keeps each parameter that a class and its bases declare, as given.
+    """Make `__init__`, which stores each declared parameter of a class and its bases, as given.
 
-    As a dataclass, which these are not: for other libraries, the parameters of one are all of it.
+    Classes are not dataclasses: other libraries take the parameters of one for all its contents.
     """
     declared = {k: v for base in cls.__mro__[:0:-1] for k, v in vars(base).get("_declared", ())}
     for name, kind in inspect.get_annotations(cls).items():
-        if "ClassVar" in str(kind):  # where annotations are not evaluated, it is a string
+        if "ClassVar" in str(kind):  # a string if annotations are not evaluated
             continue
         declared[name] = inspect.Parameter(
             name, inspect.Parameter.KEYWORD_ONLY, default=vars(cls)[name], annotation=kind
@@ -66,10 +66,10 @@ def parameters(cls: _Class) -> _Class:
 
 
 def check(estimator: Any, **own: Check) -> None:
-    """Raise unless all parameters of `estimator` are allowed; `own` are checks of its class."""
+    """Raise unless all parameters of `estimator` are allowed; `own` has checks of its class."""
     given, cls = vars(estimator), cast(Any, type(estimator))
     for name, check_value, default in _checks(cls, tuple(given)):
-        # Defaults are allowed: most parameters are theirs, in a tenth of the time of a small fit.
+        # Skip defaults, which are allowed: with them, checks would take 10 % of a small fit.
         if given[name] is not default or name in own:
             own.get(name, check_value)(name, given[name])
     epsilons = given.keys() & {"epsilon", "epsilons"}
@@ -99,7 +99,7 @@ def check(estimator: Any, **own: Check) -> None:
 
 @lru_cache
 def _checks(cls: Any, names: tuple[str, ...]) -> list[tuple[str, Check, Any]]:
-    """Which of these are parameters, in the order of `PARAMETERS`; their checks and defaults."""
+    """The parameters among `names`, in the order of `PARAMETERS`, with checks and defaults."""
     usual = dict(PARAMETERS)
     if "epsilon" in names or "epsilons" in names:
         usual["loss"] = partial(choice, allowed=TARGET_LOSSES)
@@ -113,12 +113,12 @@ def _checks(cls: Any, names: tuple[str, ...]) -> list[tuple[str, Check, Any]]:
 
 
 def shared(estimator: Any, kind: Any) -> dict[str, Any]:
-    """Parameters that `kind` has as well. A subclass may set more than `get_params` tells."""
+    """Parameters that `kind` has too. A subclass may set more than `get_params` returns."""
     return {name: vars(estimator)[name] for name, _ in kind._declared if name in vars(estimator)}
 
 
 def plan(estimator: Any) -> dict[str, Any]:
-    """What `pegasos.solvers._schedule.Schedule.train` is to do, by parameters that are checked."""
+    """Arguments of `pegasos.solvers._schedule.Schedule.train`, from checked parameters."""
     return {
         "solver": estimator.solver,
         "tol": estimator.tol,
@@ -144,7 +144,7 @@ def check_blocks(estimator: Any) -> None:
 
 
 def _joint(estimator: Any) -> None:
-    """Raise unless parameters suit the joint problem, or there is none."""
+    """Raise if there is a joint problem and parameters do not suit it, or `cost` without one."""
     if estimator.multi_class != "crammer_singer" and estimator.cost is not None:
         raise ValueError(
             f"cost needs multi_class='crammer_singer', got multi_class={estimator.multi_class!r}"
@@ -157,7 +157,7 @@ def _joint(estimator: Any) -> None:
 
 
 def _that(wanted: str, is_good: Callable[[Any], bool]) -> Check:
-    """A check that `is_good` says yes; `wanted` says in words what is allowed."""
+    """A check by `is_good`; `wanted` describes the allowed values."""
 
     def check_value(name: str, value: Any) -> None:
         if not is_good(value):
@@ -174,12 +174,12 @@ def _number_of_jobs(name: str, value: Any) -> None:
 
 
 def _unless_none(check_value: Check) -> Check:
-    """A check that allows None, too."""
+    """A check that also allows None."""
     return lambda name, value: None if value is None else check_value(name, value)
 
 
 def _each(wanted: str, check_value: Check) -> Check:
-    """A check of each value of a list; `wanted` says in words what is allowed."""
+    """A check of each value of a list; `wanted` describes the allowed lists."""
 
     def check_values(name: str, values: Any) -> None:
         array = np.asarray(values, dtype=object)
@@ -192,7 +192,7 @@ def _each(wanted: str, check_value: Check) -> Check:
 
 
 def _one_or_more(check_value: Check) -> Check:
-    """A check of None, an integer, how many values there are, or a list of values."""
+    """A check for None, an integer (the number of values), or a list of values."""
     each = _each("a number or a list of numbers > 0", check_value)
     return _unless_none(
         lambda name, values: (integer if isinstance(values, Integral) else each)(name, values)
@@ -200,14 +200,14 @@ def _one_or_more(check_value: Check) -> Check:
 
 
 def _kernel(name: str, value: Any) -> None:
-    """A function, or the name of a kernel that is registered by now."""
+    """Check for a function, or the name of a registered kernel."""
     if not callable(value) and not is_one(value, KERNELS):
         names = ", ".join(map(repr, KERNELS))
         raise ValueError(f"{name} must be one of {names} or a function, got {value!r}")
 
 
 def _numbers_of_steps(name: str, value: Any) -> None:
-    """None, an integer, or a list of integers that grow."""
+    """Check for None, an integer, or a list of growing integers."""
     if value is None:
         return
     steps = [integer(name, n) for n in np.atleast_1d(np.asarray(value, dtype=object)).tolist()]
@@ -235,7 +235,7 @@ def _is_effort(value: Any) -> bool:
 
 def _is_scoring(value: Any) -> bool:
     if isinstance(value, str):
-        from sklearn.metrics import get_scorer_names  # only now: this import takes 80 ms
+        from sklearn.metrics import get_scorer_names  # here, because this import takes 80 ms
 
         return value in get_scorer_names()
     return value is None or callable(value)
@@ -271,7 +271,7 @@ PARAMETERS: dict[str, Check] = {
     "cache_size": partial(real, at_least=0),
     "scores": partial(choice, allowed=("auto", "push", "pull")),
     "solver": partial(choice, allowed=("auto", *SOLVERS)),
-    # The gap is all of P where D is 0, as at the beginning: a larger tol would ask for nothing.
+    # If D is 0, as at the beginning, the relative gap is 1. A larger tol would mean nothing.
     "tol": partial(real, above=0, at_most=1, besides=("auto", None)),
     "max_iter": integer,
     "n_steps": _numbers_of_steps,
@@ -283,7 +283,7 @@ PARAMETERS: dict[str, Check] = {
     "penalize_intercept": boolean,
     "intercept_scaling": partial(real, above=0, at_most=1e100),
     "multi_class": partial(choice, allowed=_SCHEMES),
-    "cost": lambda name, value: None,  # whose shape the classes say: `_validate.cost`
+    "cost": lambda name, value: None,  # `_validate.cost` checks it, as its shape needs classes
     "class_weight": _that(
         "a dict, 'balanced' or None",
         lambda value: isinstance(value, dict) or is_one(value, ["balanced", None]),
@@ -300,7 +300,7 @@ PARAMETERS: dict[str, Check] = {
 
 @parameters
 class CommonParameters:
-    """What all estimators and searches have."""
+    """Parameters of all estimators and searches."""
 
     solver: str = "auto"
     tol: float | str | None = "auto"
@@ -316,7 +316,7 @@ class CommonParameters:
 
 @parameters
 class InterceptParameters:
-    """What all have but those of one class."""
+    """Parameters of all except one-class estimators."""
 
     fit_intercept: bool = True
     penalize_intercept: bool = True
@@ -331,7 +331,7 @@ class EstimatorParameters(CommonParameters):
 
 @parameters
 class PenalizedParameters(InterceptParameters, EstimatorParameters):
-    """What classifiers and regressors have."""
+    """Parameters of classifiers and regressors."""
 
     C: float | None = None
     lam: float | None = None
@@ -351,7 +351,7 @@ class SearchParameters(InterceptParameters, CommonParameters):
 
 @parameters
 class ClassifierParameters:
-    """What classifiers and their searches have."""
+    """Parameters of classifiers and their searches."""
 
     loss: str = "hinge"
     multi_class: str = "ovr"
@@ -360,14 +360,14 @@ class ClassifierParameters:
 
 @parameters
 class RegressorParameters:
-    """What regressors and their searches have."""
+    """Parameters of regressors and their searches."""
 
     loss: str = "epsilon_insensitive"
 
 
 @parameters
 class KernelParameters:
-    """What kernel machines and their searches have."""
+    """Parameters of kernel machines and their searches."""
 
     kernel: str | Callable[..., Any] = "rbf"
     degree: int = 3
@@ -387,7 +387,7 @@ _KERNELS = "the estimators whose names begin with Kernel have kernels"
 _STRENGTH = "C= or lam= (Cs= or lams= of searches, nu= of one class) says how strong"
 _PENALTY = f"the penalty is always lam/2 |w|^2, and {_STRENGTH} it is"
 _STEPS = "steps have the lengths of the paper, or exact ones, and need no schedule"
-#: Parameters that other libraries have, and what takes their place here.
+#: Parameters of other libraries, and what replaces them here.
 FOREIGN = {
     "kernel": _KERNELS,
     "degree": _KERNELS,
@@ -419,7 +419,7 @@ def refuse_foreign(
     own: Callable[[], Collection[str]],
     instead: Mapping[str, str] = FOREIGN,
 ) -> None:
-    """Raise a TypeError for a parameter that others have, which says what takes its place."""
+    """Raise a TypeError for a parameter of other libraries, which says what replaces it."""
     foreign = instead.keys() & given
     for name in sorted(foreign.difference(own() if foreign else ())):
         raise TypeError(f"{owner} has no parameter {name!r}: {instead[name]}")

@@ -1,4 +1,4 @@
-"""Regression: estimators whose y holds targets, in scikit-learn's conventions."""
+"""Regression: estimators whose y has targets, in scikit-learn's conventions."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ from pegasos.problems._settings import Settings, settings_of
 from pegasos.solvers import _warnings
 from pegasos.solvers._schedule import Schedule
 
-# About this number of rows of blocks say what the units are.
+# The units of targets are computed from about this number of rows of blocks.
 _ROWS_FOR_UNITS = 2**16
 
 
@@ -115,7 +115,7 @@ class Regressor(ScoreMixin, RegressorMixin, PegasosEstimator):
         return {"n_outputs_": len(data.problem_labels), "_is_flat": data.y.ndim == 1}
 
     def _warn(self, schedule: Schedule, data: Data, certificate: Any) -> None:
-        if not data.is_out_of_core:  # to ask all rows would be a pass
+        if not data.is_out_of_core:  # a check of all rows would take a pass
             _warnings.warn_of_constant(
                 schedule, certificate, data.rows, name=data.name_of, mass=data.mass
             )

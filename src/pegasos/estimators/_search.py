@@ -1,15 +1,15 @@
 """Searches over λ (and γ, ε, T) by cross-validation.
 
-The way of `fit`:
+The steps of `fit`:
 
     _task      checks X and y; makes folds, the values to try and the scoring
-    _train     goes over γ, each with a kernel matrix of its own, ε, and folds that share weights
+    _train     goes over γ (one kernel matrix each), over ε, and over folds that share weights
     `_grid`    `Training` trains the machines of all λ there, as far as `cv_effort` says, and gives
                `Grid` the scores of test rows
     _results   has means and ranks of points, and the best one
     fit        of the best estimator trains on all rows
 
-Rows on disk go by `_block_search` in place of `_train`.
+For rows on disk, `_block_search` replaces `_train`.
 """
 
 from __future__ import annotations
@@ -53,50 +53,49 @@ from pegasos.solvers import _block_schedule
 from pegasos.solvers._kernel_solver import KernelSolver
 from pegasos.solvers._linear import LinearSolver
 
-# The automatic grid of C: how many, and from where to where.
+# The automatic grid of C: how many values, and their range.
 _N_CS, _LEAST_AND_MOST_C = 10, (1e-4, 10.0)
-# The automatic C of "huber" are at most this many times as large: with far larger ones, Pegasos's
-# steps would be too short to count. To "huber", errors that far above epsilon are absolute errors.
+# The largest factor of the automatic C for "huber": with far larger C, Pegasos's steps would be too
+# short to count. Errors that far above epsilon are absolute errors to "huber".
 _MOST_OF_HUBER = 1e6
-# ... and that of γ, as multiples of "scale".
+# The automatic grid of γ, as multiples of "scale".
 _OF_SCALE = (0.1, 1.0, 10.0)
-# Where a fold has one problem, or all of them at most this many kernel values, a second pass over
-# the γ takes longer than the machines that are dropped after the first fold.
+# If a fold has one problem, or its problems have at most this many kernel values, a second pass
+# over the γ takes longer than the machines that would be dropped after the first fold.
 _FEW = 2**20
-# Folds share the weights of all rows if balanced weights differ from them by no more than this.
+# Folds share the weights of all rows if balanced weights differ from them by at most this part.
 _ALIKE = 0.01
-# The epsilon of a search that names none.
+# The epsilon of a search that is given none.
 _EPSILON = 0.1
-# A search over few rows begins with their span if it takes as long as so many passes over them.
+# A search over few rows begins with their span if finding it takes as long as this many passes.
 _PASSES_FOR_SPAN = 100
 
 
 def _public(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of a fitted estimator that are told."""
+    """The public attributes of a fitted estimator."""
     return {k: v for k, v in attributes.items() if k.endswith("_") and not k.startswith("_")}
 
 
 @dataclasses.dataclass
 class _Task:
-    """What a call of `fit` of a search is to do."""
+    """The work of a call of `fit` of a search."""
 
-    estimator: Any  # with no value of what is searched
+    estimator: Any  # without values of the searched parameters
     data: Data
     folds: list[Any]
-    on_disk: BlockFolds | None  # of rows that are larger than memory
-    of_rows: tuple[Any, ...]  # what `fit` of the best estimator is given
+    on_disk: BlockFolds | None  # for rows that are larger than memory
+    of_rows: tuple[Any, ...]  # the arguments of `fit` of the best estimator
     axes: dict[str, Any]  # the values to try of each parameter, outermost first
-    lams: np.ndarray  # the λ of the axis of C or λ
+    lams: np.ndarray  # the values of λ on the axis of C or λ
     scoring: _folds.Scoring
 
 
 class _Search(BaseEstimator):
-    """What all searches share.
+    """The common part of all searches.
 
-    What y is, labels or targets, says another base, `_OfClassifiers` or `_OfRegressors`, whose
-    `_plain_score` is that of rows number `test` where `scoring` is None. `_machines` of a third
-    one, `_Linear` or `_Kernel`, yields machines for each place in the axes that rows or kernels
-    depend on, with the place.
+    A second base, `_OfClassifiers` or `_OfRegressors`, defines the meaning of y. Its `_plain_score`
+    scores rows number `test` if `scoring` is None. A third base, `_Linear` or `_Kernel`, has
+    `_machines`, which yields machines and their place on the axes that change rows or kernels.
     """
 
     cv_results_: dict[str, Any]
@@ -109,7 +108,7 @@ class _Search(BaseEstimator):
     edges_: dict[str, str]
     C_: float
     lam_: float
-    # ... and those of the best estimator.
+    # Attributes of the best estimator.
     n_features_in_: int
     feature_names_in_: np.ndarray
     intercept_: np.ndarray
@@ -123,8 +122,8 @@ class _Search(BaseEstimator):
     #: The class of estimators that are searched over.
     _best: Any
 
-    #: Of searches of the command line over `Blocks`: where they are kept. `_resumed`, if it is
-    #: there, has the arrays of a checkpoint that the next `fit` goes on from.
+    #: The checkpoints of a search over `Blocks` on the command line. `_resumed`, if it is set, has
+    #: the arrays of a checkpoint from which the next `fit` goes on.
     _checkpoints: Any = None
 
     def fit(
@@ -182,7 +181,7 @@ class _Search(BaseEstimator):
         with Progress(type(self).__name__, self.verbose) as progress:
 
             def on_scored(done: int, of: int) -> None:
-                if task.on_disk is None:  # which tells its passes
+                if task.on_disk is None:  # a search on disk shows its passes
                     progress.update(lambda: (done, of, ""))
 
             grid, early = (
@@ -194,7 +193,7 @@ class _Search(BaseEstimator):
             else:
                 state = grid.restore(self.__dict__.pop("_resumed", {}))
                 for where, machine in self._variants(estimator, task.axes):
-                    if not grid.epochs[where].all():  # a checkpoint may have its scores
+                    if not grid.epochs[where].all():  # else a checkpoint had its scores
                         task.on_disk.search(
                             self, machine, task.lams, where, grid, state, progress.update
                         )
@@ -208,7 +207,7 @@ class _Search(BaseEstimator):
             estimator.set_params(**fitted["best_params_"]).fit(*task.of_rows)
             estimator.__dict__.update(feature_attributes)
             fitted |= {"best_estimator_": estimator} | _public(vars(estimator))
-        # All at once: of the last search, nothing is left, or everything if this one fails.
+        # Replace all attributes at once; a search that fails leaves those of the last one.
         _core.update_atomically(vars(self), fitted, _public(vars(self)))
         return self
 
@@ -245,7 +244,7 @@ class _Search(BaseEstimator):
     def get_metadata_routing(self) -> Any:
         """What scikit-learn's routing of metadata may hand to `fit` and `score`.
 
-        As in `GridSearchCV`, `groups` need no request where `cv` is a splitter that asks for them.
+        As in `GridSearchCV`, `groups` need no request if `cv` is a splitter that asks for them.
         """
         requests = super().get_metadata_routing()
         asked = get_routing_for_object(self.cv).split.requests.get("groups")
@@ -269,7 +268,7 @@ class _Search(BaseEstimator):
         if isinstance(X, Blocks):
             X.without(y, sample_weight)
             if not isinstance(estimator, LinearMachine):
-                PegasosEstimator._validate_rows(estimator, X)  # says who takes them
+                PegasosEstimator._validate_rows(estimator, X)  # its error says who takes Blocks
             if _block_schedule.fit_into_memory(X):
                 X, y, sample_weight = X.in_memory()
             else:
@@ -294,8 +293,8 @@ class _Search(BaseEstimator):
         axes[name] = values
         if self.n_steps is not None:
             axes["n_steps"] = np.atleast_1d(self.n_steps)
-        # By default, scores weigh rows as training does: else they would choose the λ that heed
-        # weights least. Scorers of scikit-learn are given what they are given everywhere.
+        # By default, scores weigh rows as training does. Otherwise they would favour λ with which
+        # weights matter least. Scorers of scikit-learn get `sample_weight`, as everywhere.
         weights = data.weights if self.scoring is None else data.sample_weight
         plain = functools.partial(self._plain_score, data)
         scoring = _folds.Scoring(self.scoring, X, data, weights, folds, plain)
@@ -319,28 +318,28 @@ class _Search(BaseEstimator):
                         ).run()  # fmt: skip
 
     def _estimator(self) -> Any:
-        """One of the estimators that are searched over, with no value of what is searched."""
+        """An estimator of the searched class, without values of the searched parameters."""
         return self._best(**_parameters.shared(self, self._best) | {"n_steps": None})
 
     def _other_axes(self, data: Data) -> dict[str, Any]:
-        """What is searched beside λ and T, outermost first."""
+        """The axes besides λ and T, outermost first."""
         return {}
 
     def _variants(self, estimator: Any, axes: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
-        """Estimators for each place in the axes that change no rows and no kernel."""
+        """Estimators for each place on the axes that change neither rows nor kernel."""
         if "epsilon" not in axes:
             yield (), estimator
         for e, epsilon in enumerate(axes.get("epsilon", ())):
             yield (e,), copy.copy(estimator).set_params(epsilon=epsilon)
 
     def _balance(self, data: Data, times: np.ndarray) -> Any:
-        """See `_folds.read`."""
+        """Ratios of class weights in a fold; see `_folds.read`."""
 
     def _lams(self, data: Data, epsilons: Any) -> tuple[str, np.ndarray, np.ndarray]:
-        """ "C" or "lam", its values to try, and the λ of these.
+        """ "C" or "lam", the values to try, and their λ.
 
-        1/C times the weights w is a mean of c_i l'(u_i) x_i, so the automatic C are those of rows
-        whose errors u, and so slopes l', have the size of y. C has the units of y over l'(u):
+        1/C times the weights w is a mean of c_i l'(u_i) x_i. So the automatic C suit rows whose
+        errors u, and so slopes l', have the size of y. C has the units of y over l'(u):
         "epsilon_insensitive" has slopes of 1, "huber" of epsilon at most, others of u.
         """
         mass = data.mass
@@ -360,7 +359,7 @@ class _Search(BaseEstimator):
         return name, values, lams
 
     def _rounds(self, n_folds: int, n_problems: int, n_rows: int) -> list[range]:
-        """The folds, or those after which points may be dropped, and the others."""
+        """The folds; or the folds after which points may be dropped, and the others."""
         return [range(n_folds)]
 
     @np.errstate(over="ignore", invalid="ignore")  # squares of scores may be infinite
@@ -372,7 +371,7 @@ class _Search(BaseEstimator):
         more: dict[str, Any],
         grid: _grid.Grid,
     ) -> dict[str, Any]:
-        """Attributes of a search, as scikit-learn names them; all points have `more` parameters."""
+        """Attributes of a search, named as in scikit-learn; all points have `more` parameters."""
         axes = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in axes.items()}
         points = list(itertools.product(*axes.values()))
         params = [dict(zip(axes, point, strict=True)) | more for point in points]
@@ -381,7 +380,7 @@ class _Search(BaseEstimator):
         mean, rank = results["mean_test_score"], results["rank_test_score"]
         if not np.isfinite(mean).all():
             _user_warnings.warn(f"scoring gave scores that are not finite: {mean}")
-        # Of equally good points, the one that is regularised most.
+        # Among equally good points, choose the most regularised one.
         best = np.flatnonzero(rank == rank.min())
         if self.one_standard_error and np.isfinite(mean[best[0]]):
             least = mean[best[0]] - results["standard_error"][best[0]]
@@ -394,7 +393,7 @@ class _Search(BaseEstimator):
             "best_index_": index,
             "best_score_": float(mean[index]),
             "best_params_": params[index],
-            # But for T, which fitted estimators have per problem.
+            # T is left out: fitted estimators have steps per problem.
             **{f"{name}_": results[f"param_{name}"][index].item() for name in ("C", "lam")},
             **{f"{name}_": params[index][name] for name in axes if name in ("gamma", "epsilon")},
             "edges_": _edges(results, axes, index),
@@ -404,7 +403,7 @@ class _Search(BaseEstimator):
 def _parameters_of(
     axes: dict[str, Any], points: list[Any], lams: np.ndarray, mass: float
 ) -> dict[str, Any]:
-    """The parameters of points, by axes; C and λ are both told, whichever was searched."""
+    """The parameters of points, by axes, with both C and λ, whichever was searched."""
     results: dict[str, Any] = {}
     for name, values in zip(axes, zip(*points, strict=True), strict=True):
         mixed = len({isinstance(value, str) for value in values}) > 1
@@ -414,18 +413,18 @@ def _parameters_of(
         places = np.indices([len(axis) for axis in axes.values()])[at].ravel()
         results["param_lam"] = np.ma.array(lams[places])
     else:
-        with np.errstate(all="ignore"):  # of tiny weights, C may be infinite
+        with np.errstate(all="ignore"):  # C may be infinite for tiny weights
             results["param_C"] = np.ma.array(1 / (results["param_lam"].data * mass))
     return results
 
 
 def _scores_of(grid: _grid.Grid, n_points: int) -> dict[str, Any]:
-    """The scores of points, and what is known of their machines."""
+    """The scores of points, and facts about their machines."""
     flat, dropped = grid.scores.reshape(n_points, -1), grid.dropped.ravel()
     mean = flat.mean(axis=1)
     mean[dropped] = np.nanmean(flat[dropped], axis=1)
     n_scored = np.where(dropped, np.isfinite(flat).sum(axis=1), flat.shape[1])
-    # What was not scored everywhere ranks last, as in scikit-learn's searches.
+    # Points without a score in every fold rank last, as in scikit-learn's searches.
     ranked = np.where(np.isnan(mean) | dropped, np.inf, -_rounded(mean))
     return {
         **{f"split{k}_test_score": flat[:, k] for k in range(flat.shape[1])},
@@ -441,7 +440,7 @@ def _scores_of(grid: _grid.Grid, n_points: int) -> dict[str, Any]:
 
 
 def _edges(results: dict[str, Any], names: Iterable[str], best: int) -> dict[str, str]:
-    """Searched numbers that are best at an end of those tried, and not in a tie with others."""
+    """Searched numbers whose best value is an end of their grid, without a tie."""
     means = _rounded(results["mean_test_score"])
     means = np.where(results["dropped"] | np.isnan(means), -np.inf, means)
     edges = {}
@@ -456,18 +455,18 @@ def _edges(results: dict[str, Any], names: Iterable[str], best: int) -> dict[str
 
 
 def _rounded(means: np.ndarray) -> np.ndarray:
-    """Means of scores without their last bits: one error more in two folds, or two in one, tie."""
+    """Means of scores without their last bits, so that equal numbers of errors give a tie."""
     return np.array([float(f"{mean:.12g}") for mean in means.tolist()])
 
 
 def _short(number: float) -> float:
-    """The number in six digits, whatever its last bits are on this machine."""
+    """The number in six digits, so that it does not depend on the machine's last bits."""
     return float(f"{number:.6g}")
 
 
 @np.errstate(over="ignore", under="ignore", invalid="ignore")
 def _narrowed(X: Any, kernel: kernels.Kernel) -> Any:
-    """Return the rows in single precision if their kernel values can be computed there."""
+    """Return the rows in single precision if their kernel values can be computed in it."""
     if kernel.is_precomputed or X.dtype == np.float32:
         return X
     narrow = kernel.in_single(X)
@@ -551,7 +550,7 @@ class _OfRegressors(CommonMixin, RegressorMixin, _Search):
         size = errors * spread
         if not ((size > 0) & (size < np.inf)).all():
             return r2_score(y, scores, sample_weight=weights)
-        # As there, where checks of its input take most of the time of a search over few rows.
+        # The formula of `r2_score`, whose checks take most of the time of a search over few rows.
         return float(np.mean(1 - errors / spread))
 
 
@@ -564,7 +563,7 @@ class _Linear(_Search):
         rows, _ = _rows.without_empty_columns(rows)
         is_cheap = _rows.Span.passes(rows) <= _PASSES_FOR_SPAN
         span = _rows.span_of(rows) if is_cheap and self.solver in ("auto", "newton") else None
-        if span:  # which all machines share
+        if span:  # all machines share it
             rows, dtype = span.rows, np.dtype(np.float64)
         yield (), _grid.Machines(LinearSolver, X, rows, dtype)
 
@@ -578,7 +577,7 @@ class _Kernel(_Search):
 
     @property
     def _is_automatic(self) -> bool:
-        """Whether the search decides how well machines are trained."""
+        """Whether the search decides how far machines are trained."""
         return isinstance(self.cv_effort, str) and self.n_steps is None
 
     def _other_axes(self, data: Data) -> dict[str, Any]:
@@ -601,7 +600,7 @@ class _Kernel(_Search):
             kernel = estimator._make_kernel(X, task.data.sample_weight, continuing=False)
             rows = _narrowed(X, kernel) if self._is_automatic else X
             points = kernel.points_among_themselves(rows)
-            # Folds of a class share most columns: two of them are hardly more than one problem.
+            # Folds of a class share most columns: two of them need few more than one.
             cache = kernels.ColumnCache(
                 points, float(self.cache_size), estimator._n_threads(),
                 n_problems=len(task.folds), assume_psd=self.assume_psd,
