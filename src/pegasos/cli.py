@@ -36,7 +36,7 @@ _UNKNOWN = (
     "objective unknown: the fit was interrupted or makes no certificate, or coefficients were set"
 )
 
-# Of more problems, objectives are told in one line.
+# With more problems, objectives are summed up in one line.
 _MANY = 30
 
 _EXAMPLES = {
@@ -74,8 +74,8 @@ _FORMATS = ("libsvm", "csv", "npy", "npz", "parquet")
 _ZERO_BASED = {"auto": None, "yes": True, "no": False}
 
 _CLASSES, _TARGETS = "--task classification", "--task regression"
-#: Options that only some machines have, and what they go with. Where an option names a parameter
-#: of estimators, an estimator is given it if it was given, and has its default otherwise.
+#: Options of some machines only, and the options they need. An option that names a parameter of an
+#: estimator is passed on if it was given; otherwise the parameter has its default.
 _GO_WITH = {
     **dict.fromkeys(("class_weight", "multi_class"), _CLASSES),
     **dict.fromkeys(("C", "lam", "intercept", "cv", "validation"), f"{_CLASSES} or {_TARGETS}"),
@@ -87,12 +87,12 @@ _GO_WITH = {
     ),
 }  # fmt: skip
 
-#: Parameters of rows in files that have options, as those of estimators have.
+#: Parameters of rows in files that have options, besides those of estimators.
 _OF_ROWS = (
     "cache", "memory", "n_features", "format", "label_column", "drop", "header", "separator",
     "zero_based", "dtype", "task",
 )  # fmt: skip
-#: Parameters whose option has another name, and values that options have words for.
+#: Parameters whose option has another name, and values whose option has words for them.
 _OTHER_NAMES = {
     "random_state": "seed", "n_jobs": "jobs", "gammas": "gamma", "epsilons": "epsilon",
     "fit_intercept": "intercept", "penalize_intercept": "intercept", "label_column": "label",
@@ -108,7 +108,7 @@ _WORDS: dict[str, dict[str, Any]] = {
 
 
 class _Options(_validate.Wording):
-    """Messages of the package with options in place of parameters: "--tol 0.1"."""
+    """Wording of messages with options in place of parameters: "--tol 0.1"."""
 
     for_units = "--cv without --Cs, which tries C in the units of the label"
     for_scale = "--scale"
@@ -179,7 +179,7 @@ def _add_train_options(sub: argparse.ArgumentParser) -> None:
     for title, add_options in (
         ("loss and solver", _add_machine_options), ("kernel", _add_kernel_options),
     ):  # fmt: skip
-        # What is not given is not there: estimators have their own defaults.
+        # Options that are not given have no attribute: estimators have their own defaults.
         add_argument = sub.add_argument_group(title).add_argument
         add_options(functools.partial(add_argument, default=argparse.SUPPRESS))
     _add_run_options(sub.add_argument_group("run").add_argument)
@@ -401,7 +401,7 @@ _integer, _decimal = _option("an integer", int), _option("a number", _number)
 
 
 def _number_or(*words: str) -> Callable[[str], Any]:
-    """What makes a number of a text, for argparse, or leaves one of the words."""
+    """A parser of numbers for argparse, which keeps these words."""
     wanted = f"a number, {' or '.join(words)}"
     return _option(wanted, lambda text: text if text in words else _number(text))
 
@@ -413,13 +413,13 @@ def _count_or_list(text: str) -> int | list[float]:
 
 
 def _class(args: argparse.Namespace, ending: str = "") -> Any:
-    """The class of estimators, or of searches over them, that the options ask for."""
+    """The class of estimators, or of searches over them, for these options."""
     kind = {"regression": "Regressor", "one-class": "OneClass"}.get(args.task, "Classifier")
     return getattr(pegasos, f"{'Kernel' if 'kernel' in args else ''}Pegasos{kind}{ending}")
 
 
 def _machines(args: argparse.Namespace) -> tuple[Any, Any]:
-    """The estimator that the options ask for, and the search over its kind, or None."""
+    """The estimator for these options, and the search over its class, or None."""
     given: dict[str, Any] = {k: value for k, value in vars(args).items() if value is not None}
     of_loss = {"loss": _CLASSES if given.get("loss") in LOSSES else _TARGETS}
     there = {f"--{name}".replace("_", "-") for name in given}
@@ -459,7 +459,7 @@ def _machines(args: argparse.Namespace) -> tuple[Any, Any]:
 
 
 def _made(kind: Any, given: dict[str, Any]) -> Any:
-    """An estimator or a search, with those of the parameters that it has; checked."""
+    """An estimator or a search of this class, with checked parameters from `given`."""
     from pegasos.estimators import _parameters
 
     names = inspect.signature(kind).parameters
@@ -494,14 +494,14 @@ def _report_search(say: Callable[..., None], search: Any) -> None:
     for name, end in search.edges_.items():
         is_other = [point[name] != search.best_params_[name] for point in results["params"]]
         if search.best_score_ - np.nanmax(means[is_other]) <= error / 10:
-            continue  # which may be chance
+            continue  # the difference may be chance
         option = "--Cs" if name == "C" else f"--{name}"
         others = "larger" if end == "largest" else "smaller"
         say(f"the {end} {name} of the grid is best: {others} ones ({option}) may score higher")
 
 
 def _layout(args: argparse.Namespace) -> dict[str, Any]:
-    """How files are read, for `pegasos.io._readers.Layout`."""
+    """Options for reading files: arguments of `pegasos.io._readers.Layout`."""
     from pegasos.io import _readers
 
     if None in args.drop:
@@ -515,14 +515,14 @@ def _layout(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _is_table(args: argparse.Namespace) -> bool:
-    """Whether DATA has columns, of which --label names one."""
+    """Whether DATA has columns, so that --label can name one."""
     from pegasos.io import _readers
 
     return _readers.Layout(**_layout(args)).format_of(args.data) not in ("libsvm", "npz")
 
 
 def _n_problems(args: argparse.Namespace, search: Any, n_classes: int) -> int:
-    """How many problems are trained at a time, on rows of at least `n_classes` classes."""
+    """The number of problems that are trained at a time, if there are `n_classes` classes."""
     count = 1
     if args.task == "classification" and n_classes > 2:
         count = _multiclass.count(n_classes, vars(args).get("multi_class", "ovr"))
@@ -592,7 +592,7 @@ def _train(args: argparse.Namespace) -> int:
     say: Callable[..., None] = (lambda *_: None) if args.quiet else _say
     if args.output == "-":
         raise ValueError("a model is written to a file: say -o FILE")
-    # A model has no state to go on from: in place of a checkpoint, it would end the training there.
+    # A model has no state of a fit, so it must not replace the checkpoint that training needs.
     _check_output(args.output, args.data, args.validation, args.resume)
     _check_output(args.checkpoint, args.data, args.validation)
     places = [os.path.realpath(path) for path in (args.output, args.checkpoint) if path is not None]
@@ -600,7 +600,7 @@ def _train(args: argparse.Namespace) -> int:
         raise ValueError(f"{args.checkpoint} is the checkpoint: write the model to another file")
     if args.output.endswith((".joblib", ".onnx", ".pickle", ".pkl")):
         _warn(f"{args.output} will be an .npz archive, whatever its name is: say -o FILE.npz")
-    machine, search = _machines(args)  # checked before files are read or written
+    machine, search = _machines(args)  # checks options before files are read or written
     if args.memory is not None:
         _blocks.n_bytes("memory", args.memory)
     if args.resume is not None:
@@ -638,7 +638,7 @@ def _train(args: argparse.Namespace) -> int:
     if search is not None:
         search._checkpoints = checkpoints
         if resume is not None and not _checkpoint.resume_search(search, resume, X, y):
-            resume = None  # the search was not over
+            resume = None  # the search was not over, so there is no state of the last fit
         search.fit(X, y)
         _report_search(say, search)
         machine.set_params(**search.best_params_)
@@ -656,7 +656,7 @@ def _train(args: argparse.Namespace) -> int:
     seconds = time.perf_counter() - began
     say(f"trained {model} in {seconds:.2f} s")
     _report(say, model)
-    machine._of_file = of_file  # X is scaled
+    machine._of_file = of_file  # without scaling, because X is scaled
     told = {"seconds": seconds, "rows": X.shape[0], "written_to": args.output}
     known = y if args.memory is None else X.targets()[0]
     told |= _measured(say, machine, model, X, known, held_out)
@@ -675,7 +675,7 @@ def _train(args: argparse.Namespace) -> int:
 
 
 def _check_classes(classes: Any, n_rows: int, *, is_table: bool) -> None:
-    """Refuse labels that are one class or targets of regression; warn of those that may be."""
+    """Refuse a single class and targets of regression as labels; warn of labels that may be so."""
     other = ["--label if another column has the labels"] * is_table
     if classes is not None and len(classes) == 1:
         told = f"all rows have the label {classes[0]}, but two are needed"
@@ -692,13 +692,13 @@ def _check_classes(classes: Any, n_rows: int, *, is_table: bool) -> None:
             raise ValueError(f"{told}: say {hints}")
         hint = "if they are quantities, say --task regression"
         warnings.warn(f"{told}, and each is a class: {hint}", stacklevel=2)
-        warnings.filterwarnings("ignore", "The number of unique classes")  # says it as well
+        warnings.filterwarnings("ignore", "The number of unique classes")  # the same warning
 
 
 def _measured(
     say: Callable[..., None], machine: Any, model: Any, X: Any, y: Any, held_out: Any
 ) -> dict[str, Any]:
-    """Metrics of training rows by a machine, and of others by its model; they are told as well."""
+    """Report and return metrics: of training rows by a machine, of others by its model."""
     from pegasos.io import _metrics
 
     scores = machine._problem_scores(X)
@@ -711,13 +711,13 @@ def _measured(
 
 
 def _fitted(machine: Any, X: Any, y: Any, checkpoints: Any, resume: str | None) -> bool:
-    """Fit a machine, with checkpoints if there are some; False: Ctrl-C ended the fit."""
+    """Fit a machine, with checkpoints if given; False if Ctrl-C ended the fit."""
     from pegasos.io import _checkpoint
 
     if resume is not None:
         _checkpoint.resume(machine, resume, X, y)
     if checkpoints is not None:
-        machine.warm_start = True  # keeps the state
+        machine.warm_start = True  # so that the fit keeps its state
         machine._checkpoints = checkpoints
     try:
         machine.fit(X, y)
@@ -739,7 +739,7 @@ def _report(say: Callable[..., None], model: Any) -> None:
         )
         return
     for k, (objective, gap) in enumerate(zip(objectives, gaps, strict=True)):
-        if np.isnan(objective):  # few steps on many rows: the others were never read
+        if np.isnan(objective):  # after few steps on many rows, some of which were never read
             break
         say(_certificate(objective, gap, model._problem_name(k)))
 
@@ -755,7 +755,7 @@ def _bound(gap: float) -> str:
 
 
 def _about(model: Any) -> dict[str, Any]:
-    """What a model is."""
+    """The description of a model."""
     names = [model._problem_name(k) for k in range(model._n_problems)]
     numbers = [model.objective, model.duality_gap, model.n_steps]
     if model.multi_class == "crammer_singer" and len(names) > 1:  # one objective for all classes
@@ -791,7 +791,7 @@ def _info(args: argparse.Namespace) -> int:
     told = _about(model)
     if isinstance(model, pegasos.LinearModel) and args.weights > 0:
         names: Any = model.feature_names
-        if names is None:  # numbers, as the training file counts
+        if names is None:  # use numbers, counted as in the training file
             names = np.arange(model.n_features) + (model.zero_based is False)
         for problem, weights in zip(told["problems"], model.coef, strict=True):
             largest = np.argsort(-np.abs(weights), kind="stable")[: args.weights]
@@ -811,13 +811,13 @@ def _info(args: argparse.Namespace) -> int:
 
 
 def _json(told: dict[str, Any]) -> str:
-    # JSON has no NaN, which stands for what nobody knows.
+    # JSON has no NaN, so numbers that are not known become null.
     known = json.loads(json.dumps(told, default=str), parse_constant=lambda _: None)
     return json.dumps(known, indent=1)
 
 
 def _check_json(args: argparse.Namespace) -> None:
-    """Refuse --json without a standard output, before there is a model."""
+    """Refuse --json if standard output is closed, before a model is trained."""
     if vars(args).get("json") and sys.stdout is None:
         raise ValueError(f"{_OUTPUT} is closed: leave --json out")
 
@@ -868,7 +868,7 @@ def _predict(args: argparse.Namespace) -> int:
     scores = model._class_scores(of_problems)
     predicted = model._predictions_of(scores)
     told: dict[str, Any] = {}
-    lines: list[str] = []  # are told once predictions are written
+    lines: list[str] = []  # printed after the predictions are written
     if y is not None or model.multi_class == "one_class":
         told = _metrics.measured(lines.append, "", model, y, of_problems)
     names = _columns(model, scores)
@@ -902,7 +902,7 @@ def _by_name(names: Any, numbers: np.ndarray) -> dict[str, Any]:
 
 
 def _check_output(path: str | None, *read: str | None) -> None:
-    """Raise unless `path`, if there is one, can be written to without loss of what is `read`."""
+    """Raise unless `path` can be written to without overwriting files that are `read`."""
     from pegasos.io import _archive
 
     if path is None:
@@ -914,7 +914,7 @@ def _check_output(path: str | None, *read: str | None) -> None:
 
 
 def _table(numbers: np.ndarray, names: Any = None) -> Callable[[IO[str]], None]:
-    """What writes a row a line; with names, CSV that begins with them."""
+    """A function that writes each row as a line; with names, as CSV with a header."""
 
     def write(file: IO[str]) -> None:
         if names is not None:
@@ -949,16 +949,16 @@ def _demo(args: argparse.Namespace) -> int:
 
 
 def _is_pipe(stream: TextIO) -> bool:
-    """Whether another program reads this, to which progress means nothing."""
+    """Whether another program reads this stream and needs no progress."""
     with contextlib.suppress(OSError, ValueError):
         return stat.S_ISFIFO(os.fstat(stream.fileno()).st_mode)
     return False
 
 
 def _say(*words: object) -> None:
-    """Print to standard error, if anybody reads it."""
+    """Print to standard error, if it is open."""
     try:
-        # One write, which lines of standard output do not cut into.
+        # In one call, so that lines of standard output do not split it.
         sys.stderr.write(" ".join(map(str, words)) + "\n")
         sys.stderr.flush()
     except OSError:
@@ -970,7 +970,7 @@ def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 def _let_go(stream: TextIO) -> None:
-    """Let what is still to be written to a stream, and cannot be, go nowhere."""
+    """Discard what is still buffered for a stream and cannot be written."""
     with contextlib.suppress(OSError, ValueError), open(os.devnull, "w") as nowhere:
         os.dup2(nowhere.fileno(), stream.fileno())
 
@@ -979,14 +979,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     args, unknown = _parser().parse_known_args(arguments)
     if unknown:
-        # The value of an option that is not known was taken for DATA, and DATA is left over.
+        # The value of an unknown option was taken for DATA, and DATA is left over.
         unknown = [word for word in unknown if word.startswith("-")] or unknown
         options = re.findall(r"--[\w-]+", args.parser.format_help())
         near = difflib.get_close_matches(unknown[0].partition("=")[0], options, 1, cutoff=0.7)
         hint = f"did you mean {near[0]}?" if near else f"{args.parser.prog} --help has the options"
         args.parser.error(f"unrecognized arguments: {' '.join(unknown)}; {hint}")
     if sys.stderr is None:  # closed
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 as long as the process lives
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 open until the process ends
     with warnings.catch_warnings(), _validate.written_by(_Options()):
         warnings.showwarning = _warn
         try:
@@ -1008,7 +1008,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             has_left = isinstance(error, BrokenPipeError) and name in (None, _OUTPUT)
             if has_left or name == _OUTPUT:
                 _let_go(sys.stdout)
-            if has_left:  # nothing to say, no one to hear
+            if has_left:  # the reader has gone, so there is nothing to print
                 return 141
             _say("pegasos: error:", " ".join(what.split()))
             return 2

@@ -1,7 +1,7 @@
 """Linear machines on the rows of a Dask cluster, with a certificate over all rows.
 
 Needs the extra ``dask``. See :doc:`/clusters` of the documentation. The algorithm is
-in `pegasos.solvers._rounds`; here are its tasks, and estimators around local ones.
+in `pegasos.solvers._rounds`. Here are its tasks, and estimators that use local estimators.
 """
 
 import asyncio
@@ -48,11 +48,11 @@ with needed_by("pegasos.dask", "dask", "dask", "distributed"):
 
 __all__ = ["DaskPegasosClassifier", "DaskPegasosRegressor"]
 
-# Seconds after which the client asks whether there are workers.
+# Seconds between the client's checks that there are workers.
 _POLL = 1.0
 
 
-# ---- What workers do ----------------------------------------------------------------------------
+# ---- Run by workers ------------------------------------------------------------------------------
 
 
 def _block(part: _parts.Arrays, sent: tuple[Callable[..., Any], Settings]) -> Block:
@@ -63,12 +63,12 @@ def _block(part: _parts.Arrays, sent: tuple[Callable[..., Any], Settings]) -> Bl
 
 
 def _apply(X: Any, local: Any, method: str, like: np.ndarray) -> np.ndarray:
-    """What a local estimator says of some rows, of which there may be none."""
+    """The result of a local estimator's method for some rows; X may have no rows."""
     return getattr(local, method)(X) if X.shape[0] else like[:0]
 
 
 def _agreement(X: Any, y: Any, weights: Any, local: Any) -> Any:
-    """Moments, of rows: whether their labels are right; or their targets and errors, in columns."""
+    """Moments of the correctness of rows' labels, or of their targets and errors, as columns."""
     if not len(y):
         return None
     y, predicted = np.asarray(y).reshape(len(y), -1), local.predict(X).reshape(len(y), -1)
@@ -77,17 +77,17 @@ def _agreement(X: Any, y: Any, weights: Any, local: Any) -> Any:
     return _parts.moments(values.astype(np.float64), weights)
 
 
-# ---- What the client does -----------------------------------------------------------------------
+# ---- Run by the client ---------------------------------------------------------------------------
 
 
 class _Run:
-    """Calls of a cluster that belong together: when they end, the cluster forgets all of them."""
+    """Calls of a cluster that belong together; at their end, the cluster forgets all of them."""
 
     def __init__(self, client: distributed.Client, timeout: float) -> None:
         self.client, self.timeout = client, timeout
         self._futures: list[distributed.Future] = []
-        self._aims: dict[Any, str] = {}  # of keys of what has moved: the worker that was to have it
-        self._homes: dict[Any, str] = {}  # of keys of what is `shared`: the worker that has it
+        self._aims: dict[Any, str] = {}  # by keys of moved results: the worker they should go to
+        self._homes: dict[Any, str] = {}  # by keys of `shared` results: the worker that has them
 
     def __enter__(self) -> Self:
         if self.client.status != "running":
@@ -97,11 +97,11 @@ class _Run:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(Exception):  # of a client that is closed
+        with contextlib.suppress(Exception):  # the client may be closed
             self.forget(self._futures)
 
     def begin(self, tasks: list[Any], **where: Any) -> list[distributed.Future]:
-        """Have tasks done, as one graph; `where` may name workers that are to do them."""
+        """Run tasks as one graph; `where` may name the workers that should do them."""
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sending large graph")
             futures = self.client.compute(
@@ -111,7 +111,7 @@ class _Run:
         return futures
 
     def forget(self, futures: list[distributed.Future]) -> None:
-        """Let go of what is needed no more."""
+        """Release futures that are no longer needed."""
         gone = set(map(id, futures))
         self._futures = [future for future in self._futures if id(future) not in gone]
         for future in futures:
@@ -121,9 +121,9 @@ class _Run:
     def result(self, future: distributed.Future) -> Any:
         """Wait for a result, as long as there are workers.
 
-        It is fetched in the thread of the client: `Future.result` with a timeout would begin anew
-        at each one, and cancel what it waits for. What nobody waits for any more ends when the
-        future is released. If it were cancelled, other fits of the client could lose results.
+        It is fetched in the client's thread: `Future.result` with a timeout would begin anew at
+        each timeout, and cancel the fetch. A fetch without a listener ends when the future is
+        released. Cancelling the future could lose results of the client's other fits.
         """
         loop: Any = self.client.loop
         fetched = self.client.gather(future, asynchronous=True)
@@ -149,21 +149,21 @@ class _Run:
             looked = time.monotonic()
             if self._asked("nthreads"):
                 seen = looked
-            elif looked + pause > seen + self.timeout:  # another look would come too late
+            elif looked + pause > seen + self.timeout:  # the next check would come too late
                 raise RuntimeError(
                     "the Dask cluster has had no worker for almost "
                     f"worker_timeout={self.timeout:g} s: start workers, and fit again"
                 )
 
     def shared(self, futures: list[distributed.Future]) -> list[distributed.Future]:
-        """Futures whose results have moved so that workers have equally many for each thread.
+        """Move results so that workers have equally many for each thread; returns the new futures.
 
-        Dask takes a task to where its rows are: a worker without any would have nothing to do, and
-        would wait for one that has most of them.
+        Dask runs a task where its rows are. A worker without rows would have nothing to do, and
+        would wait for workers with most of them.
         """
         futures, threads = list(futures), self._asked("nthreads")
         of_keys = self._asked("who_has", futures)
-        # A worker that is paused, or may not take tasks of this fit, has not got what it was to.
+        # A worker that is paused, or may not run tasks of this fit, did not get what it should.
         refused = {
             self._aims[future.key]
             for future in futures
@@ -177,7 +177,7 @@ class _Run:
 
         for k, future in enumerate(futures):
             there = [worker for worker in of_keys[future.key] if worker in held]
-            if there:  # or it is made again at the moment
+            if there:  # else it is being computed again
                 held[min(there, key=load)].append(k)
         while held:
             most, least = max(held, key=load), min(held, key=partial(load, more=1))
@@ -195,9 +195,9 @@ class _Run:
     def begin_at_home(
         self, function: Callable[..., Any], shared: list[distributed.Future], sent: Any
     ) -> list[distributed.Future]:
-        """Have ``function(result, sent)`` of each `shared` future done by the worker that has it.
+        """Run ``function(result, sent)`` for each `shared` future on the worker that has it.
 
-        The new futures take the place of the old ones.
+        The new futures replace the old ones as `shared`.
         """
         tasks = []
         for future in shared:
@@ -209,21 +209,20 @@ class _Run:
         return futures
 
     def at_home(self, future: distributed.Future) -> Any:
-        """A context whose tasks go to the worker of a `shared` future, as long as there is one.
+        """A context whose tasks run on the worker of a `shared` future, if it still exists.
 
-        Dask would also take them to a worker that has another argument, and move the rows there.
-        It still may if that one has nothing else to do. Callers who say where tasks may go are
-        heard.
+        Without it, Dask could run a task on a worker with another argument, and move the rows
+        there. It may still do so if that worker is idle. Annotations by the caller take precedence.
         """
         if future.key not in self._homes or "workers" in get_annotations():
             return contextlib.nullcontext()
         return annotate(workers=[self._homes[future.key]], allow_other_workers=True)
 
     def _asked(self, what: str, *about: Any) -> Any:
-        """Call a method of the client; the error of a lost scheduler if it fails."""
+        """Call a method of the client, or raise the error of a lost scheduler if it fails."""
         try:
             return getattr(self.client, what)(*about)
-        except Exception as error:  # noqa: BLE001 of whatever has lost the scheduler
+        except Exception as error:  # noqa: BLE001 any may mean a lost scheduler
             raise self._lost(error) from None
 
     @staticmethod
@@ -234,7 +233,7 @@ class _Run:
 
 
 class _DaskBlockRunner(BlockRunner):
-    """Blocks on a cluster: a round is one graph of plain tasks."""
+    """Blocks on a cluster, where a round is one graph of plain tasks."""
 
     def __init__(self, run: _Run, blocks: list[distributed.Future]) -> None:
         super().__init__(blocks)
@@ -242,7 +241,7 @@ class _DaskBlockRunner(BlockRunner):
         self._looked = time.monotonic()
 
     def task(self, function: Callable[..., Any]) -> Any:
-        """See `_task`; tasks of a block are for the worker that has it."""
+        """See `_task`; tasks of a block run on the worker that has it."""
 
         def make(first: Any, *others: Any) -> Any:
             is_block = isinstance(first, distributed.Future)
@@ -252,7 +251,7 @@ class _DaskBlockRunner(BlockRunner):
         return make
 
     def sum_up(self, *arguments: Any, **options: Any) -> dict[str, np.ndarray]:
-        """See `BlockRunner`; workers that have joined get blocks before."""
+        """See `BlockRunner`; workers that have joined first get blocks."""
         if time.monotonic() >= self._looked + _POLL:
             self.blocks = self.run.shared(self.blocks)
             self._looked = time.monotonic()
@@ -263,34 +262,34 @@ class _DaskBlockRunner(BlockRunner):
         future, *new = self.run.begin([total, *(centres if is_new else [])])
         sums = self.run.result(future)
         self.run.forget([future])
-        if is_new:  # the cluster keeps what they are made of: it may have to make them again
+        if is_new:  # the cluster keeps their inputs, from which it may have to make them again
             self.run.forget([old for old in self.centres if old is not None])
             self.centres = new
         return {name: np.require(array, None, ["A"]) for name, array in sums.items()}
 
 
 def _task(function: Callable[..., Any]) -> Any:
-    """A function that makes tasks; every call is another one, whatever its arguments."""
+    """A function that makes tasks; each call makes a new one, even for equal arguments."""
     return delayed(function, pure=False, traverse=True)
 
 
-# What Dask calls categories that it has not seen yet.
+# Dask's name for categories that it has not seen yet.
 _UNKNOWN = "__UNKNOWN_CATEGORIES__"
 
 
 def _is_text(dtype: Any) -> bool:
-    """Whether a column is text, or has categories that are."""
+    """Whether a column has text, or categories that are text."""
     categories = getattr(dtype, "categories", None)
     if categories is not None and _UNKNOWN not in categories:
         return bool(categories.dtype.kind == "O")
-    return getattr(dtype, "name", "") in ("str", "string")  # of pandas 3 and of earlier ones
+    return getattr(dtype, "name", "") in ("str", "string")  # in pandas 3 and in earlier versions
 
 
 def _as_array(name: str, data: Any) -> Any:
     """A Dask array of a Dask array or data frame."""
     if hasattr(data, "to_dask_array"):
         if _is_text(getattr(data, "dtype", None)):
-            data = data.astype(object)  # or Dask warns of pandas' strings
+            data = data.astype(object)  # else Dask warns of pandas' strings
         data = data.to_dask_array()
     if not isinstance(data, da.Array):
         raise TypeError(
@@ -314,7 +313,7 @@ def _matrix(X: Any) -> Any:
 
 
 def _partitions(X: Any, y: Any, sample_weight: Any) -> list[tuple[Any, Any, Any]]:
-    """Partitions of X, y and the weights (None where there are none) that go together."""
+    """Corresponding partitions of X, y and the weights (None if there are none)."""
     X = _matrix(X)
     columns = [X.to_delayed().ravel()]
     for name, data in (("y", y), ("sample_weight", sample_weight)):
@@ -369,7 +368,7 @@ class _DaskMachine(CommonMixin, _OnCluster, BaseEstimator):
 
     @property
     def client_(self) -> distributed.Client:
-        """The client that is used: `client`, or the default one of the process."""
+        """The client in use: `client`, or the default client of the process."""
         if self.client is not None:
             return self.client
         try:
@@ -512,13 +511,13 @@ class _DaskMachine(CommonMixin, _OnCluster, BaseEstimator):
         return type(self)(**self.get_params(deep=False))
 
     def _of_arrays(self) -> Any:
-        """The local estimator, which does not miss the names of columns."""
+        """The local estimator without column names, as partitions are arrays without names."""
         local = self.to_local()
         local.__dict__.pop("feature_names_in_", None)
         return local
 
     def _lazily(self, X: Any, method: str) -> da.Array:
-        """What the local estimator's method says, as a Dask array."""
+        """The results of the local estimator's method, as a Dask array."""
         local, names, array = self._of_arrays(), _validate.text_names(X), _matrix(X)
         known = list(getattr(self, "feature_names_in_", names or ()))
         if names is not None and names != known:
@@ -628,7 +627,7 @@ class DaskPegasosClassifier(ClassifierMixin, _DaskMachine, ClassifierParameters)
     """
 
     _local = PegasosClassifier
-    score: ClassVar[Any] = _DaskMachine.score  # and not that of the mixin
+    score: ClassVar[Any] = _DaskMachine.score  # not the one of the mixin
 
     def decision_function(self, X: Any) -> da.Array:
         """Scores of the rows of `X`, as a lazy Dask array.
@@ -714,4 +713,4 @@ class DaskPegasosRegressor(RegressorMixin, _DaskMachine, RegressorParameters):
     epsilon: float = 0.1
 
     _local = PegasosRegressor
-    score: ClassVar[Any] = _DaskMachine.score  # and not that of the mixin
+    score: ClassVar[Any] = _DaskMachine.score  # not the one of the mixin

@@ -1,6 +1,6 @@
 """Export to ONNX by skl2onnx (extra ``onnx``): call `register`, then ``skl2onnx.to_onnx``.
 
-"Export to ONNX" in the reference tells of the outputs, and of the limitations of skl2onnx.
+"Export to ONNX" in the reference describes the outputs, and limitations of skl2onnx.
 """
 
 import functools
@@ -37,7 +37,7 @@ _LABELS = {
 
 
 def register() -> None:
-    """Tell skl2onnx of pegasos' estimators; they may then be exported alone or in a pipeline.
+    """Register pegasos' estimators with skl2onnx, so that it can export them, also in pipelines.
 
     ``skl2onnx.to_onnx`` raises a ValueError for a kernel that is a function, and for labels that
     are neither strings nor numbers that int64 or float64 can hold.
@@ -52,7 +52,7 @@ def register() -> None:
 
 
 class _Graph:
-    """ONNX operators in the version that was asked for, and the graph that outputs are added to."""
+    """ONNX operators in the requested version, and the graph to which outputs are added."""
 
     def __init__(self, scope: Any, container: Any) -> None:
         self._scope, self._container = scope, container
@@ -62,7 +62,7 @@ class _Graph:
         return functools.partial(operator, op_version=self._container.target_opset)
 
     def output(self, name: str, operator: str, *arguments: Any, **options: Any) -> None:
-        """Make what an operator gives the output of this name."""
+        """Make the result of an operator the output of this name."""
         made = getattr(self, operator)(*arguments, output_names=[name], **options)
         made.add_to(self._scope, self._container)
 
@@ -82,7 +82,7 @@ def _parse(
     scope: Any,
     model: Any,
     inputs: list[Any],
-    custom_parsers: Any = None,  # skl2onnx gives it; there is nothing inside
+    custom_parsers: Any = None,  # given by skl2onnx; our estimators contain no others
 ) -> list[Any]:
     """Declare the node of a fitted estimator and its outputs."""
     operator = scope.declare_local_operator(type(model).__name__, model)
@@ -118,9 +118,9 @@ def _outputs(scope: Any, estimator: Any) -> list[tuple[str, Any, list[int | None
 
 
 def _gives(scope: Any, estimator: Any) -> str:
-    """What the second output is: "scores", "raw_scores" or "probabilities".
+    """The kind of the second output: "scores", "raw_scores" or "probabilities".
 
-    skl2onnx sets "raw_scores" of the estimator inside a `CalibratedClassifierCV`.
+    skl2onnx sets "raw_scores" for the estimator inside a `CalibratedClassifierCV`.
     """
     if scope.get_options(estimator, {"raw_scores": False})["raw_scores"]:
         return "raw_scores"
@@ -128,9 +128,9 @@ def _gives(scope: Any, estimator: Any) -> str:
 
 
 def _convert(scope: Any, operator: Any, container: Any) -> None:
-    """Write the graph of `predict` and, of classifiers, `decision_function` or `predict_proba`."""
+    """Write the graph of `predict` and, for classifiers, `decision_function` or `predict_proba`."""
     estimator = operator.raw_operator
-    estimator = getattr(estimator, "best_estimator_", estimator)  # of a search
+    estimator = getattr(estimator, "best_estimator_", estimator)  # if it is a search
     model = estimator.to_model()
     ops = _Graph(scope, container)
     columns = [ops.Cast(x, to=TensorProto.DOUBLE) for x in operator.inputs]
@@ -143,8 +143,8 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     else:
         Z, coef = model.support.X, model.dual_coef
         Z = np.asarray(Z.toarray() if _validate.is_sparse(Z) else Z, dtype=np.float64)
-        rows = getattr(estimator, "support_", None)  # of a loaded model, not known nor needed
-        X = model.support.kernel.onnx(ops, X, Z, rows)  # values with the support vectors
+        rows = getattr(estimator, "support_", None)  # a loaded model does not have or need it
+        X = model.support.kernel.onnx(ops, X, Z, rows)  # kernel values with the support vectors
     second = ops.Add(ops.MatMul(X, np.ascontiguousarray(coef.T)), model.intercept)
     *labels, out = operator.outputs
     if labels:
@@ -154,7 +154,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
             ops.output(name, "Cast", winners, to=TensorProto.INT64)
         else:
             ops.output(name, "Gather", classes, winners)
-    # Around an estimator, skl2onnx goes on in the type of its input.
+    # If another estimator contains this one, skl2onnx goes on in the type of its input.
     is_double = isinstance(out.type, DoubleTensorType)
     kind = TensorProto.DOUBLE if is_double else TensorProto.FLOAT
     ops.output(out.full_name, "Cast", second, to=kind)
@@ -163,7 +163,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
 def _answers(
     ops: _Graph, of_problems: Any, model: Any, scope: Any, estimator: Any
 ) -> tuple[Any, Any, Any]:
-    """Labels, which of them rows have, and the second output; no labels: rows have numbers."""
+    """Labels, the index of each row's label, and the second output; None: numbers are labels."""
     if model.multi_class == "one_class":
         is_near = ops.LessOrEqual(ops.Abs(of_problems), _multiclass.NEAR * np.abs(model.intercept))
         scores = ops.Where(is_near, np.zeros(1), of_problems)
@@ -190,7 +190,7 @@ def _answers(
 
 
 def _votes(ops: _Graph, scores: Any, n_classes: int) -> Any:
-    """Scores of classes from those of pairs; see `pegasos.problems._multiclass.class_scores`."""
+    """Scores of classes from scores of pairs; see `pegasos.problems._multiclass.class_scores`."""
     pairs = _multiclass.pairs(n_classes)
     for_first, for_second = np.zeros((2, len(pairs), n_classes))
     for k, (i, j) in enumerate(pairs):
@@ -221,15 +221,15 @@ def _probabilities(ops: _Graph, scores: Any, model: Any) -> Any:
         of_classes = _probability(ops, model.loss, scores)
     else:
         pairs = _multiclass.pairs(n_classes)
-        # Columns are those of the first classes of all pairs, then those of the second ones. Sums
-        # take the columns of a class and no others: 0 times infinity is not a number.
+        # `both` has columns for the first classes of all pairs, then for the second ones. Each sum
+        # takes only the columns of its class, as 0 times infinity is not a number.
         both = _probability(ops, model.loss, ops.Concat(ops.Neg(scores), scores, axis=1))
         columns = [i for i, _ in pairs] + [j for _, j in pairs]
         mine = np.array([np.flatnonzero(np.equal(columns, k)) for k in range(n_classes)])
         inverse = ops.Gather(ops.Div(np.ones(1), both), mine, axis=1)
         sums = ops.Squeeze(ops.MatMul(inverse, np.ones((n_classes - 1, 1))), np.array([2]))
         of_classes = ops.Div(np.ones(1), ops.Add(sums, np.array([2.0 - n_classes])))
-    to_sum = np.ones((n_classes, n_classes))  # a product with it has the sum in every column
+    to_sum = np.ones((n_classes, n_classes))  # a product with it has row sums in every column
     is_0 = ops.Equal(ops.MatMul(of_classes, to_sum), np.zeros(1))
     of_classes = ops.Add(of_classes, ops.Cast(is_0, to=TensorProto.DOUBLE))
     return ops.Div(of_classes, ops.MatMul(of_classes, to_sum))

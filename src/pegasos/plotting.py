@@ -1,8 +1,8 @@
 """Pictures of searches, fits and models, as display objects in scikit-learn's manner.
 
-``from_estimator`` finds out what there is to show and draws it; ``plot`` draws it again, on given
-axes or on a new figure. Both return the display. Needs matplotlib, which ``import pegasos`` does
-not load.
+``from_estimator`` computes what is to be shown and draws it. ``plot`` draws it again, on given axes
+or on a new figure. Both return the display. Needs matplotlib, which ``import pegasos`` does not
+load.
 """
 
 from __future__ import annotations
@@ -51,17 +51,17 @@ __all__ = [
 ]
 
 _MOST_LINES, _X = 10, ("epoch", "seconds")
-# Relative gaps below are rounding; a logarithmic axis would show nothing else, or not show 0.
+# Smaller relative gaps are rounding. A logarithmic axis would show little else, and cannot show 0.
 _LEAST_GAP = 1e-12
-# Errors above epsilon, and margins above 1, by at most this part of it are on the edge of a tube or
-# on the margin: support vectors are, to the accuracy of the fit.
+# Errors above epsilon, and margins above 1, by at most this part count as on the edge of a tube or
+# on the margin. Support vectors are there, to the accuracy of the fit.
 _EDGE = 1e-3
-# The palette of B. Wong, "Points of view: Color blindness" (2011), without black. Markers tell
-# apart what colours cannot: there are eight of them for seven colours, so 56 pairs differ.
+# The palette of B. Wong, "Points of view: Color blindness" (2011), without black. Markers
+# distinguish groups of one colour: with eight of them for seven colours, 56 pairs differ.
 _BLUE, _VERMILLION, _ORANGE = "#0072B2", "#D55E00", "#E69F00"
 _COLOURS = (_BLUE, _VERMILLION, "#009E73", _ORANGE, "#CC79A7", "#56B4E9", "#F0E442")
 _MARKERS = "os^Dv<P>"
-# How points of a search are marked.
+# The marks of points of a search.
 _BEST, _WITHIN = "best mean score", "largest λ within one standard error"
 _MARKS: dict[str, dict[str, Any]] = {
     _BEST: {"marker": "*", "markersize": 14, "color": _VERMILLION, "linestyle": "none"},
@@ -77,15 +77,15 @@ class SearchDisplay:
     values : array-like of shape (n_y, n_x), or (n_x,) for a curve
         Scores; NaN leaves a cell empty.
     x_values, y_values : sequence
-        Values of the parameters that go across and up; `y_values` is None for a curve.
+        Values of the parameters on the x and y axes; `y_values` is None for a curve.
     labels : tuple of three str, default=("x", "y", "score")
         Names of the parameters and of the score.
     standard_error : array-like of the shape of `values`, default=None
-        Standard errors of the scores: the error bars of a curve. The legend tells that of the best
+        Standard errors of the scores: the error bars of a curve. The legend has the one of the best
         score.
     marks : dict, default=None
-        Points to mark: by the names "best mean score" and "largest λ within one standard error",
-        tuples of the value of x and, in a heat map, that of y.
+        Points to mark. Keys: "best mean score" and "largest λ within one standard error". Values:
+        tuples of the value of x and, in a heat map, the value of y.
 
     Attributes
     ----------
@@ -140,7 +140,7 @@ class SearchDisplay:
         ax: Axes | None = None,
         **options: Any,
     ) -> Self:
-        """Draw what a search found.
+        """Draw the results of a search.
 
         The best mean score is marked. For searches of pegasos, so is the largest λ whose score is
         within one standard error of the best.
@@ -151,13 +151,13 @@ class SearchDisplay:
             Has ``cv_results_`` as scikit-learn's searches do, for instance a `GridSearchCV`; or a
             pipeline that ends with one.
         x : str, default="auto"
-            Name of the parameter that goes across. "auto" is "C" or "lam", whichever the search
-            tried, also of a step ("svm__C"), else the first parameter.
+            Name of the parameter on the x axis. "auto" is "C" or "lam", whichever the search tried,
+            also of a step ("svm__C"), else the first parameter.
         y : str or None, default="auto"
-            Name of the parameter that goes up; None for a curve, with error bars of one standard
+            Name of the parameter on the y axis; None for a curve, with error bars of one standard
             error. "auto" is "gamma" if the search tried several, else None.
         metric : str, default="mean_test_score"
-            Key of ``cv_results_`` to show. If other parameters vary as well, its largest value.
+            Key of ``cv_results_`` to show. If other parameters vary too, its largest value.
         ax, **options
             As in `plot`.
         """
@@ -180,15 +180,15 @@ class SearchDisplay:
         scores = np.asarray(results[_validate.choice("metric", metric, metrics)], dtype=float)
 
         parameters = [np.ma.asarray(results[f"param_{name}"]) for name in (x, y) if name]
-        # A list of grids masks the parameters that a candidate does not have.
+        # A list of grids masks the parameters that a candidate lacks.
         masked = np.any([np.ma.getmaskarray(column) for column in parameters], axis=0)
-        # Some values are in no dictionary, as those of `class_weight` are: their texts are.
+        # Values that are not hashable, such as those of `class_weight`, are replaced by their text.
         columns = [
             [value if isinstance(value, Hashable) else str(value) for value in of.data.tolist()]
             for of in parameters
         ]
         keys = list(zip(*columns, strict=True))
-        # NaN first, then ascending: the last to be entered in a cell is the first of the best.
+        # NaN first, then ascending: the last entry of a cell is the first of the best ones.
         best = {keys[i]: i for i in np.argsort(-scores, kind="stable")[::-1] if not masked[i]}
         if not best:
             raise ValueError(f"y must be set together with x={x!r} in a candidate, got {y!r}")
@@ -246,7 +246,7 @@ class SearchDisplay:
         return [(name, at, (x[at], self.values[at]), _MARKS[name]) for name, at in marks]
 
     def _draw_map(self, ax: Axes, cmap: str | Colormap, values_format: str) -> list[Any]:
-        """Draw a heat map; returns as `_draw_curve`."""
+        """Draw a heat map; returns marks like `_draw_curve`."""
         y_values: Any = self.y_values
         self.image_ = ax.imshow(self.values, cmap=cmap, origin="lower", aspect="auto")
         self.colorbar_ = self.figure_.colorbar(self.image_, ax=ax, label=self.labels[2])
@@ -279,13 +279,13 @@ class Recorder:
     epochs : list of int
         1, 2, ...
     seconds : list of float
-        Time of training up to the end of each epoch, without the time of certificates for the
-        record.
+        Seconds of training up to the end of each epoch, without the time of the record's
+        certificates.
     objectives, bounds, gaps : list of ndarray of shape (n_problems,)
         P(w), the dual objective and the relative duality gap that the solver knew after each epoch
         (dual ascent knows P(w) from its last gap check), and those of the end of the fit.
     names : list of str
-        What each problem tells apart.
+        What each problem distinguishes.
 
     Examples
     --------
@@ -311,20 +311,20 @@ class Recorder:
         self.names: list[str] = []
 
     def setup(self, estimator: Any, context: Any) -> None:
-        """A fit begins."""
+        """Begin a new record."""
         self._begin()
         self._spent, self._since = 0.0, time.perf_counter()
 
     def teardown(self, estimator: Any, context: Any) -> None:
-        """A fit has ended."""
+        """Do nothing at the end of a fit."""
 
     def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
-        """Stop the clock: an epoch is told of when it is over, and its certificate comes next."""
+        """Stop the clock: the epoch has ended, and its certificate is computed next."""
         if context.task_name == "epoch":
             self._spent += time.perf_counter() - self._since
 
     def on_fit_task_end(self, estimator: Any, context: Any, *, metadata: dict[str, Any]) -> None:
-        """Write down an epoch, or how the fit ended."""
+        """Record an epoch, or the end of the fit."""
         if context.task_name == "epoch":
             self._write(**metadata)
             self._since = time.perf_counter()
@@ -333,10 +333,10 @@ class Recorder:
             if getattr(estimator, "_scheme", None) == "crammer_singer":
                 self.names = ["all classes"]
             objective, bound = estimator.objective_, estimator.dual_objective_
-            # Of one class, P and D are nu below what the gap is a part of.
+            # For one class, P and D are at most 0, and the relative gap is a part of |D|.
             size = -bound if isinstance(estimator, OneClass) else objective
             gap = np.maximum(objective - bound, 0) / np.where(size > 0, size, 1)
-            # Of many problems, the last may have gone on for less than an epoch of all.
+            # The last of many problems may have gone on for less than an epoch of all.
             if not np.allclose(gap, self.gaps[-1], equal_nan=True):
                 self._spent += time.perf_counter() - self._since
                 self._write(objective=objective, dual_objective=bound, relative_gap=gap)
@@ -365,7 +365,7 @@ class ConvergenceDisplay:
     x : {"epoch", "seconds"}, default="epoch"
         What `x_values` are.
     names : list of str, default=None
-        What each problem tells apart, for the legend.
+        What each problem distinguishes, for the legend.
 
     Attributes
     ----------
@@ -407,7 +407,7 @@ class ConvergenceDisplay:
     def from_recorder(
         cls, recorder: Recorder, x: str = "epoch", *, ax: Axes | None = None, **options: Any
     ) -> Self:
-        """Draw what a `Recorder` wrote down, against epochs or seconds."""
+        """Draw the record of a `Recorder`, against epochs or seconds."""
         if not isinstance(recorder, Recorder):
             raise TypeError(f"recorder must be a pegasos.plotting.Recorder, got {recorder!r}")
         if not recorder.epochs:
@@ -430,7 +430,7 @@ class ConvergenceDisplay:
         ax: Axes | None = None,
         **options: Any,
     ) -> Self:
-        """Fit a clone of `estimator` to `X`, `y` with a `Recorder`, and draw what it wrote down.
+        """Fit a clone of `estimator` to `X`, `y` with a `Recorder`, and draw the record.
 
         `estimator` may be a pipeline, whose last step is drawn.
         """
@@ -450,9 +450,9 @@ class ConvergenceDisplay:
     def plot(self, ax: Any = None, **options: Any) -> Self:
         """Draw on two axes, or on one without the gap; `options` go to ``Axes.plot``.
 
-        Axes are logarithmic, except that of objectives if one is 0 or below, as those of one-class
-        machines are. A logarithmic axis leaves out bounds of zero. Gaps below 1e-12, which are
-        rounding, are drawn as 1e-12.
+        Axes are logarithmic. But the axis of objectives is linear if one of them is 0 or below, as
+        for one-class machines. A logarithmic axis omits bounds of zero. Gaps below 1e-12 are
+        rounding and are drawn as 1e-12.
         """
         if ax is None:
             _, ax = plt.subplots(1, 2, figsize=(9.6, 4), layout="constrained")
@@ -497,8 +497,8 @@ class ConvergenceDisplay:
 class WeightsDisplay:
     """Weights of linear machines, one picture for each problem: bars, or pixels of an image.
 
-    Bars to the right and red pixels speak for the class that a title names first, bars to the left
-    and blue pixels against it. All pictures have one scale, symmetric around zero.
+    Bars to the right and red pixels speak for the class that comes first in a title, bars to the
+    left and blue pixels against it. All pictures have one scale, symmetric around zero.
 
     Parameters
     ----------
@@ -633,24 +633,24 @@ class WeightsDisplay:
 
 
 class SupportVectorsDisplay:
-    """Rows of two features, with support vectors ringed, and where classes meet.
+    """Rows of two features, with rings around support vectors, and the border between classes.
 
-    For two classes, the boundary (solid) and the margins (dashed); for more, the predicted regions;
-    for one class, its contour, and rows outside as outliers. Classes differ in colour and marker,
-    regions of more than seven classes also in hatches.
+    For two classes, there are the boundary (solid) and the margins (dashed); for more, the
+    predicted regions; for one class, its contour, and outliers outside. Classes differ in colour
+    and marker, regions of more than seven classes also in hatches.
 
     Support vectors of a linear classifier are the rows with a margin of at most one in any problem,
-    to a thousandth, those of a one-class machine the rows with a score of at most zero. With
-    ``multi_class="crammer_singer"``, they are the rows whose class is ahead of another one by at
-    most the cost of taking it for theirs. The log loss has no margin: there are no dashed lines,
-    and every row is a support vector.
+    to a thousandth; those of a one-class machine, the rows with a score of at most zero. With
+    ``multi_class="crammer_singer"``, they are the rows whose class leads another class by at most
+    the cost of predicting that one. The log loss has no margin: there are no dashed lines, and
+    every row is a support vector.
 
     Parameters
     ----------
     estimator : object
         A fitted classifier or one-class machine of pegasos, a search over one, whose best estimator
-        is drawn, or a pipeline that ends with either. The features that the last step of a pipeline
-        is given are drawn: after scaling, they have other units than those of `X`.
+        is drawn, or a pipeline that ends with either. The picture shows the features that the last
+        step of a pipeline gets: after scaling, they have other units than `X`.
     X : {array-like, sparse matrix} of shape (n_samples, 2)
         In a pipeline, two features must come to its last step.
     y : array-like of shape (n_samples,), default=None
@@ -748,7 +748,7 @@ class SupportVectorsDisplay:
             self.estimator, corners, eps=0, grid_resolution=grid_resolution, ax=ax, **options
         )
         if n > 2:
-            # How to ask for colours of many classes depends on the version of scikit-learn.
+            # The way to set colours of many classes depends on the version of scikit-learn.
             self.boundary_.surface_.set_cmap(ListedColormap(colours))
         across, up = self.points.T
         self.points_ = [
@@ -790,7 +790,7 @@ class TubeDisplay:
     line_ : matplotlib Line2D
     tube_ : matplotlib PolyCollection, or None
     points_ : list of two matplotlib PathCollection
-        Rows inside the tube and outside. Those on its edge, to a thousandth, count as inside.
+        Rows inside the tube and outside. Rows on its edge, to a thousandth, count as inside.
 
     Examples
     --------
@@ -848,8 +848,8 @@ class TubeDisplay:
         X : {array-like, sparse matrix} of shape (n_samples, 1)
         y : array-like of shape (n_samples,)
         epsilon : float or "auto", default="auto"
-            "auto" is that of the estimator, of the best estimator of a search, or of the last step
-            of a pipeline; 0 if it has none, as with ``loss="squared_error"``.
+            "auto" is the epsilon of the estimator, of the best estimator of a search, or of the
+            last step of a pipeline; 0 if it has none, as with ``loss="squared_error"``.
         grid_resolution : int, default=500
             Points along the curve.
         ax, **options
@@ -901,7 +901,7 @@ class TubeDisplay:
         self.points_ = [
             ax.scatter(
                 self.x[mine], self.y[mine], s=14, **_look(k),
-                label=name if mine.any() else "_none",  # such labels are in no legend
+                label=name if mine.any() else "_none",  # legends omit such labels
             )
             for k, (mine, name) in enumerate(zip((~is_outside, is_outside), names, strict=True))
         ]  # fmt: skip
@@ -920,7 +920,7 @@ def _in_order(values: Iterable[Any]) -> list[Any]:
 
 
 def _tick_labels(values: Sequence[Any]) -> list[str]:
-    """Texts of parameter values, all as powers if one of the numbers is small or large."""
+    """Texts of parameter values; all are powers of ten if a number is small or large."""
     powers = any(_is_number(v) and v and not 1e-2 <= abs(v) < 1e4 for v in values)
 
     def text(value: Any) -> str:
@@ -937,12 +937,12 @@ def _look(k: int) -> dict[str, Any]:
 
 
 def _legend(ax: Axes, **options: Any) -> None:
-    """A legend beside the axes, off the data."""
+    """A legend outside the axes, away from the data."""
     ax.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False, **options)
 
 
 def _problem_names(estimator: Any) -> list[str]:
-    """What each problem tells apart, the class of positive scores first."""
+    """What each problem distinguishes, with the class of positive scores first."""
     if isinstance(estimator, OneClass):
         return ["one class"]
     if not hasattr(estimator, "classes_"):
@@ -956,16 +956,16 @@ def _problem_names(estimator: Any) -> list[str]:
 
 
 def _joint_margins(scores: np.ndarray, codes: np.ndarray, cost: np.ndarray) -> np.ndarray:
-    """By how many times its cost each class is behind that of a row; NaN for the row's own."""
-    if scores.ndim == 1:  # by how much the second of two classes is ahead
+    """How far each class is behind a row's own class, in units of its cost; NaN for its own."""
+    if scores.ndim == 1:  # the lead of the second of two classes
         scores = scores[:, None] * [-0.5, 0.5]
     own = np.take_along_axis(scores, codes[:, None], axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):  # of no cost, in particular of their own
+    with np.errstate(divide="ignore", invalid="ignore"):  # the cost may be 0, as of the own class
         return (own - scores) / cost[codes]
 
 
 def _standard_error(results: Any, metric: str) -> np.ndarray | None:
-    """Standard errors of mean scores of a search; None of what is no mean over folds."""
+    """Standard errors of mean scores of a search; None for other results."""
     _, is_mean, name = metric.rpartition("mean_")
     folds = [v for k, v in results.items() if k.startswith("split") and k.endswith(f"_{name}")]
     if not is_mean or not folds:
@@ -974,9 +974,9 @@ def _standard_error(results: Any, metric: str) -> np.ndarray | None:
 
 
 def _marked(results: Any, points: list[int]) -> dict[str, int]:
-    """Which of some points of a search have a mark, by its name: the best is what a search takes.
+    """The marked points of a search, by name: the best one is the one that the search takes.
 
-    Of equally good points, that is the first, and in our searches the one with the largest λ.
+    Among equally good points, it is the first or, in searches of pegasos, one with the largest λ.
     """
     means = np.asarray(results["mean_test_score"], dtype=float)
     ranks = np.asarray(results.get("rank_test_score", -means), dtype=float)[points]
@@ -996,9 +996,9 @@ def _marked(results: Any, points: list[int]) -> dict[str, int]:
 
 
 def _last_step(estimator: Any, X: Any = None) -> tuple[Any, Any, Any]:
-    """The estimator at the end of searches and pipelines, the rows that it is given, their names.
+    """The estimator at the end of searches and pipelines, the rows it gets, and their names.
 
-    Names are None where nothing is known of them.
+    Names are None if they are not known.
     """
     names = None
     while True:
@@ -1019,16 +1019,16 @@ def _dense(X: Any) -> np.ndarray:
 
 
 def _corners(X: Any, points: np.ndarray) -> Any:
-    """Two rows, of the type of `X`, at the ends of the range of `points` and a margin."""
+    """Two rows, of the type of `X`, at the ends of the range of `points` plus a margin."""
     low, spread = points.min(axis=0), np.ptp(points, axis=0)
     margin = 0.06 * np.where(spread > 0, spread, 1)
     return _like(X, np.stack([low - margin, low + spread + margin]))
 
 
 def _like(X: Any, points: np.ndarray) -> Any:
-    """Points as rows of the type of `X`, if that has names of columns."""
+    """Points as rows of the type of `X`, if its columns have names."""
     names = _validate.column_names(X)
     if names is None:
         return points
-    make = getattr(type(X), "from_pydict", type(X))  # the former of tables of Arrow
+    make = getattr(type(X), "from_pydict", type(X))  # Arrow tables have it
     return make(dict(zip(names, points.T, strict=True)))
