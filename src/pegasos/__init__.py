@@ -1,7 +1,6 @@
 """Support vector machines by Pegasos.
 
-``import pegasos`` loads only NumPy and the extension. The estimators load scikit-learn when they
-are first used.
+``import pegasos`` loads only NumPy and the extension. The estimators load scikit-learn later.
 """
 
 import importlib

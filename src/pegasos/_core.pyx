@@ -8,8 +8,7 @@ first checks all that memory safety depends on: lengths against each other, type
 numbers that become sizes, indices or divisors. A mistake of a caller is a ValueError and never
 reaches foreign memory. ``_validate.py`` has the messages for users, with the names that they know.
 
-Checks take constant time, except that index arrays are read in full: a fraction of the time of the
-call itself.
+Checks take constant time, except that index arrays are read in full, in a fraction of the call.
 """
 import functools
 import math
@@ -881,8 +880,7 @@ cdef class Targets:
         return require(array.shape[0] == self.n_problems and array.shape[1] == self.c.n,
                        name + " must have the shape of labels")
 
-    # Computations for certificates and solvers that need no rows. Ctrl-C is handled between
-    # problems.
+    # Computations that need no rows. Ctrl-C is handled between problems.
 
     def constants(self, const double[::1] penalties not None):
         """The best models with w = 0, and their objectives; see ``pegasos_best_constant``."""
@@ -976,8 +974,7 @@ cdef class Pegasos:
 
     `weights` and `sums` have a row of features for each problem or, for kernel machines, a row of
     n_rows float64 numbers. `counts` has a number for each row of X. `sums` and `counts` may be
-    None. So may `slopes`, of the shape of `pending`, for the hinge or a bundle. A run updates all
-    in place, however it ends.
+    None; so may `slopes`, shaped like `pending`, for the hinge or a bundle. Runs update in place.
     """
     cdef pegasos_linear_set c
     cdef pegasos_linear[::1] problems
@@ -1191,8 +1188,8 @@ cdef object bounds_of(Rows rows, Targets targets, const double[:, :] a,
                       double[::1] losses):
     """The best dual values of multiples of rows of `a`, which are made feasible first.
 
-    Unless `coef` is None, the losses of models are added up in the first pass, which is the only
-    one if `a` is None.
+    The first pass also adds up the losses of models, unless `coef` is None; without `a` it is the
+    only pass.
     """
     cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, n_problems = targets.n_problems
     cdef bint has_models = coef is not None
@@ -1417,8 +1414,7 @@ KERNELS = {
 OTHER = -1
 # Numbers of rows that are made double at a time.
 cdef int64_t MOST_IN_DOUBLE = 2**24
-# Fewer rows are multiplied without BLAS, whose rounding depends on the machine, and whose number of
-# threads must be set.
+# Fewer rows are multiplied without BLAS, which rounds as the machine does, and needs one thread.
 cdef int64_t FEW_ROWS = 256
 # Rows of more features than this are not made dense. Scratch has a few thousand rows at most.
 cdef int64_t MOST_DENSE = <int64_t>1 << 40
@@ -1946,8 +1942,7 @@ cdef int require_size(int64_t n_rows, int64_t n_features) except -1:
 cdef class Fits:
     """Fits over the same rows: a piece of memory for each, with its whole state.
 
-    Without `memory`, they begin at 0. Fits of kernel machines have no features, and n_rows
-    coefficients.
+    Without `memory`, they begin at 0. Kernel machines have no features, and n_rows coefficients.
     """
     cdef readonly object memory
     """Of shape (n_problems, n_bytes). A copy of it is a saved state."""

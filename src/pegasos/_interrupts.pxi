@@ -97,8 +97,7 @@ def update_atomically(dict attributes not None, dict new not None, optional=(), 
 cdef class KeepOnInterrupt:
     """A block that is entered as ``commit``: ``commit(new)`` sets attributes.
 
-    If Ctrl-C stops the block before that, they become what ``so_far()`` returns, unless it is
-    empty.
+    If Ctrl-C stops the block before that, ``so_far()`` returns what to set, if anything.
     """
     cdef dict attributes
     cdef object optional, so_far

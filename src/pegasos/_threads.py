@@ -38,8 +38,7 @@ class _Blas:
     def one_thread(self) -> _core.Closing:
         """A block in which BLAS has one thread, so that it does not compete with our threads.
 
-        The number belongs to the process. If blocks overlap in several threads, the end of the last
-        one restores it.
+        The number belongs to the process. Of blocks that overlap, the last end restores it.
         """
         return _core.Closing(_core.OneThread(self._begin, self._end))
 

@@ -1,8 +1,7 @@
 """Pictures of searches, fits and models, as display objects in scikit-learn's manner.
 
 ``from_estimator`` computes what is to be shown and draws it. ``plot`` draws it again, on given axes
-or on a new figure. Both return the display. Needs matplotlib, which ``import pegasos`` does not
-load.
+or a new figure. Both return the display. Needs matplotlib, which ``import pegasos`` does not load.
 """
 
 from __future__ import annotations
@@ -81,8 +80,7 @@ class SearchDisplay:
     labels : tuple of three str, default=("x", "y", "score")
         Names of the parameters and of the score.
     standard_error : array-like of the shape of `values`, default=None
-        Standard errors of the scores: the error bars of a curve. The legend has the one of the best
-        score.
+        Standard errors of the scores: the error bars of a curve. The legend has the best score's.
     marks : dict, default=None
         Points to mark. Keys: "best mean score" and "largest λ within one standard error". Values:
         tuples of the value of x and, in a heat map, the value of y.
@@ -279,8 +277,7 @@ class Recorder:
     epochs : list of int
         1, 2, ...
     seconds : list of float
-        Seconds of training up to the end of each epoch, without the time of the record's
-        certificates.
+        Seconds of training up to the end of each epoch, without certificates for the record.
     objectives, bounds, gaps : list of ndarray of shape (n_problems,)
         P(w), the dual objective and the relative duality gap that the solver knew after each epoch
         (dual ascent knows P(w) from its last gap check), and those of the end of the fit.
@@ -353,9 +350,8 @@ class ConvergenceDisplay:
     """Objective, its lower bound, and the relative gap between them, while a fit goes on.
 
     The optimum is in the shaded area between the objective (solid) and the bound (dashed). Each
-    problem has a line, with a mark where it changes. More than ten problems share one line, that
-    of the largest value. Solvers other than Pegasos take one problem after the other, so their
-    lines fall one by one.
+    problem has a line, with a mark where it changes. More than ten problems share a line of the
+    largest value. Solvers other than Pegasos take problems one by one, so their lines fall in turn.
 
     Parameters
     ----------
@@ -996,10 +992,7 @@ def _marked(results: Any, points: list[int]) -> dict[str, int]:
 
 
 def _last_step(estimator: Any, X: Any = None) -> tuple[Any, Any, Any]:
-    """The estimator at the end of searches and pipelines, the rows it gets, and their names.
-
-    Names are None if they are not known.
-    """
+    """The estimator at the end of searches and pipelines, its rows, their feature names or None."""
     names = None
     while True:
         if isinstance(estimator, Pipeline):

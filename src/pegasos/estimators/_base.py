@@ -37,8 +37,7 @@ class _Fit:
     """Stands for a fit while it runs."""
 
 
-# Fits that are running, by `id` of their estimators. An entry disappears with its fit, wherever an
-# exception comes.
+# Fits that are running, by `id` of their estimators. An entry always disappears with its fit.
 _FITTING: weakref.WeakValueDictionary[int, _Fit] = weakref.WeakValueDictionary()
 
 # Optional fitted attributes. A new fit deletes those that it does not set.
@@ -53,8 +52,7 @@ class Data:
     """The data of a fit. The estimator itself is not changed before there is a model.
 
     `problem_labels` has a row for each problem: int8 labels of all rows, 0 for rows outside the
-    problem, and 1 for others in regression. `mass` is the m in λ = 1/(C m), the sum of the weights
-    of a problem's rows.
+    problem, and 1 for others in regression. `mass` is the sum m of their weights, for λ = 1/(C m).
     """
 
     X: Any  # checked: an array or a CSR matrix
@@ -351,7 +349,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         """Raise unless `data` has the problems of the model, from which training goes on."""
 
     def _target_attributes(self, data: Data) -> dict[str, Any]:
-        """Attributes that describe y, besides those of all estimators."""
+        """Attributes that describe y, besides the attributes of all estimators."""
         return {}
 
     def _end_only_attributes(self, schedule: Schedule) -> dict[str, Any]:
@@ -511,8 +509,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
     ) -> tuple[_certificate.Certificate | None, bool]:
         """Carry out a plan, arguments of `Schedule.train`, with progress and callbacks.
 
-        Returns a certificate, or None, and whether the plan was carried out; False if a callback
-        stopped it.
+        Returns a certificate, or None, and whether no callback stopped the plan.
         """
 
         def on_progress() -> None:

@@ -56,8 +56,7 @@ class FitCallbacks:
     ) -> None:
         """Report the end of an epoch; raises `StopRequestedError` if a callback asks for it.
 
-        `attributes` returns the attributes of a fitted estimator so far, `metadata` objectives and
-        gaps.
+        `attributes` returns what a fitted estimator would have now, `metadata` objectives and gaps.
         """
         context = self._fit.subcontext(task_name="epoch")
         context.call_on_fit_task_begin(estimator=self.estimator, **self.data)

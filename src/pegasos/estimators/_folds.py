@@ -124,9 +124,8 @@ def fold_sets(folds: list[Fold], numbers: Sequence[int], data: Data) -> Generato
 class Scoring:
     """Scores machines of a search on the test rows of folds.
 
-    `given` has the rows as given by the user, `data` the checked rows. `weights` are for scorers
-    that take weights. Without `scoring`, `plain` makes a number from scores, their rows, and the
-    weights of these.
+    `given` has the user's rows, `data` the checked rows. `weights` are for scorers that take them.
+    Without `scoring`, `plain` makes a number from scores, their rows, and the rows' weights.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
 """Training in a search: sets of problems × λ × folds, and the grid of their scores.
 
-The problems are those of classes or of outputs. In a fold, test rows have the label 0. So all folds
+The problems are those of classes or outputs. In a fold, test rows have the label 0. So all folds
 share X, one kernel matrix serves all problems with one γ, and X is checked and encoded once. A
-search by epochs trains machines in bundles or sets over one order of rows. A search to a gap begins
-the problems of each λ where those of the next larger λ ended.
+search by epochs trains machines in bundles or sets over one order of rows. A search to a gap goes
+from the largest λ to the smallest, and begins each λ where the last one ended.
 """
 
 import collections
@@ -239,8 +239,7 @@ class Training:
 
         R² is less exact than accuracy at the same gap. The smallest λ take most epochs and mostly
         score worse. So regressors go to a rough gap in a limited number of epochs; those that may
-        be best go on to the gap of fits. With Newton's method, all go to that gap: its last digits
-        cost little.
+        be best go on to the gap of fits. With Newton's method, all do, as last digits cost little.
         """
         rows, solver = self.machines.rows, self.search.solver
         is_linear, has_targets = self.machines.is_linear, self.folds.values is not None

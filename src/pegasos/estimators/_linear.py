@@ -202,7 +202,7 @@ class LinearMachine(PegasosEstimator):
         return self._restored(settings, data, before)
 
     def _with_all_columns(self, schedule: Any, data: Data, rows: Any) -> Any:
-        """The schedule for `rows`, which have all columns, and not only those of `data`."""
+        """The schedule for `rows`, which have all columns; `data` may have fewer."""
         if data.columns is None:
             return schedule
         schedule.return_to_pegasos(rows)  # dual variables belong to other rows
@@ -279,7 +279,7 @@ class PegasosClassifier(Classifier, LinearMachine, ClassifierParameters, Penaliz
         Newton's method, for few features, or for smooth losses of many more rows than features; it
         smooths the hinge. "auto" takes the solver that is likely to be cheaper, and changes to the
         other if it is slow. With `n_steps`, "auto" is "pegasos". "auto" and "newton" may solve
-        rows that are few beside their features in the space that they span.
+        rows in the space that they span, if there are few rows and many features.
     tol : float, "auto" or None, default="auto"
         Relative duality gap (P - D)/P, at most 1, at which a fit stops. A `ConvergenceWarning` is
         issued if `max_iter`, rounding or a callback ends the fit before. "auto" is 1e-3, which a
@@ -340,7 +340,7 @@ class PegasosClassifier(Classifier, LinearMachine, ClassifierParameters, Penaliz
     warm_start : bool, default=False
         True: `fit` goes on where the last `fit` ended, for `max_iter` epochs or `n_steps` steps
         more. An interrupted fit is completed, to the bits of an undisturbed one.
-        λ stays that of the last model, even if the rows have other weights now. `C`, `lam`,
+        λ stays as in the last model, even if the rows have other weights now. `C`, `lam`,
         `loss`, `batch_size`, `sampling`, `project`, `average`, `multi_class` and the parameters of
         the intercept must not change. With solver="pegasos" and `n_steps` or ``tol=None``,
         several fits of the same data give the bits of one longer fit, except with
@@ -444,9 +444,9 @@ class PegasosClassifier(Classifier, LinearMachine, ClassifierParameters, Penaliz
         """Go on with one epoch of Pegasos over the rows of `X`, for data that come in pieces.
 
         After a `fit`, it goes on from the fitted model. Step t moves the weights by 1/(λt) times a
-        row. If another solver than Pegasos made the model, t is the number of steps that as many
-        epochs of Pegasos take, or more: the first step moves the score of an average row by 1 at
-        most. So a few rows cannot undo the fit. After Ctrl-C, either the whole epoch was made or
+        row. If another solver than Pegasos made the model, t is at least the number of steps in as
+        many epochs of Pegasos. It is also so large that the first step moves the score of an
+        average row by at most 1: a few rows cannot undo the fit. Ctrl-C keeps a whole epoch or
         nothing of it.
 
         The first call takes λ = `lam`, or 1e-4 if `lam` is None. It refuses a `C`: λ = 1/(C m)

@@ -81,9 +81,9 @@ class OneClass(CommonMixin, OutlierMixin, PegasosEstimator):
         Returns
         -------
         ndarray of shape (n_samples,)
-            <w, x>; but `offset_` where that is nearer than 1e-6 of it. So rounding does not tell
-            on which side support vectors are, unless it is larger, as it can be for polynomial
-            kernels of float32 rows.
+            <w, x>, or exactly `offset_` if they differ by at most 1e-6 of it. So rounding does not
+            decide on which side support vectors are, unless its error is larger, as it can be for
+            polynomial kernels of float32 rows.
         """
         return self.decision_function(X) + self.offset_
 

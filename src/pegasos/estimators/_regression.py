@@ -169,8 +169,8 @@ class PegasosRegressor(Regressor, LinearMachine, RegressorParameters, PenalizedP
         Ignored with "squared_error". It has the units of y.
     solver : {"auto", "pegasos", "sdca", "newton"}, default="auto"
         As in `PegasosClassifier`. Newton's method smooths the loss "epsilon_insensitive", and
-        "huber" where epsilon is small beside y. With "squared_error", its first step is exact, and
-        no epoch of Pegasos comes before it.
+        "huber" if epsilon is small compared with y. With "squared_error", its first step is exact,
+        and no epoch of Pegasos comes before it.
     tol : float, "auto" or None, default="auto"
         Relative duality gap (P - D)/P at which a fit stops; see `PegasosClassifier`.
     max_iter, n_steps, batch_size, sampling, average
@@ -217,7 +217,7 @@ class PegasosRegressor(Regressor, LinearMachine, RegressorParameters, PenalizedP
     Notes
     -----
     Training divides each column of y, and epsilon, by a power of two near the standard deviation of
-    the column, which rounds nothing. So gaps are as fine for targets of 1e-12 as for those of 1,
+    the column, which rounds nothing. So gaps are as fine for targets of 1e-12 as for targets of 1,
     whatever the sizes of other outputs.
 
     Examples

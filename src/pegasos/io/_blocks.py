@@ -38,11 +38,11 @@ _LEAST_MEMORY = 1000
 #: The most vectors of weights of a problem in dual ascent. And bytes of a row in memory besides its
 #: numbers: for each problem (dual variable twice, label, target twice), and for all together.
 VECTORS, BYTES_OF_PROBLEM, BYTES_OF_ROW = 10, 40, 96
-#: Bytes of a row in a fit in memory besides its numbers: state, norms, room.
+#: Bytes of a row in a fit in memory, besides its numbers: state, norms, room.
 BYTES_IN_MEMORY = 160
 #: Numbers of all rows may take 1/SHARE of the memory; larger arrays are on disk.
 SHARE = 4
-# The folder of a conversion in the cache's folder. It is deleted, so nobody else may use the name.
+# The conversion's folder in the cache's folder. It is deleted, so this name is not for other uses.
 _WORK = "pegasos-converting"
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
@@ -333,10 +333,7 @@ class Blocks:
         return np.concatenate(found)
 
     def targets(self) -> tuple[np.ndarray, np.ndarray | None]:
-        """Labels or targets, and sample weights or None, of all rows.
-
-        They are in the order of the cache, which `predict` has as well.
-        """
+        """Labels or targets, and sample weights or None, of all rows, in the order of `predict`."""
         # Nothing else of a block is kept.
         of_rows = [(self.labels(part.y), part.weights) for part in self.parts()]
         y, weights = zip(*of_rows, strict=True)

@@ -24,8 +24,7 @@ from pegasos.solvers._joint import JointSchedule
 # Parameters that may change when a fit goes on; the others determine the bits.
 _FREE = {"max_iter", "tol", "n_jobs", "verbose", "warm_start", "cache_size", "scores"}
 
-# After a checkpoint with new work in it, the next wait is this part of the last one, but not
-# shorter than `every`.
+# After a checkpoint with new work, the next wait is this part of the last one, or at least `every`.
 _SOONER = 0.8
 
 
@@ -55,10 +54,7 @@ class Checkpoints:
         self._of_search = {f"search.{name}": array for name, array in of_search.items()}
 
     def write(self, owner: Any, arrays: dict[str, Any], stands: Any) -> None:
-        """Write these arrays of an estimator or a search.
-
-        `stands` grows with every piece of work that was kept.
-        """
+        """Write these arrays of an estimator or a search; `stands` grows with kept work."""
         if stands == self._stood:  # a piece of work was stopped and needs a longer wait
             self._wait *= 2
         else:  # a little shorter: the next piece of work may take as long

@@ -1,7 +1,6 @@
 """``pegasos demo``: linear machines on digits, and a kernel machine on two moons.
 
-The digits are part of scikit-learn. The picture is SVG, written here as text, so the demo needs
-only the package itself.
+The digits are part of scikit-learn. The picture is SVG, written here as text, without a library.
 """
 
 import os

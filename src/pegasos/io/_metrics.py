@@ -24,10 +24,7 @@ def measured(
 
 
 def _metrics(model: Any, y: Any, of_problems: np.ndarray) -> dict[str, Any]:
-    """Metrics of predictions, or the share of outliers.
-
-    A ValueError if y has labels that the model does not know, or another shape.
-    """
+    """Metrics of predictions, or the share of outliers; a ValueError if y does not fit."""
     scores = model._class_scores(of_problems)
     predicted = model._predictions_of(scores)
     if model.multi_class == "one_class":

@@ -113,10 +113,7 @@ class _Model:
         return Certificate(self.objective, self.dual_objective).gap
 
     def _problem_scores(self, X: Any, *, checked: bool = False) -> np.ndarray:
-        """Scores of the rows of `X` by each problem, (n_samples, n_problems).
-
-        Subclasses define it.
-        """
+        """Scores of rows by each problem, (n_samples, n_problems). Subclasses define this."""
         raise NotImplementedError
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -343,7 +340,7 @@ class _Model:
         raise NotImplementedError
 
     def _check_names(self, names: Any) -> None:
-        """Raise unless names of columns, if known, are those of the training rows."""
+        """Raise unless these column names, if known, are as in training."""
         if self.feature_names is None or names is None:
             return
         given, known = list(names), self.feature_names.tolist()

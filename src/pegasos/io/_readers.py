@@ -1,8 +1,7 @@
 """Read labelled rows from files: LIBSVM text, CSV, .npy, .npz and Parquet.
 
-scikit-learn, NumPy and pyarrow parse. This module chooses columns, and writes messages that name
-the wrong line of a file. Every failure is a ValueError, an OSError or, without pyarrow, an
-ImportError.
+scikit-learn, NumPy and pyarrow parse. This module chooses columns, and its messages name the wrong
+line of a file. Every failure is a ValueError, an OSError or, without pyarrow, an ImportError.
 """
 
 import bz2
@@ -51,8 +50,7 @@ _LAST_FEATURE = 2**31 - 1  # the limit of scikit-learn's reader of LIBSVM text
 
 _MAX_LINE = 2**27  # longer than any row; a file without line ends is not read as one row
 
-# Bytes of a piece of a file that is read whole, and bytes in memory for each byte of text while a
-# row is parsed.
+# Bytes of a piece of a file that is read whole, and memory for each byte of text that is parsed.
 _PIECE, _TEXT = 2**28, 6
 
 #: X, y and sample weights; y and weights may be None.

@@ -117,8 +117,7 @@ class Kernel:
 
         Certificates need this for kernels that are positive by their form. A sum of d products has
         an error of at most d u times the sum of their sizes, in any order; u = eps/2 is the unit
-        roundoff. Returns, for every row, the largest error of its values with any of the rows, and
-        the largest value.
+        roundoff. Returns, for every row, its largest error and its largest value with any rows.
         """
         raise NotImplementedError(f"kernel {self.name!r} has no bound on rounding")
 

@@ -203,9 +203,8 @@ class ColumnCache:
         """The certificate of w_k = sum_j coef_kj phi(x_j) over these rows, and of dual variables.
 
         The dual objective leaves room for the effect of the kernel values' rounding on both
-        objectives. `gap` is the gap by which a fit stopped; None: take that of these objectives,
-        without rounding. The objective is always computed, as scores from running sums are not
-        exact enough.
+        objectives. `gap` is the gap by which a fit stopped; None: compute it from these objectives,
+        without rounding. Scores from running sums are not exact enough for the objective.
         """
         points, kernel, settings = self.points, self.points.kernel, problem.settings
         if points.is_part_of_narrow:

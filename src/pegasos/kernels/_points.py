@@ -125,8 +125,7 @@ class Points:
     def narrowed(self) -> "Points":
         """The rows in single precision if it tells them apart; else these.
 
-        Kernel values then take less than half the time, and half the memory. `wide` has the rows in
-        double precision.
+        Kernel values take less than half the time, and half the memory. `wide` has the given rows.
         """
         # Rounding of rows changes products by 2 u |x| |z|; `rounding` has room for it.
         is_of_products = self.kernel.is_of_products and not self.kernel.is_linear
@@ -179,10 +178,7 @@ class Points:
         return some
 
     def against(self, other: "Points", on_poll: Callable[[], None] | None = None) -> np.ndarray:
-        """Kernel values between these rows and those of `other`, an (n, m) array.
-
-        `on_poll` is called now and then.
-        """
+        """Kernel values with the rows of `other`, an (n, m) array; calls `on_poll` now and then."""
         out = np.empty((len(self), len(other)), dtype=self.dtype)
         if out.size:
             _core.kernel_values(self.core, other.core, out, _core.Watch(on_poll))

@@ -27,8 +27,7 @@ def ridge(matrix: np.ndarray) -> float:
 
     If a factorisation A = L L^T succeeds in floating point, A plus (n + 1) u trace(A) on its
     diagonal is positive semi-definite; u is the unit roundoff (Rump: Verification of positive
-    definiteness, BIT 46 (2006) 433-452). A is the matrix plus, at most, the rounding error of its
-    type.
+    definiteness, BIT 46 (2006) 433-452). A is the matrix plus, at most, its type's rounding error.
     """
     n, (_, skew) = len(matrix), asymmetry(matrix)
     trace, largest = float(matrix.trace(dtype=np.float64)), np.abs(matrix).max()

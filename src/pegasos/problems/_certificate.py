@@ -33,7 +33,7 @@ class Certificate:
 
     objective: np.ndarray
     dual_objective: np.ndarray
-    #: The relative gap by which a fit stops, if it is not the proved one: that of kernel machines
+    #: The relative gap by which a fit stops, if it is not the proved one. For kernel machines, it
     #: leaves rounding out, and is |P - D| / P where there may be no dual.
     estimate: np.ndarray | None = None
     #: None if nothing is known.
@@ -41,7 +41,7 @@ class Certificate:
 
     @property
     def nu(self) -> float:
-        """For one class: the difference of P and D to the user's, of which gaps are parts."""
+        """For one class, what training adds to the user's P and D; gaps are parts of the user's."""
         return self.settings.loss.nu if self.settings else 0.0
 
     @cached_property

@@ -19,9 +19,8 @@ class Loss:
 
     name: str  # as `loss=` has it and the core knows it
     #: lam |w|^2 is at most this at the optimum; 0: it depends on the targets. With labels, P = D
-    #: and a is c l'(u) at the optimum, so lam |w|^2 is the mean of l'(u) (1 - u). For the hinge,
-    #: that is at most 1; for its square, 2 u (1 - u) <= 1/2; for the log loss, s/(1 + e^s) with
-    #: s = 1 - u.
+    #: and a is c l'(u) at the optimum, so lam |w|^2 is the mean of l'(u) (1 - u). That is at most 1
+    #: for the hinge, 2 u (1 - u) <= 1/2 for its square, s/(1 + e^s) for the log loss, s = 1 - u.
     ball: float = 0.0
     #: The probability of the label +1, given f(x); that of -1 is its value at -f(x). The mean loss
     #: of rows with this share of labels +1 is least at f(x). None: scores tell no probabilities.

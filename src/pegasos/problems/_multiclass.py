@@ -156,8 +156,7 @@ def class_probabilities(
 
     `probability` gives the probability of the label +1, or of -1 if scores are times -1. See
     `PegasosClassifier.predict_proba`. If there are p with ``r_kj = p_k/(p_k + p_j)`` for all
-    pairs, these are p. If every class is sure to lose a pair, all are 0 before the division, and
-    uniform after it.
+    pairs, these are p. If every class is sure to lose a pair, all are 0, and uniform in the end.
     """
     assert probability is not None  # `with_probabilities` makes sure of it
     if multi_class == "multilabel":

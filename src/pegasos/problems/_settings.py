@@ -33,7 +33,7 @@ class Settings:
     penalize_intercept: bool = True
     intercept_scaling: float = 1.0
     units: tuple[float, ...] = (1.0,)  # s of each problem, or one for all
-    lam_of_each: tuple[float, ...] = ()  # λ of each problem; empty: `lam` is that of all
+    lam_of_each: tuple[float, ...] = ()  # λ of each problem; empty: all have `lam`
 
     def __post_init__(self) -> None:
         average = "suffix" if self.average == "suffix" else bool(self.average)
@@ -112,7 +112,7 @@ class Settings:
     def in_training_units(
         self, coef: np.ndarray, intercept: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Coefficients and intercepts in the user's units, in those of training."""
+        """Coefficients and intercepts of users, in the units of training."""
         units = np.array(self.units)
         with np.errstate(over="ignore", under="ignore"):
             return coef / units[:, None], intercept / units + (self.loss.nu > 0)

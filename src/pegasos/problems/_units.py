@@ -14,7 +14,7 @@ _MOST_EXPONENT = 500
 def problems(
     y: np.ndarray, weights: np.ndarray | None, units: tuple[float, ...] | None = None
 ) -> tuple[np.ndarray, np.ndarray, tuple[float, ...]]:
-    """Labels and targets of problems, and their units, which are computed if `units` is None.
+    """Labels and targets of problems, and `units`, which are computed if None.
 
     A row of weight 0 is in no problem.
     """

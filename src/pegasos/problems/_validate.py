@@ -96,7 +96,7 @@ def real(
     at_most: float = math.inf,
     besides: Sequence[Any] = (),
 ) -> Any:
-    """Return `value` as a finite float, or as it is if it is one of `besides`; or raise."""
+    """Return `value` as a finite float, or unchanged if it is one of `besides`; or raise."""
     if is_one(value, besides):
         return value
     is_number = isinstance(value, _REAL) and not isinstance(value, _BOOLEAN)
@@ -121,7 +121,7 @@ def integer(
     at_most: int = 2**62 - 1,
     besides: Sequence[Any] = (),
 ) -> Any:
-    """Return `value` as an int in a range, or as it is if it is one of `besides`; or raise."""
+    """Return `value` as an int in a range, or unchanged if it is one of `besides`; or raise."""
     if is_one(value, besides):
         return value
     is_integer = isinstance(value, _INTEGER) and not isinstance(value, _BOOLEAN)

@@ -2,9 +2,8 @@
 
 `schedule` decides between two ways. One is rounds of Newton's method or L-BFGS
 (`pegasos.solvers._rounds`), each a pass over the rows. The other is dual ascent on loads.
-
-A load is several micro-blocks, which are visited in random order. Each load gets some epochs of
-dual coordinate ascent, whose w is that of all rows (Yu, Hsieh, Chang and Lin: Large linear
+A load is several micro-blocks, visited in random order. Each load gets some epochs of dual
+coordinate ascent, in which w belongs to all rows (Yu, Hsieh, Chang and Lin: Large linear
 classification when data cannot fit in memory, KDD 2010). Meanwhile a thread reads the next load. If
 the loss has corners, rows near the margin stay in memory with the next load (Chang and Roth:
 Selective block minimization for faster convergence of limited memory large-scale linear models,
@@ -29,8 +28,7 @@ from pegasos.problems._settings import Settings
 from pegasos.solvers import _rounds, _schedule, _state
 from pegasos.solvers._out_of_core import OutOfCoreSchedule
 
-# Numbers of a problem. `part` is the sum of z_i a_i - c_i l*(a_i/c_i), a term of m D. `intercept`
-# belongs to `coef`.
+# Numbers of a problem. `part` is the sum of z_i a_i - c_i l*(a_i/c_i); `intercept` is for `coef`.
 _PROBLEM = np.dtype(
     [(name, np.float64) for name in ("lam", "objective", "bound", "intercept", "part")]
 )
@@ -179,8 +177,7 @@ class PerRowArray:
             return
         try:
             with tempfile.TemporaryFile(dir=folder) as file:
-                # Allocate the disk space now: a full disk would end the process when a page is
-                # written.
+                # Allocate disk space now: a full disk at a later write would end the process.
                 for first in range(0, size, _ZEROS):
                     file.write(bytes(min(_ZEROS, size - first)))
                 file.flush()
@@ -702,8 +699,8 @@ def _balanced(
     """w and a lower bound on `part`, for dual variables that meet the condition of an intercept.
 
     That is sum_i y_i a_i = 0: the heavier sign is scaled down. `other` and `of_other` are sums over
-    rows with y_i a_i < 0. A row's term of m D is concave in a_i and 0 for a_i = 0, so that of r a_i
-    is at least r times that of a_i. For one class, sum_i a_i = nu m: dual variables are scaled down
+    rows with y_i a_i < 0. A row's term of m D is concave in a_i and 0 for a_i = 0, so for r a_i it
+    is at least r times as large. For one class, sum_i a_i = nu m: dual variables are scaled down
     or mixed with c_i, and `other` and `of_other` belong to c_i.
     """
     if nu:

@@ -70,10 +70,7 @@ class JointSchedule:
         on_progress: Callable[[], None] | None = None,
         on_epoch: Callable[[], None] | None = None,
     ) -> Certificate:
-        """Go on until the relative gap is at most `tol`, or to the plan's end: see `Schedule`.
-
-        A joint problem uses one thread.
-        """
+        """Go on until the relative gap is at most `tol`, or to the plan's end, in one thread."""
         self._take_rows(rows, solver == "pegasos" or n_steps is not None)
         newton_after = self._newton_after(solver)
         # Solve small problems up to rounding: see `pegasos.solvers._schedule.GAP`.
@@ -215,7 +212,7 @@ class JointSchedule:
         return memory
 
     def certify(self, rows: Any) -> Certificate:
-        """The certificate of the present model; `rows` must be those of `train`."""
+        """The certificate of the present model, on the rows of `train`."""
         now = self.core_state(self._checked())
         if not now["n_steps"]:
             return Certificate.unknown(1)

@@ -67,7 +67,7 @@ class KernelPegasos(Pegasos):
         n_threads: int,
         on_progress: Callable[[], None] | None,
     ) -> None:
-        """Run over the points of a `ColumnCache`; threads are those of the cache."""
+        """Run over the points of a `ColumnCache`, with the threads of the cache."""
         first = next_draw(self.problems)
         if first < 0:
             return
@@ -80,8 +80,7 @@ class KernelPegasos(Pegasos):
     def planned_draws(self, most: Any) -> np.ndarray | None:
         """The draws that the plan will make, or None if there are more than `most`.
 
-        Also None for smooth losses, whose steps depend on rows that are not drawn: see
-        `_shorten_steps`.
+        Also None for smooth losses, whose steps need other rows too: see `_shorten_steps`.
         """
         if self.settings.loss.curvature:
             return None

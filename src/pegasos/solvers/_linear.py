@@ -38,13 +38,11 @@ class ProblemGroup:
     """Problems that are solved over the same rows and features, and their fits.
 
     `inside` and `columns` are the numbers of the rows and features; None: all of them. `columns`
-    and `fits` are None before the first run. New fits begin at `start`, or at 0 if it is None. It
-    has dual variables of the rows `inside` and, for linear machines, coefficients of all features
-    and intercepts.
+    and `fits` are None before the first run. New fits begin at `start` (None: at 0), which has dual
+    variables of the rows and, for linear machines, coefficients of all features and intercepts.
 
-    Fits over all rows may use coordinates of the `span` of the rows in place of features. A
-    restored state has `restored`, the span's fingerprint and coefficients of all features, until
-    the rows are known.
+    Fits over all rows may use coordinates of the `span` of the rows in place of features. Until the
+    rows are known, a restored state has the span's fingerprint and coefficients in `restored`.
     """
 
     problems: slice
@@ -215,7 +213,7 @@ class LinearSolver:
         """Results of the last gap check for a certificate: objectives; for kernel machines, gaps.
 
         None if there are none. Only dual ascent computes objectives from the model itself, and not
-        from running sums. In coordinates of the span, they differ a little from those of the rows.
+        from running sums. In coordinates of the span, objectives differ a little.
         """
         table = self.solutions()
         is_checked = (table["solver"] == _core.ASCENT) & (not self.is_in_span)
@@ -233,10 +231,7 @@ class LinearSolver:
         return visited, 0, f"gap {gap:.2g}" if np.isfinite(gap) else ""
 
     def epochs(self) -> dict[str, int]:
-        """Epochs of each solver, by its name, in the order in which solvers began.
-
-        They are those of the problem with the most epochs.
-        """
+        """Epochs of each solver by name, in order of their start, for the problem with most."""
         table = self.solutions()
         k = table["n_epochs"].argmax()
         epochs = {name: int(table[name][k]) for name in ("pegasos", "ascent", "newton")}

@@ -183,8 +183,7 @@ class Pegasos:
 
         If the number of rows stays the same, the stream of draws and the alpha counts go on.
         Otherwise both begin anew, and so does a step that was interrupted. `count`: keep alpha
-        counts. `normalize`: weights count relative to their mean, as in the objective; else as they
-        are.
+        counts. `normalize`: divide weights by their mean, as the objective does.
         """
         row_weights, settings = problem.row_weights, problem.settings
         if problem.n_rows != self.n_rows:
@@ -337,9 +336,9 @@ class Pegasos:
         """Train until every problem has reached its last step, or `order` is used up.
 
         An exception (KeyboardInterrupt, or one raised by `on_progress`) can stop it at any time.
-        The state is then that of a run that got so far. `order` are the rows to draw, from draw
+        The state is then as after a run that got so far. `order` are the rows to draw, from draw
         number 0 on, in place of the session's own stream. `on_progress` is called now and then,
-        `on_epoch` when the state is that of a run that ended after an epoch.
+        `on_epoch` when the state is as after a run that ended after an epoch.
         """
         self._shorten_steps(rows)
         if on_epoch is None:

@@ -118,7 +118,7 @@ class Smoothed:
         return (inside & (p != 0) if self.dead else inside) / self.width
 
     def wide_curvature(self, p: np.ndarray, u: np.ndarray, centre: Any) -> np.ndarray:
-        """The second derivative; for a smoothed hinge, that of a wider band with the same middle.
+        """The second derivative; that of a smoothed hinge has a wider band around the same middle.
 
         Along a step, rows enter and leave a narrow band.
         """
@@ -154,8 +154,7 @@ class Block(Arrays):
     """Some of the rows of a fit, with its settings.
 
     `X`, an array or a CSR matrix, is checked. `labels` and `values` (the targets, or None) have
-    shape (n_problems, n_rows), as in `pegasos.problems._problem.Problem`. `weights` have shape
-    (n_rows,) or are None.
+    shape (n_problems, n_rows), as in `Problem`. `weights` have shape (n_rows,) or are None.
     """
 
     def rows(self) -> _core.Rows:
@@ -705,8 +704,7 @@ class Rounds(OutOfCoreSchedule):
     ) -> Certificate:
         """Make up to `max_iter` rounds after the start, until all relative gaps are at most `tol`.
 
-        A problem also ends when its steps are lost in rounding. If an exception stops a round, the
-        next call makes it again.
+        A problem also ends when its steps are lost in rounding. A stopped round is made again.
         """
         tol = _schedule.GAP if tol == "auto" else -1 if tol is None else tol
         with _threads.blas.one_thread(), _core.Closing(self.blocks):

@@ -1,7 +1,6 @@
 """A fit: the session of Pegasos or another solver, whichever is at work, and its results.
 
-`LinearSolver` solves linear problems, with the schedule in ``csrc/solve.c``; `KernelSolver` solves
-kernel problems.
+`LinearSolver` (schedule: ``csrc/solve.c``) solves linear problems, `KernelSolver` kernel problems.
 """
 
 import dataclasses
@@ -38,8 +37,7 @@ SOLVERS = ("pegasos", "sdca", "newton")
 def next_check(epochs: int, max_iter: int) -> int:
     """The number of epochs at which Pegasos, after `epochs`, checks the gap; at most `max_iter`.
 
-    Epochs double from check to check. A check takes two passes over the rows, a tenth of the epochs
-    before it.
+    Epochs double from check to check. A check takes two passes, a tenth of the epochs before it.
     """
     return max(min(epochs + max(epochs, _EPOCHS_BEFORE_CHECK), max_iter), epochs)
 
@@ -103,8 +101,7 @@ class Schedule:
     ) -> None:
         """Set the problems to the next piece of rows, for Pegasos.
 
-        The piece has a new stream of draws, its weights count as they are, and there are no alpha
-        counts.
+        The piece has a new stream of draws and weights that count as they are; no alpha counts.
         """
         pegasos, self._earlier_epochs = self.pegasos, ()
         pegasos.forget_rows()
@@ -136,9 +133,8 @@ class Schedule:
         `tol="auto"` asks for `GAP`, or for a gap that is only rounding where that costs little;
         None asks for `max_iter` epochs. `n_steps` and `order` are for "pegasos" and replace both.
         With `on_epoch`, one thread is used; since problems of a solver need not go together, an
-        epoch is then as many passes as there are problems. `check` says which certificate is
-        wanted: "afresh" computed from the model and the dual variables, "last" as the solver found
-        it, or "none".
+        epoch is then as many passes as there are problems. `check` chooses the certificate:
+        "afresh" (from the model and the dual variables), "last" (from the solver), or "none".
         """
         is_fixed = n_steps is not None or order is not None
         threads: dict[str, Any] = {

@@ -73,8 +73,7 @@ def with_empty_columns(
 def check(state: dict[str, np.ndarray], blank: Schedule | JointSchedule) -> None:
     """Raise a ValueError unless `state` is one that `blank`, a new schedule, could get into.
 
-    `blank` must have the columns of `state`. The core checks the memory of a joint problem itself,
-    whenever training goes on.
+    `blank` must have the columns of `state`. The core checks the memory of joint problems itself.
     """
     n_rows = rows_of(state)[0]
     state = {name: array for name, array in state.items() if name != "columns"}

@@ -108,8 +108,7 @@ def warn_of_gap(
 def _rounding(schedule: Schedule, rows: Any, k: int) -> float:
     """About how exactly an objective is known, given that scores are sums of products.
 
-    The number of products is that of the numbers in a row, or of a kernel machine's support
-    vectors.
+    There is a product for each number of a row, or for each support vector of a kernel machine.
     """
     coef = schedule.model()[0][k]
     if isinstance(rows, _core.Rows):
@@ -268,9 +267,8 @@ def warn_of_constant(
 ) -> None:
     """Warn if a constant predicts the training targets better, by the loss of the fit.
 
-    Also warn if all targets are within epsilon of a constant; if w = 0 is all that was found and
-    there is no dual; or if a constant is hardly worse because λ keeps weights small. For `mass`,
-    see `_less_regularised`.
+    Also warn if all targets are within epsilon of a constant; if w = 0 is all that was found,
+    without a dual; or if a constant is hardly worse because λ keeps weights small.
     """
     settings, problem = schedule.settings, schedule.problem
     values: Any = problem.values
