@@ -1,6 +1,6 @@
 /*
- * core.h - the parts of the C core, as the Python package and the tests use them. pegasos.h is what
- * a C program uses. Where what happens:
+ * core.h - the parts of the C core, for the Python package and the tests. C programs use pegasos.h.
+ * This table says where to find what:
  *
  *                         linear machines               kernel machines
  *     a whole fit         solve.c: pegasos_solve_one    kernel_fit.c: pegasos_kernel_solve_one
@@ -18,15 +18,14 @@
  *     rows and values     rows.h, rows_body.h           kernels.c, kernel_columns.c
  *     `poll` is called    passes.h                      passes.h
  *
- * The contract is that of pegasos.h: nothing is allocated, there is no global state, and the same
- * arguments give the same bits, but for what other libraries round: Newton's method and kernel
- * values where they are given a BLAS, and the sigmoid kernel, which calls tanh. Arguments are
- * trusted. What must hold is said beside each field, and asserted in debug builds (without NDEBUG)
- * where that takes constant time; whoever takes input from people checks it first, as _core.pyx
- * does.
+ * The contract is that of pegasos.h: nothing is allocated, there is no global state, and equal
+ * arguments give equal bits. Other libraries may round otherwise: a BLAS, in Newton's method and in
+ * kernel values, and tanh in the sigmoid kernel. Arguments are trusted. The comment of each field
+ * says what must hold. Debug builds (without NDEBUG) assert it where that takes constant time. Code
+ * that takes input from people checks it first, as _core.pyx does.
  *
- * All state structs hold only 8-byte numbers, so their layout is the same everywhere but for the
- * order of bytes, and copying one (with its arrays) is saving it.
+ * State structs hold only 8-byte numbers, so their layout is the same everywhere, except for the
+ * order of bytes. Copying a struct with its arrays saves it.
  */
 #ifndef PEGASOS_CORE_H
 #define PEGASOS_CORE_H
@@ -39,32 +38,32 @@ extern "C" {
 
 /* ---- Losses and targets ---------------------------------------------------------------------- */
 
-/* What belongs to the rows of one problem beside the rows. A row costs c_i l(u_i), with
- * u_i = z_i - y_i f(x_i); loss.h has the losses. */
+/* Targets, weights and loss of one problem. Row i costs c_i l(u_i), with u_i = z_i - y_i f(x_i);
+ * loss.h has the losses. */
 typedef struct pegasos_targets {
     int64_t n;             /* rows */
-    const int8_t *labels;  /* n: y_i, -1 or +1, always +1 of losses that take targets; 0: the row is
-                              not in the problem */
-    const double *values;  /* n: z_i of losses that take targets; NULL: all one */
+    const int8_t *labels;  /* n: y_i = -1 or +1; always +1 for losses that take targets; 0: the row
+                              is not in the problem */
+    const double *values;  /* n: z_i, for losses that take targets; NULL: all one */
     const double *weights; /* n: c_i > 0 where labels are not 0; NULL: all one */
     pegasos_loss loss;
 } pegasos_targets;
 
-/* The rounding error of z - y f, with targets and scores of about 1. An objective that is no larger
- * than what it makes of a loss (`rounding_of` in loss.h) counts as optimal for every tol >= 0. */
+/* The rounding error of z - y f for targets and scores of about 1. `rounding_of` in loss.h says how
+ * much it changes a loss. An objective up to that size counts as optimal for every tol >= 0. */
 #define PEGASOS_ROUNDING (4 * 2.2204460492503131e-16)
 
-/* ---- Being asked ----------------------------------------------------------------------------- */
+/* ---- Polls ----------------------------------------------------------------------------------- */
 
-/* Numbers to be read between two polls: about 10 ms of work. And what a call for a row costs beside
- * its numbers, as if so many more were read. */
+/* A poll follows after this many numbers are read: about 10 ms of work. A call for a row costs as
+ * much as reading NUMBERS_PER_CALL more numbers. */
 #define PEGASOS_NUMBERS_PER_POLL 5e6
 enum { PEGASOS_NUMBERS_PER_CALL = 25 };
 
 /*
- * Runs ask now and then whether to go on. One that is stopped can go on later, and ends with the
- * bits of a run that was not stopped: what is under way is either a visit of a row, whose position
- * is in the state, or is begun anew.
+ * Runs ask now and then whether to go on. A run that was stopped can go on later, and ends with the
+ * bits of an undisturbed run. For visits of rows, the position is in the state. Any other work that
+ * was stopped is begun again.
  */
 typedef struct pegasos_watch {
     int (*poll)(void *context, const pegasos_progress *progress); /* not 0: stop; NULL: go on */
@@ -72,42 +71,42 @@ typedef struct pegasos_watch {
     double every;      /* numbers to be read from one call of `poll` to the next: > 0, finite */
     int64_t by_epochs; /* 1: `poll` is called at the end of every epoch, too */
     double n_read;     /* numbers read since the last call; 0 at first */
-    pegasos_progress progress; /* what `poll` is told; a fit sets it at the end of every epoch */
+    pegasos_progress progress; /* passed to `poll`; a fit sets it at the end of every epoch */
 } pegasos_watch;
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
-/* Whether the index arrays of CSR rows, of which `values` and `indices` have n_values entries,
- * describe a matrix: offsets that never decrease, from 0 at least to n_values at most, and columns
- * in [0, n_features). Reads indptr and indices in full. */
+/* Whether the index arrays of CSR rows describe a matrix, if `values` and `indices` have n_values
+ * entries. Offsets must not decrease, and lie in [0, n_values]. Columns must lie in
+ * [0, n_features). Reads indptr and indices in full. */
 int pegasos_rows_are_valid(const pegasos_rows *rows, int64_t n_values);
 
-/* Copies some rows together; with `places`, CSR rows with the features that are stored in them
- * only, which are numbered as they come. Returns how many these are.
+/* Copies some rows into new arrays. With `places`, CSR rows keep only the features that are stored
+ * in them, numbered in the order in which they occur. Returns the number of these features.
  *
  *   which    [count]          the rows
- *   places   [n_features]     -1, before and after; NULL: features stay as they are
- *   values, indices           room for the numbers of these rows, of the types of `rows`; those of
- *                             `rows` themselves if `which` grows and `places` is NULL
+ *   places   [n_features]     -1, before and after; NULL: features keep their numbers
+ *   values, indices           room for the numbers of these rows, in the types of `rows`; may be
+ *                             the arrays of `rows` if `which` grows and `places` is NULL
  *   indptr   [count + 1]      written
- *   columns  [as many as there are numbers, or features]   written: features, by their new number
+ *   columns  [number of stored numbers, or of features]   written: features, by their new number
  */
 int64_t pegasos_take_rows(const pegasos_rows *rows, int64_t count, const int64_t *which,
                           int64_t *places, void *values, void *indices, int64_t *indptr,
                           int64_t *columns);
 
-/* Which of 64 columns there are, as bits, and how many are before these. */
+/* Bits that say which of 64 columns occur, and how many columns occur before these 64. */
 typedef struct pegasos_word {
     uint64_t bits;
     int64_t before;
 } pegasos_word;
 
-/* Numbers the columns that are stored in CSR rows, in their order. Returns how many these are; if
- * more than `most`, without their numbers.
+/* Numbers the columns that are stored in CSR rows, in ascending order, and returns how many there
+ * are. If there are more than `most`, it returns without numbering them.
  *
- *   words    [n_features/64, rounded up]  0 before
- *   numbers  [as many as indices]         written: in place of each column, its number
- *   columns  [most, or fewer numbers]     written: the columns, by their number
+ *   words    [n_features/64, rounded up]  must be 0
+ *   numbers  [length of indices]          written: the number of each value's column
+ *   columns  [at most `most`]             written: the columns, by their number
  */
 int64_t pegasos_number_columns(const pegasos_rows *rows, int64_t most, pegasos_word *words,
                                void *numbers, int64_t *columns);
@@ -120,8 +119,8 @@ enum {
     PEGASOS_UNIFORM = 2      /* independent draws with replacement, as in the paper's analysis */
 };
 
-/* Draw number 0, 1, 2, ... of the stream that `seed` names. Every epoch has a generator of its own,
- * seeded by (seed, epoch), so any position can be reached again in at most n_rows draws. */
+/* A stream of draws, numbered 0, 1, 2, ..., which follows from `seed`. Every epoch has its own
+ * generator, seeded by (seed, epoch), so any position can be reached in at most n_rows draws. */
 typedef struct pegasos_order {
     uint64_t seed;
     uint64_t generator; /* SplitMix64 state within the epoch */
@@ -135,10 +134,10 @@ typedef struct pegasos_order {
 void pegasos_order_seek(pegasos_order *order, uint64_t seed, int64_t n_rows, int64_t sampling,
                         int64_t next, int64_t *permutation);
 
-/* Unbiased in [0, n), n >= 1, from a SplitMix64 state that is any number. */
+/* A random number in [0, n), unbiased, n >= 1, from a SplitMix64 state, which may be any number. */
 int64_t pegasos_bounded_random(uint64_t *generator, int64_t n);
 
-/* Brings one of list[at .. count - 1], drawn at random, to list[at], and returns it. */
+/* Swaps a random one of list[at .. count - 1] into list[at], and returns it. */
 int64_t pegasos_draw_one(uint64_t *generator, int64_t count, int64_t at, int64_t *list);
 
 /* Writes the next `count` draws. */
@@ -147,88 +146,88 @@ void pegasos_order_draw(pegasos_order *order, int64_t *permutation, int64_t coun
 /* ---- Linear problems ------------------------------------------------------------------------- */
 
 /*
- * One problem. The first block is set by the caller, the second by pegasos_linear_start. After that
- * the caller may raise last_step, and may begin an average afresh: it then sets average_from to the
- * next step, and all sums to 0, those of the set's `sums` included. It changes nothing else.
+ * One problem. The caller sets the first block, pegasos_linear_start the second. After that, the
+ * caller may raise last_step. It may also restart the average: it sets average_from to the next
+ * step, and all sums to 0, including the set's `sums`. It changes nothing else.
  */
 typedef struct pegasos_linear {
     /* settings */
     double lam;               /* regularisation lambda > 0, finite */
-    double weight_factor;     /* n/m: rows of this problem over the sum of their weights; else 1 */
+    double weight_factor;     /* n/m: rows of this problem over the sum of their weights */
     double intercept_scaling; /* value of the constant feature whose weight is the (penalised)
                                  intercept; 0: there is no such feature */
     int64_t free_intercept;   /* 1: unpenalised intercept b, moved by eta_t; 0: none */
-    double ball;              /* after every step project on lam |w|^2 <= ball, which the optimum
-                                 has to meet; 0: no projection */
+    double ball;              /* after every step, project on lam |w|^2 <= ball, which must contain
+                                 the optimum; 0: no projection */
     int64_t average_from;     /* first step whose result enters the average; 0: no average */
     int64_t last_step;        /* T: the problem ignores draws once n_steps is this */
-    int64_t delay;            /* t0 >= 0: rates are 1/(lam (t + t0)); 0 for losses with corners,
-                                 and at least L/lam max_i weight_factor c_i |x_i|^2 for others, of
-                                 second derivative L at most, with the constant feature, which is 1
-                                 for a free intercept */
+    int64_t delay;            /* t0 >= 0: rates are 1/(lam (t + t0)). 0 for losses with corners. For
+                                 losses with second derivative at most L, it is at least
+                                 L/lam max_i weight_factor c_i |x_i|^2. This |x_i|^2 includes the
+                                 constant feature, which is 1 for a free intercept */
     /* state */
     int64_t n_steps;      /* t: steps taken */
-    int64_t next_draw;    /* number of the next draw of the stream that this problem reads */
+    int64_t next_draw;    /* number of this problem's next draw from the stream */
     int64_t n_drawn;      /* rows drawn for the step under way, below batch_size */
-    int64_t n_pending;    /* those of them that are violations: l'(u) is not 0 */
+    int64_t n_pending;    /* violations among these rows: l'(u) is not 0 */
     int64_t n_violations; /* violations in all steps so far */
     double q; /* product of projection factors: w = q v / (lam (t + t0)); 1 without projection */
-    double squared_norm; /* |v|^2, constant feature included; kept only when projecting. It is below
-                            0 where a kernel is not positive semi-definite, or by rounding. */
+    double squared_norm; /* |v|^2, constant feature included; kept only when projecting. It can be
+                            negative by rounding, or if a kernel is not positive semi-definite */
     int64_t n_norm_updates; /* additions to v since squared_norm was last summed afresh */
     double constant_weight; /* v's component for the constant feature */
     double intercept;       /* b of the unpenalised intercept */
     double rate_sum;      /* S: sum of q_t/(t + t0) over averaged steps since v was last rescaled */
-    double constant_sum;  /* a's component for the constant feature, see `sums` */
+    double constant_sum;  /* the constant feature's component of a, see `sums` */
     double intercept_sum; /* sum of b over the averaged steps */
     int64_t n_averaged;   /* steps in the average */
 } pegasos_linear;
 
 /*
- * Problems over CSR rows can go as bundles, of as many problems as have their weights of one
- * feature in one cache line of PEGASOS_BUNDLE_BYTES. Vectors of features are then interleaved:
- * number j of problem l's vector is number j B + l, where B problems' numbers fill the line. Lanes
- * to spare hold 0.
+ * Problems over CSR rows can be trained as bundles. A bundle has up to B problems, where B numbers
+ * fill a cache line of PEGASOS_BUNDLE_BYTES. Vectors of features are interleaved: problem l's
+ * weight of feature j is number j B + l, so one line holds all weights of a feature. Unused lanes
+ * hold 0.
  */
 enum { PEGASOS_BUNDLE_BYTES = 64 };
 
-/* Problems that share rows and the order of draws, and the arrays that belong to them. */
+/* Problems that share rows and the order of draws, and their arrays. */
 typedef struct pegasos_linear_set {
     int64_t n_problems;
     int64_t batch_size;       /* k: draws per step, at least 1 */
     int64_t bundled;          /* 1: the problems, at most B, are a bundle: weights and sums are
-                                  interleaved; batch_size is 1, and no problem projects */
+                                 interleaved; batch_size is 1, and no problem projects */
     pegasos_linear *problems; /* n_problems */
-    pegasos_targets targets;  /* labels and values are n_problems x n_rows; weights are n_rows;
-                                  drawing a row that is not in a problem changes nothing there. A
-                                  bundle has no values. */
-    const double *epsilons;   /* n_problems: in place of the loss's; NULL: all have that */
+    pegasos_targets targets;  /* labels and values are n_problems x n_rows; weights are n_rows. A
+                                 draw changes nothing in a problem that does not have the row. A
+                                 bundle has no values. */
+    const double *epsilons;   /* n_problems: replace the loss's epsilon; NULL: all have that one */
     void *weights;            /* n_problems x n_features: v, zero at the start */
     void *sums;               /* n_problems x n_features: a, zero at the start, with
                                   sum of averaged w = (S v - a)/lam; NULL if no problem averages */
     double *counts;           /* n_problems x n_rows: alpha, the sum of l'(u) over the draws of each
-                                  row: of the hinge, how often it violated its margin; zero at the
-                                  start; NULL: not wanted */
+                                 row: for the hinge, its number of violations; zero at the start;
+                                 NULL: not wanted */
     int64_t *pending;         /* n_problems x batch_size: rows waiting for the step to end */
-    double *slopes;           /* n_problems x batch_size: l'(u) of these rows; NULL, all 1, for the
-                                  hinge; a bundle needs none */
+    double *slopes;           /* n_problems x batch_size: l'(u) of these rows; NULL for the hinge,
+                                 where all are 1; a bundle needs none */
 } pegasos_linear_set;
 
-/* Makes the state of `problem` that of w = 0 before its first step. Settings stay. */
+/* Sets the state of `problem` to w = 0, before its first step. Settings stay. */
 void pegasos_linear_start(pegasos_linear *problem);
 
 /*
- * Runs every problem over draws number first .. first + count - 1; draws[j] is the row of draw
- * first + j. `first` is at most the next_draw of every problem that is not at its last step. A
- * problem skips draws before its own next_draw and stops at its own last_step, so a run that was
- * cut anywhere continues with the same bits. Problems do not see each other: a set gives the bits
- * of separate runs.
+ * Runs every problem over the draws number first .. first + count - 1; draws[j] is the row of draw
+ * first + j. `first` must be at most the next_draw of every problem that is not at its last step. A
+ * problem skips draws before its next_draw and stops at its last_step. So a run that was cut
+ * anywhere continues with the same bits. Problems do not see each other: a set gives the bits of
+ * separate runs.
  */
 void pegasos_linear_run(const pegasos_rows *rows, const pegasos_linear_set *set, int64_t first,
                         int64_t count, const int64_t *draws);
 
-/* Where draws come from: a stream, which may stand anywhere, with its permutation; or a list, of
- * draws number first .. first + count - 1. */
+/* Where draws come from: a stream at any position, with its permutation; or a list of the draws
+ * number first .. first + count - 1. */
 typedef struct pegasos_draws {
     pegasos_order *order; /* NULL: the list */
     int64_t *permutation;
@@ -236,22 +235,22 @@ typedef struct pegasos_draws {
     const int64_t *list;
 } pegasos_draws;
 
-/* Runs every problem to its last step, or the end of a list, or stops; returns a status. */
+/* Runs every problem to its last step or to the end of the list. Returns a status. */
 int pegasos_linear_train(const pegasos_rows *rows, const pegasos_linear_set *set,
                          const pegasos_draws *draws, pegasos_watch *watch);
 
-/* Writes the model that `problem` stands for: the average if one has begun, else the last iterate.
- * `weights` and `sum` are the problem's rows of the set's arrays; `coef` has n_features numbers. */
+/* Writes the model of `problem`: the average if one has begun, else the last iterate. `weights` and
+ * `sum` are the problem's rows of the set's arrays; `coef` has n_features numbers. */
 void pegasos_linear_model(const pegasos_linear *problem, int64_t n_features, int64_t value_bytes,
                           const void *weights, const void *sum, double *coef, double *intercept);
 
 /* ---- In double precision, for rows of any type (scores.c) ------------------------------------ */
 
-/* scores[i * n_problems + k] = <coef_k, x_{first + i}> + intercepts[k] for i < count, or of row
- * which[i] in place of first + i if `which` is not NULL, with the same bits. `coef` is
- * n_problems x n_features; if `interleaved`, n_features x n_problems: faster for several problems.
- * It is double (coef_bytes = 8) or of the rows' type, in which products are then summed. CSR rows
- * then give the same bits; dense rows are summed in another order. */
+/* scores[i * n_problems + k] = <coef_k, x_{first + i}> + intercepts[k] for i < count. If `which` is
+ * not NULL, row which[i] takes the place of first + i, with the same bits. `coef` is
+ * n_problems x n_features, and n_features x n_problems if `interleaved`: faster for several
+ * problems, with the same bits for CSR rows, but another order of sums for dense rows. `coef` is
+ * double (coef_bytes = 8) or has the rows' type, in which products are then summed. */
 void pegasos_linear_scores(const pegasos_rows *rows, int64_t first, const int64_t *which,
                            int64_t count, int64_t n_problems, const void *coef, int64_t coef_bytes,
                            int64_t interleaved, const double *intercepts, double *scores);
@@ -260,7 +259,7 @@ void pegasos_linear_scores(const pegasos_rows *rows, int64_t first, const int64_
 void pegasos_linear_combine(const pegasos_rows *rows, int64_t first, int64_t count,
                             const double *factors, double *sum);
 
-/* ... with the squares of the stored numbers in place of these. */
+/* sum += sum_i factors[i] s_i, i < count, where s_i has the squares of the numbers of row i. */
 void pegasos_linear_squares(const pegasos_rows *rows, int64_t first, int64_t count,
                             const double *factors, double *sum);
 
@@ -272,111 +271,112 @@ void pegasos_linear_outer(const pegasos_rows *rows, int64_t i, double factor, in
 void pegasos_linear_scale(const pegasos_rows *rows, int64_t i, double factor, int64_t stride,
                           int64_t bytes, void *out);
 
-/* norms[i] = |x_{first + i}|^2, i < count. `scratch` is n_features zeros for CSR rows, and is so
- * again afterwards; dense rows do not touch it. */
+/* norms[i] = |x_{first + i}|^2, i < count. For CSR rows, `scratch` must be n_features zeros, and is
+ * zeros again afterwards; dense rows do not use it. */
 void pegasos_linear_norms(const pegasos_rows *rows, int64_t first, int64_t count, double *scratch,
                           double *norms);
 
 /* ---- The certificate of one problem (certificate.c) ------------------------------------------ */
 
-/* Returns sum + sum_i c_i l(z_i - y_i f_i) over the rows first <= i < first + count, added in this
- * order: so a pass over the rows may be cut anywhere. f_i is scores[(i - first) * stride]. A score
- * that is not finite makes the sum NaN. */
+/* Returns sum + sum_i c_i l(z_i - y_i f_i) over the rows first <= i < first + count, where f_i is
+ * scores[(i - first) * stride]. Rows are added in order, so a pass over them may be cut anywhere. A
+ * score that is not finite makes the sum NaN. */
 double pegasos_loss_sum(const pegasos_targets *targets, int64_t first, int64_t count,
                         const double *scores, int64_t stride, double sum);
 
-/* The b that minimises sum_i c_i (l(z_i - y_i (scores[i] + b)) + nu b). Where all b of an interval
- * do, it is one of them: for the hinge the middle, as in LIBSVM, or the only end, if all rows are
- * of one class. The log loss of rows of one class has no least value; b is then so large that the
+/* The b that minimises sum_i c_i (l(z_i - y_i (scores[i] + b)) + nu b). If a whole interval does,
+ * the result is one b of it: for the hinge the middle, as in LIBSVM, or the only end, if all rows
+ * are of one class. For rows of one class, the log loss has no minimum; b is then so large that the
  * loss is below rounding. `scratch` has 4 n numbers, in which breakpoints are sorted. */
 double pegasos_best_intercept(const pegasos_targets *targets, const double *scores,
                               double *scratch);
 
-/* The b that minimises sum_i c_i (l(z_i - y_i b) + nu b)/mass + penalty/2 b^2, and this value. An
- * infinite penalty makes b 0. */
+/* The b that minimises sum_i c_i (l(z_i - y_i b) + nu b)/mass + penalty/2 b^2; `least` gets the
+ * minimum. An infinite penalty makes b 0. */
 double pegasos_best_constant(const pegasos_targets *targets, double mass, double penalty,
                              double *least);
 
-/* One class: how dual variables within their bounds are changed so that sum_i a_i = nu m. Those
- * between their bounds become inside a_i + lift (c_i - a_i). Those at 0 become zero c_i before row
- * `from`, part c_i there and 0 after it. Those at c_i become full c_i. Dual variables at a bound
- * move only where the others do not suffice, and no more of those at 0 than it takes, so that few
- * rows have a_i > 0. Where all are 0, all become nu c_i. */
+/* One class: how to change dual variables within their bounds so that sum_i a_i = nu m. Those
+ * between their bounds become inside a_i + lift (c_i - a_i). Those at c_i become full c_i. Those at
+ * 0 become zero c_i before row `from`, part c_i there and 0 after it. Dual variables at a bound
+ * move only where the others do not suffice. As few of those at 0 as possible move, so that few
+ * rows have a_i > 0. If all are 0, all become nu c_i. */
 typedef struct pegasos_nu_rescaling {
     int64_t from;
     double zero, part, inside, lift, full;
 } pegasos_nu_rescaling;
 pegasos_nu_rescaling pegasos_nu_rescaling_of(const pegasos_targets *targets, const double *a);
 
-/* Writes dual variables within their bounds, and 0 where the label is; if `balance`, those of the
- * heavier sign of a_i y_i are scaled down, so that sum_i a_i y_i = 0. One class: see
+/* Writes dual variables within their bounds, and 0 where the label is 0. If `balance`, it scales
+ * down those of the heavier sign of a_i y_i, so that sum_i a_i y_i = 0. For one class, see
  * pegasos_nu_rescaling. `feasible` may be `a`. */
 void pegasos_make_feasible(const pegasos_targets *targets, int64_t balance, const double *a,
                            double *feasible);
 
-/* D(a), given squared_norm = |w(a)|^2 with the constant feature, and mass = m; if `scaled`, the
- * best value of the feasible multiples of `a`, but for the log loss and one class, with D(a). */
+/* D(a), given squared_norm = |w(a)|^2 with the constant feature, and mass = m. If `scaled`, the
+ * best D among feasible multiples of `a`; for the log loss and one class it is D(a) all the same.
+ */
 double pegasos_best_dual(const pegasos_targets *targets, const double *a, double squared_norm,
                          double mass, double lam, int64_t scaled);
 
 /* ---- Dual coordinate ascent ------------------------------------------------------------------ */
 
-/* One problem. The first block is set by the caller, the second by pegasos_dual_start, and
- * constant_weight and squared_norm by the caller along with w = w(a). */
+/* One problem. The caller sets the first block, pegasos_dual_start the second. The caller also sets
+ * constant_weight and squared_norm, along with w = w(a). */
 typedef struct pegasos_dual {
     /* settings */
     double scale;             /* s = 1/(lam m) */
     double intercept_scaling; /* value of the constant feature; 0: none */
-    double intercept;         /* of scores, held fixed */
-    double factor;            /* of a bundle's problem: w is factor times the vector that is kept */
+    double intercept;         /* added to scores; fixed during an epoch */
+    double factor;            /* in a bundle: w is factor times the stored vector */
     uint64_t generator;       /* SplitMix64 state; any number */
     /* state */
     int64_t n_active; /* rows that take part: active[0 .. n_active - 1] */
-    int64_t position; /* rows visited in the epoch under way; at its end n_active, which
-                         those left out are no longer part of */
-    int64_t n_chosen; /* active[position .. n_chosen - 1] are to be visited next */
+    int64_t position; /* rows visited in this epoch. At its end it is n_active, which no longer
+                         counts rows that were left out */
+    int64_t n_chosen; /* active[position .. n_chosen - 1] are visited next */
     int64_t n_kept;   /* active[0 .. n_kept - 1] were visited, and are not left out */
     int64_t n_moved;  /* dual variables that have changed in this epoch so far, */
-    double moved;     /* and by how much in all they have moved scores of their own rows */
-    double mean_move; /* `moved` over `n_moved` of the epoch before; 0: there was none */
+    double moved;     /* and the sum of how far they moved the scores of their own rows */
+    double mean_move; /* moved/n_moved of the last epoch; 0: there was none */
     double asleep;    /* sum of z_i a_i - c_i l*(a_i/c_i) over rows left out */
-    double gap;       /* in this one, so far: m (P - D), each row's part as it was when visited */
+    double gap;       /* m (P - D), summed over this epoch so far, each row's part at its visit */
     double constant_weight; /* w(a)'s weight of the constant feature */
     double squared_norm;    /* |w(a)|^2, the constant feature included */
-    double constant_sum;    /* its component of the sums of pegasos_bundle_sweep */
+    double constant_sum;    /* the constant feature's component of the bundle's `sums` */
     double pegasos_mass;    /* m in a first epoch of Pegasos, see ascent.c; else 0. The caller sets
                                it after pegasos_dual_start, where a = 0; pegasos_dual_begin_epoch
                                makes it 0 */
-    double weight_seen;     /* of the rows visited in that epoch */
+    double weight_seen;     /* sum of the weights of the rows visited in that epoch */
 } pegasos_dual;
 
-/* The constant feature of a free intercept, from the mean of |x_i|^2 over the problem's rows: as
- * large as these, since beside a much larger one steps would be too short. One class, whose nu is
- * not 0, has no targets beside which rows might be too small. */
+/* The constant feature of a free intercept, from the mean of |x_i|^2 over the problem's rows. It is
+ * as large as the rows: a much larger one would make steps too short. It has a lower limit, except
+ * for one class (nu is not 0), which has no targets that give rows a scale. */
 double pegasos_free_feature(double mean_norm, double nu);
 
 /* Lets the rows active[0 .. n_active - 1] take part, in an epoch that begins now. */
 void pegasos_dual_start(pegasos_dual *problem, int64_t n_active);
 
-/* Begins the next epoch. How far scores moved in the epoch that ends decides which rows may be left
- * out. */
+/* Begins the next epoch. How far scores moved in the last epoch decides which rows may be left out.
+ */
 void pegasos_dual_begin_epoch(pegasos_dual *problem);
 
 /*
- * Visits up to `count` rows in random order, stopping at the end of the epoch, and returns how
- * many. A run that is cut anywhere continues with the same bits. `norms` (|x_i|^2, without the
+ * Visits up to `count` rows in random order, stops at the end of the epoch, and returns how many it
+ * visited. A run that is cut anywhere continues with the same bits. `norms` (|x_i|^2, without the
  * constant feature) and `a` have n_rows numbers, `w` n_features. `active` is the caller's list of
- * row numbers, which is reordered; rows with label 0 must not be in it. `last_u`, NULL or n_rows
- * numbers, gets the u of each row that is visited.
+ * row numbers, which is reordered. It must not have rows with label 0. `last_u`, NULL or n_rows
+ * numbers, gets the u of each visited row.
  */
 int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem,
                          const pegasos_targets *targets, const double *norms, int64_t *active,
                          double *a, double *w, double *last_u, int64_t count);
 
 /*
- * Epochs over `rows`, some of a problem's rows, from their dual variables and the w = w(a) of all;
- * returns a status. What was stopped has changed a, w and the problem, and is begun anew from
- * copies. Rows with label 0 are passed over; `active` is scratch for n_rows numbers.
+ * Makes epochs over `rows`, a part of a problem's rows, from the rows' dual variables; w = w(a)
+ * sums over all rows. Returns a status. If stopped, a, w and the problem have changed: begin again
+ * from copies. Rows with label 0 are skipped; `active` is scratch for n_rows numbers.
  */
 int pegasos_dual_run_epochs(const pegasos_rows *rows, pegasos_dual *problem,
                             const pegasos_targets *targets, const double *norms, int64_t *active,
@@ -384,47 +384,47 @@ int pegasos_dual_run_epochs(const pegasos_rows *rows, pegasos_dual *problem,
                             pegasos_watch *watch);
 
 /*
- * Epochs of dual ascent of several problems over the same rows, which they make together: for
- * searches by epochs. Arrays are interleaved: B problems' numbers take PEGASOS_BUNDLE_BYTES in the
- * rows' type, and lanes to spare hold 0.
+ * Joint epochs of dual ascent of several problems over the same rows, for searches by epochs.
+ * Arrays are interleaved: B problems' numbers, in the rows' type, take PEGASOS_BUNDLE_BYTES. Unused
+ * lanes hold 0.
  */
 typedef struct pegasos_bundle {
     int64_t n_problems;      /* 1 to B */
-    int64_t last_epoch;      /* at whose end the bundle stops */
+    int64_t last_epoch;      /* the bundle stops at its end */
     int64_t free_intercept;  /* 1: intercepts are not penalised, and move after every epoch */
-    pegasos_dual *problems;  /* with a pegasos_mass, if the first epoch is to be one of Pegasos */
+    pegasos_dual *problems;  /* with a pegasos_mass if the first epoch is one of Pegasos */
     pegasos_targets targets; /* labels are n x B; values are shared */
     const double *norms;     /* n: |x_i|^2, without the constant feature */
     double *a;               /* n x B: dual variables */
-    void *v;                 /* d x B of the rows' type: w(a), `factor` of pegasos_dual beside */
-    void *sums;              /* (d + 1) x B likewise: scratch */
-    const int64_t *inside;   /* the rows that have a label in some of the problems, at least one */
-    pegasos_order *order;    /* of draws from `inside`: it tells where the bundle stands */
-    int64_t *permutation;    /* that of the order */
+    void *v;                 /* d x B of the rows' type: w(a)/factor, see pegasos_dual */
+    void *sums;              /* (d + 1) x B of the rows' type: scratch */
+    const int64_t *inside;   /* the rows that have a label in some problem, at least one */
+    pegasos_order *order;    /* of draws from `inside`; it says where the bundle stands */
+    int64_t *permutation;    /* of the order */
 } pegasos_bundle;
 
-/* Visits the rows draws[0 .. count - 1] for each problem. Rows with label 0 are passed over, and
- * none is left out; `position`, `gap` and moves mean nothing here. If before >= 0, `sums`, zero at
- * first, serve the mean of v over visits, of which there were `before` since the mean began: it is
+/* Visits the rows draws[0 .. count - 1] for each problem. Rows with label 0 are skipped, and no row
+ * is left out; `position`, `gap` and moves are not used. If before >= 0, `sums`, zero at first,
+ * serve the mean of v over visits. There were `before` visits since the mean began, and the mean is
  * v - sums/(before + count). */
 void pegasos_bundle_sweep(const pegasos_rows *rows, const pegasos_bundle *bundle, int64_t before,
                           int64_t count, const int64_t *draws);
 
-/* Goes on until the last epoch is over or it is stopped; returns a status. At the end, `sums` are
- * means over the last half of the last epoch: of v, where w = factor v, and of the weight of the
- * constant feature in w. */
+/* Goes on until the last epoch ends or it is stopped; returns a status. At the end, `sums` are
+ * means over the last half of the last epoch: of v, where w = factor v, and of w's weight of the
+ * constant feature. */
 int64_t pegasos_bundle_run(const pegasos_rows *rows, const pegasos_bundle *bundle,
                            pegasos_watch *watch);
 
-/* Goes over from one lam of each problem, 0 at the start, to another one; `masses` are those of the
- * problems. */
+/* Changes each problem's lam, from `before` to `lams`; `before` is 0 at the start. `masses` are the
+ * problems' m. */
 void pegasos_bundle_change_lam(const pegasos_rows *rows, const pegasos_bundle *bundle,
                                const double *masses, const double *before, const double *lams);
 
 /* ---- Kernel values (kernels.c) --------------------------------------------------------------- */
 
-/* Kernels that are computed here: <x, z>; (gamma <x, z> + coef0)^degree, by squaring; tanh(gamma
- * <x, z> + coef0); exp(-gamma |x - z|^2); exp(-gamma |x - z|_1). */
+/* Built-in kernels: <x, z>; (gamma <x, z> + coef0)^degree, by squaring; tanh(gamma <x, z> + coef0);
+ * exp(-gamma |x - z|^2); exp(-gamma |x - z|_1). */
 enum {
     PEGASOS_LINEAR = 0,
     PEGASOS_POLYNOMIAL = 1,
@@ -439,59 +439,59 @@ typedef struct pegasos_kernel_function {
     int64_t degree; /* >= 0 */
 } pegasos_kernel_function;
 
-/* Some rows of points: number first, first + 1, ..., or those that are listed. */
+/* Some of the rows of points: consecutive rows from number `first`, or a list. */
 typedef struct pegasos_subset {
     const struct pegasos_points *points;
     int64_t first, count;
-    const int64_t *which; /* NULL: they follow each other; else first is 0 */
+    const int64_t *which; /* the list, with first = 0; NULL: the rows are consecutive */
 } pegasos_subset;
 
-/* Rows among which a kernel is evaluated. Those of a pair of points have the same type, number of
+/* Rows between which a kernel is evaluated. Both points of a pair have the same type, number of
  * features and kernel, and are both dense or both sparse. */
 typedef struct pegasos_points {
     pegasos_rows rows;
     pegasos_kernel_function kernel;
-    const void *norms;      /* n: |x|^2, of the type of the rows, of PEGASOS_GAUSSIAN; else NULL */
-    int64_t by_differences; /* 1: |x - z|^2 of PEGASOS_GAUSSIAN is computed as it is written */
-    int64_t by_panels;      /* 1: a good part of sparse rows is stored, say 4 %: what costs time in
-                               products with such is to reach the sums, not to multiply */
-    int64_t by_transpose;   /* 1: little of sparse rows is stored: products with such are by their
+    const void *norms;      /* n: |x|^2, in the rows' type, for PEGASOS_GAUSSIAN; else NULL */
+    int64_t by_differences; /* 1: PEGASOS_GAUSSIAN computes |x - z|^2 from differences */
+    int64_t by_panels;      /* 1: sparse rows that store many numbers, say 4 %. Products with them
+                               spend their time on reaching the sums, not on multiplying */
+    int64_t by_transpose;   /* 1: sparse rows that store few numbers: products with them use their
                                transpose, */
-    pegasos_rows transpose; /* that of all rows, to be used again; n_rows is 0: it is not there */
-    /* If not NULL: writes values of any kernel, in place of all that; not 0: it has failed. */
+    pegasos_rows transpose; /* which is kept here, for all rows; n_rows is 0: it is not there */
+    /* If not NULL: writes the values of any kernel, instead of the core. Not 0: it has failed. */
     int (*write)(const pegasos_subset *x, const pegasos_subset *z, int64_t stride, void *out);
-    void *context; /* what belongs to these points */
+    void *context; /* for `write` */
 } pegasos_points;
 
-/* What values are computed with. */
+/* What computes values. */
 typedef struct pegasos_workers {
     const pegasos_blas *blas;       /* NULL: plain loops, with the same bits on every machine */
-    const pegasos_threads *threads; /* NULL: the calling one alone; same bits */
-    int64_t n_threads;              /* how many they are */
+    const pegasos_threads *threads; /* NULL: only the calling thread; same bits */
+    int64_t n_threads;
     void *scratch; /* pegasos_kernel_values_scratch_bytes, for the points at hand */
     pegasos_watch *watch;
 } pegasos_workers;
 
 /* Transposes some CSR rows, unless `out` is their transpose already. `room` has
- * pegasos_transpose_bytes of the points. Returns of how many rows it is: of all, if none is there
- * twice, else of as many as there is room for. */
+ * pegasos_transpose_bytes of the points. Returns the number of rows transposed: all, if none occurs
+ * twice, else as many as there is room for. */
 int64_t pegasos_transpose_bytes(const pegasos_rows *rows);
 int64_t pegasos_transpose(const pegasos_subset *subset, void *room, pegasos_rows *out);
 
 int64_t pegasos_kernel_values_scratch_bytes(const pegasos_points *x, const pegasos_points *z,
                                             int64_t n_threads);
 
-/* The points between which there are values, x for rows of `out` and z for its columns. */
+/* The points between which values are computed: x for rows of `out`, z for its columns. */
 typedef struct pegasos_source {
     const pegasos_points *x, *z;
     const pegasos_workers *workers;
-    pegasos_rows transpose; /* in scratch, of the rows z asked for last; zeros at first */
+    pegasos_rows transpose; /* in scratch, of the rows z used last; zeros at first */
 } pegasos_source;
 
-/* Of a pegasos_source, writes K(x_i, z_j) to `out`, i of rows[0 .. count - 1] (NULL: of 0 ..
- * count - 1), for m rows j: those that are listed or, if `which` is NULL, from `first` on. From one
- * row of `out` to the next there are `stride` numbers. Not 0: it was stopped, or the points' own
- * function has failed. */
+/* Writes K(x_i, z_j) to `out`; `source` is a pegasos_source. i runs over rows[0 .. count - 1]
+ * (NULL: 0 .. count - 1), and j over m rows: the list `which` or, if it is NULL, first .. first + m
+ * - 1. Rows of `out` begin `stride` numbers apart. Not 0: it was stopped, or the points' `write`
+ * has failed. */
 int pegasos_kernel_values(void *source, int64_t count, const int64_t *rows, int64_t first,
                           int64_t m, const int64_t *which, int64_t stride, void *out);
 
@@ -503,22 +503,22 @@ void pegasos_kernel_add(int64_t n, double factor, double constant, int64_t value
                         const void *column, double *scores);
 
 /* out[i][j] = columns[places[i]][which[j]], i < count, j < m: a block of the kernel matrix from
- * some of its columns; rows of `out` whose place is below 0 are left alone. */
+ * some of its columns. Rows of `out` with places[i] < 0 are left alone. */
 void pegasos_kernel_gather(int64_t count, const int64_t *places, int64_t stride,
                            int64_t value_bytes, const void *columns, int64_t m,
                            const int64_t *which, int64_t out_stride, void *out);
 
 /* ---- Columns of a kernel matrix (kernel_columns.c) ------------------------------------------- */
 
-/* Columns that are kept, as many as there is room for, and who computes values. */
+/* The column cache, and what computes values. */
 typedef struct pegasos_columns {
     int64_t n_rows, value_bytes;
     int64_t n_columns;       /* that there is room for */
-    void *columns;           /* those that are kept, n_rows numbers each */
+    void *columns;           /* the kept columns, n_rows numbers each */
     int64_t *column_of;      /* n_rows: number of each row's column, or -1; NULL: none is kept */
-    int64_t *n_kept;         /* how many are */
-    int64_t is_all_at_once;  /* 1: the first one that is asked for is computed with all others, for
-                               which there is room, and column_of[i] is i */
+    int64_t *n_kept;         /* number of kept columns */
+    int64_t is_all_at_once;  /* 1: the first request computes all columns, for which there is room,
+                               and column_of[i] is i */
     int64_t is_symmetric;    /* 1: then half of the matrix is computed, and mirrored */
     int64_t needs_full_rows; /* 1: a row's values are computed with all rows at once */
     int64_t is_cheap;        /* 1: values that are added to scores are computed, not kept */
@@ -532,38 +532,39 @@ typedef struct pegasos_columns {
 
 int64_t pegasos_columns_block(int64_t n_rows);
 
-/* These return 0, or not 0 if they were stopped, which then have changed nothing but which columns
- * are kept. The first keeps columns number rows[0 .. count - 1], as far as there is room. The
- * second writes values between `count` rows and the m rows `which`: lines of m numbers, that begin
- * `stride` numbers apart. The third, of several problems, writes product[k][i] = sum_j change[k][j]
- * K(x_j, x_i). */
+/* These return 0, or not 0 if they were stopped. Then nothing has changed except which columns are
+ * kept. The first keeps the columns rows[0 .. count - 1], as far as there is room. The second
+ * writes values between `count` rows and the m rows `which`, in lines of m numbers that begin
+ * `stride` numbers apart. The third, for several problems, writes
+ * product[k][i] = sum_j change[k][j] K(x_j, x_i). */
 int pegasos_columns_keep(pegasos_columns *columns, int64_t count, const int64_t *rows);
 int pegasos_columns_values(pegasos_columns *columns, int64_t count, const int64_t *rows, int64_t m,
                            const int64_t *which, int64_t stride, void *out);
 int pegasos_columns_multiply(pegasos_columns *columns, int64_t n_problems, const double *change,
                              double *product);
 
-/* scores[k][i] += sum_r coef[k][which[r]] K(x_rows[r], x_i), r < count, of n_problems; from one
- * problem's coefficients to the next there are coef_stride numbers, and score_stride of scores.
- * Coefficients of zero cost nothing. Without `which`, the coefficient is coef[k][r]. is_half, of
- * doubles that are not kept: the rows are the first ones, and values between two serve both. */
+/* scores[k][i] += sum_r coef[k][which[r]] K(x_rows[r], x_i), r < count, for n_problems problems,
+ * whose coefficients begin coef_stride numbers apart, and scores score_stride. Coefficients of zero
+ * cost nothing. Without `which`, the coefficient is coef[k][r]. is_half (values are double and not
+ * kept): the rows are the first ones, and the value of a pair of them serves both. */
 int pegasos_columns_add(pegasos_columns *columns, int64_t count, const int64_t *rows,
                         int64_t n_problems, const double *coef, int64_t coef_stride,
                         const int64_t *which, int64_t is_half, int64_t score_stride,
                         double *scores);
 
-/* scores[k][j] += sum_r coef[k][which[r]] K(x_rows[r], x_others[j]), j < m: to the scores of some
- * rows, m numbers apart. `values` is scratch for pegasos_columns_block numbers of value_bytes. */
+/* scores[k][j] += sum_r coef[k][which[r]] K(x_rows[r], x_others[j]), j < m: adds to the scores of
+ * some rows, m for each problem. `values` is scratch: pegasos_columns_block numbers of value_bytes.
+ */
 int pegasos_columns_score(pegasos_columns *columns, int64_t count, const int64_t *rows, int64_t m,
                           const int64_t *others, int64_t n_problems, const double *coef,
                           int64_t coef_stride, const int64_t *which, void *values, double *scores);
 
 /* ---- A kernel problem (kernel.c) ------------------------------------------------------------- */
 
-/* K = L L^T but for rounding, and memory for a fit with the rows of L in place of features. */
+/* A factor, K = L L^T up to rounding, and memory for a fit to the rows of L. */
 typedef struct pegasos_factor {
-    pegasos_rows rows;      /* L, of double; n_features is 0 where the rank is too large for it */
-    const double *norms;    /* n: squared norms of its rows */
+    pegasos_rows rows;      /* L, in double; n_features is 0 if the rank is too large for it */
+    const double *norms;    /* n: squared norms of the rows of L */
     void *memory, *scratch; /* pegasos_state_bytes and pegasos_scratch_bytes */
 } pegasos_factor;
 
@@ -572,16 +573,16 @@ typedef struct pegasos_matrix {
     pegasos_columns *columns; /* with column_of */
     int64_t is_positive;      /* 1: positive semi-definite, so that D is a bound; else relative gaps
                                  are |P - D|/P at the last point */
-    int64_t is_narrow;        /* 1: values are of float; the caller goes on with double where these
-                                 do not suffice */
-    int64_t rank;             /* at most; n_rows where nothing is known */
-    /* Tells a factor of the matrix, which must last until the next call; not 0: it was stopped.
-     * NULL: nobody does. */
+    int64_t is_narrow;        /* 1: values are float; where float does not suffice, the caller goes
+                                 on with double */
+    int64_t rank;             /* at most; n_rows if nothing is known */
+    /* Provides a factor of the matrix, which must last until the next call; not 0: it was stopped.
+     * NULL: there is none. */
     int (*factor)(void *context, pegasos_factor *factor);
-    void *factor_context; /* what `factor` is given */
+    void *factor_context; /* for `factor` */
 } pegasos_matrix;
 
-/* The phase of a run: the head of kernel.c says what each does, and which comes next. */
+/* The phase of a run. The head of kernel.c describes each phase and what follows it. */
 enum {
     PEGASOS_KERNEL_BEGIN = 0,
     PEGASOS_KERNEL_SAMPLE = 1,
@@ -591,8 +592,8 @@ enum {
     PEGASOS_KERNEL_ROUND = 5
 };
 
-/* Where the run of one problem stands. The first block is set by the caller, the second is 0 at
- * first, but for `phase`, infinite primal and relative_gap. */
+/* Where the run of one problem stands. The caller sets the first block. The second is 0 at first,
+ * except for `phase` and for infinite primal and relative_gap. */
 typedef struct pegasos_kernel {
     /* settings */
     double lam;  /* > 0 */
@@ -606,17 +607,17 @@ typedef struct pegasos_kernel {
     /* state */
     int64_t phase;               /* PEGASOS_KERNEL_BEGIN, ... */
     int64_t n_active;            /* rows of the round, in `active` */
-    int64_t position;            /* steps made in it, */
-    int64_t most_steps;          /* and how many it may have */
-    double gap_to_reach;         /* m (P - D) of its rows with which it ends */
+    int64_t position;            /* steps made in the round, */
+    int64_t most_steps;          /* and the most that it may make */
+    double gap_to_reach;         /* the round ends when its rows' m (P - D) is this */
     double sample_mass;          /* the sum of weights in the sample */
     double largest_score_change; /* in the last round */
     double constant_weight;      /* w(a)'s weight of the constant feature */
     double reference;            /* of a free intercept */
     int64_t is_slow;             /* 1: the last round was solved, but has not halved the gap */
     int64_t in_double;           /* 1: slopes are double from now on */
-    int64_t is_at_rounding; /* 1: no step gains anything any more, but rounding errors; the caller
-                               makes it 0 for another run */
+    int64_t is_at_rounding; /* 1: steps can gain nothing but rounding errors; the caller makes it 0
+                               for another run */
     int64_t n_seen;         /* visits since n_epochs was last increased */
     int64_t n_epochs;       /* visits of all rows */
     int64_t n_steps;        /* visits of single rows in an epoch of Pegasos */
@@ -625,17 +626,17 @@ typedef struct pegasos_kernel {
     double relative_gap;    /* at the last gap check */
 } pegasos_kernel;
 
-/* The arrays that belong to it, of n = n_rows numbers; all but the last are its state. */
+/* The arrays of the run, of n = n_rows numbers. All but `scratch` are its state. */
 typedef struct pegasos_kernel_arrays {
     const pegasos_targets *targets;
     const double *norms; /* K(x_i, x_i), without the constant feature */
     double *a;           /* dual variables */
-    double *scored;      /* those that `scores` are of */
+    double *scored;      /* the dual variables that `scores` belong to */
     double *scores;      /* sum_j s y_j scored_j K(x_j, x_i), without the intercept */
-    double *slopes;  /* of the rows of the round; in steps on pairs, as kernel_body.h has them */
-    double *coef;    /* s a_i y_i of the best point so far */
-    int64_t *active; /* rows of the round, ascending */
-    void *scratch;   /* pegasos_kernel_scratch_bytes */
+    double *slopes;      /* of the rows of the round; in steps on pairs, see kernel_body.h */
+    double *coef;        /* s a_i y_i of the best point so far */
+    int64_t *active;     /* rows of the round, ascending */
+    void *scratch;       /* pegasos_kernel_scratch_bytes */
 } pegasos_kernel_arrays;
 
 int64_t pegasos_kernel_scratch_bytes(int64_t n_rows, int64_t value_bytes, int64_t n_columns);
@@ -644,8 +645,8 @@ int64_t pegasos_kernel_scratch_bytes(int64_t n_rows, int64_t value_bytes, int64_
 int pegasos_kernel_run(const pegasos_matrix *matrix, pegasos_kernel *problem,
                        const pegasos_kernel_arrays *arrays);
 
-/* Lets a run begin at the dual variables `a`, made feasible; returns a status. One that was stopped
- * has changed nothing. */
+/* Lets a run begin at the dual variables `a`, made feasible; returns a status. If stopped, nothing
+ * has changed. */
 int pegasos_kernel_begin(const pegasos_matrix *matrix, pegasos_kernel *problem,
                          const pegasos_kernel_arrays *arrays);
 
@@ -655,11 +656,11 @@ void pegasos_kernel_leave_round(pegasos_kernel *problem);
 /* ---- Pegasos on kernel problems (kernel_pegasos.c) ------------------------------------------- */
 
 /*
- * Runs every problem to its last step, or the end of a list, or stops; returns a status.
+ * Runs every problem to its last step or to the end of the list. Returns a status.
  *
- * v = sum_j beta_j phi(x_j): `weights` of the set hold beta, its `sums` what belongs to it, both
- * n_problems x n_rows doubles, and it is not bundled. Beside them, of the same shape, `scores` of
- * all rows are those of beta - unpushed: both 0 at the start, or the latter beta.
+ * v = sum_j beta_j phi(x_j). The set is not bundled: its `weights` hold beta, and its `sums` the
+ * sums of beta, both n_problems x n_rows doubles. `scores` and `unpushed` have the same shape.
+ * `scores` are the scores of beta - unpushed. At the start, both are 0, or unpushed is beta.
  *
  * Draws are taken in blocks, which are transactions: a block that was stopped has changed nothing,
  * and is begun again.
@@ -673,60 +674,60 @@ int64_t pegasos_kernel_train_scratch_bytes(const pegasos_columns *columns,
 
 /* ---- Certificates of kernel machines (kernel_certificate.c) ---------------------------------- */
 
-/* Models of problems over the same rows, with coefficients of n_problems x n_rows, and dual
- * variables of the same shape, which are made feasible first. */
+/* Models of problems over the same rows. Coefficients and dual variables are n_problems x n_rows;
+ * dual variables are made feasible first. */
 typedef struct pegasos_kernel_models {
     int64_t n_problems;
     pegasos_targets targets;     /* labels and values are n_problems x n_rows */
-    const double *epsilons;      /* n_problems: in place of the loss's; NULL: all have that */
+    const double *epsilons;      /* n_problems: replace the loss's; NULL: all have that one */
     const double *lams, *masses; /* lambda and m of each problem */
     int64_t free_intercept;
     double intercept_scaling;
     const double *coef, *intercepts, *dual_variables;
 } pegasos_kernel_models;
 
-/* Where their certificates get kernel values from, and how exact these are. */
+/* Where certificates get kernel values from, and how exact these values are. */
 typedef struct pegasos_kernel_evidence {
     pegasos_columns *columns; /* its watch is asked in any case */
-    const pegasos_rows *rows; /* of the linear kernel, whose scores come from w; else NULL */
+    const pegasos_rows *rows; /* for the linear kernel, whose scores come from w; else NULL */
     const double *norms;      /* n_rows: K(x_i, x_i) */
-    /* n_rows: K(x_i, .) is at most sizes[i], with an error of at most errors[i] in double. */
+    /* n_rows: |K(x_i, .)| is at most sizes[i], and its error in double at most errors[i]. */
     const double *sizes, *errors;
-    double ridge;        /* makes the kernel matrix positive, on its diagonal */
+    double ridge;        /* added to the diagonal, to make the kernel matrix positive */
     int64_t is_positive; /* 1: the matrix is positive semi-definite then */
-    /* Not NULL where columns are of float: the errors of these, and who has values in double. It
-     * tells columns, of which none is kept, of the rows z whose values are those with the rows x;
-     * if n_x is 0, with the rows z. Not 0: it has failed. */
+    /* Not NULL if columns are float: the errors of float values. `in_double` then provides columns
+     * in double, none of them kept: of the rows z, with values at the rows x; if n_x is 0, at the
+     * rows z. Not 0: it has failed. */
     const double *float_errors;
     int (*in_double)(void *context, int64_t n_x, const int64_t *x, int64_t n_z, const int64_t *z,
                      pegasos_columns **columns);
     void *context;
-    int64_t most_in_double; /* rows that are asked for at a time: >= 1 */
+    int64_t most_in_double; /* rows per request: >= 1 */
 } pegasos_kernel_evidence;
 
 /* A kernel machine's certificate. */
 typedef struct pegasos_kernel_certificate {
     double objective;
     double dual_value;     /* the highest D of multiples of a; or D(a) */
-    double dual_objective; /* of that, what is left if rounding is at its worst for both objectives:
-                              no model is below it. NaN if the matrix is not positive */
-    int64_t is_refuted;    /* 1: rounding does not explain a |w|^2 below 0, or dual_value above the
-                              objective: the matrix is not positive */
+    double dual_objective; /* dual_value less what rounding can add at most, in both objectives: no
+                              model is below it. NaN if the matrix is not positive */
+    int64_t is_refuted;    /* 1: |w|^2 is below 0, or dual_value above the objective, by more than
+                              rounding explains: the matrix is not positive */
 } pegasos_kernel_certificate;
 
 /* How many bytes `scratch` has. */
 int64_t pegasos_kernel_certificate_scratch_bytes(const pegasos_kernel_models *models,
                                                  const pegasos_kernel_evidence *evidence);
 
-/* Writes the certificates of all problems, from scores that are computed afresh; not 0: stopped. */
+/* Writes the certificates of all problems, from recomputed scores; not 0: stopped. */
 int pegasos_kernel_certify(const pegasos_kernel_models *models,
                            const pegasos_kernel_evidence *evidence, void *scratch,
                            pegasos_kernel_certificate *certificates);
 
 /* ---- Newton's method (newton.c) -------------------------------------------------------------- */
 
-/* Up to this number of unknowns, weights and intercept, its equations are solved with a matrix at
- * hand; beyond by products. */
+/* Up to this number of unknowns (weights and intercept), Newton's equations are solved with a
+ * matrix; beyond it, by conjugate gradients. */
 enum { PEGASOS_NEWTON_MAX_UNKNOWNS = 2000 };
 
 /* How many bytes of scratch it needs. */
@@ -734,92 +735,90 @@ int64_t pegasos_newton_scratch_bytes(int64_t n_rows, int64_t n_features);
 
 /* ---- Fits of several problems over the same rows (fit.c, solve.c) ---------------------------- */
 
-/* What a fit does before it goes on. Memory of zeros begins. A point is dual variables, coef and
- * intercept. PEGASOS_CHECK_DATA compares data that may have changed with what the fit has found out
- * of those that it was made on. */
+/* What a fit does before it goes on. Memory of zeros means PEGASOS_BEGIN. A point is dual
+ * variables, coef and intercept. PEGASOS_CHECK_DATA compares data that may have changed with what
+ * the fit knows of its own data. */
 enum {
     PEGASOS_BEGIN = 0,
     PEGASOS_GO_ON = 1,
     PEGASOS_CHECK_DATA = 2,
     PEGASOS_BEGIN_AT_POINT = 3,
     PEGASOS_BEGIN_AGAIN = 4, /* at a point that is feasible */
-    PEGASOS_GAP_CHECKED = 5, /* goes on; a pass over the rows has found the gap, from the model and
-                                the dual variables in memory, and without running sums */
-    PEGASOS_CHECK_DATA_OF_GAP = 6 /* PEGASOS_GAP_CHECKED, if the data prove to be the same */
+    PEGASOS_GAP_CHECKED = 5, /* goes on; a pass over the rows has recomputed the gap, from the model
+                                and the dual variables in memory, without running sums */
+    PEGASOS_CHECK_DATA_OF_GAP = 6 /* becomes PEGASOS_GAP_CHECKED if the data have not changed */
 };
 
-/* How many bytes the state of a fit has, and how many of scratch it needs, which may serve one fit
- * after the other. Here and below, n_features is 0 for a kernel machine, which has n_rows
- * coefficients. */
+/* How many bytes a fit needs for its state, and for scratch, which one fit after the other may use.
+ * Here and below, n_features is 0 for a kernel machine, which has n_rows coefficients. */
 int64_t pegasos_state_bytes(int64_t n_rows, int64_t n_features);
 int64_t pegasos_scratch_bytes(const pegasos_rows *rows);
 
-/* Seconds that a solver is likely to take to a gap of about 1e-3, from sizes alone. */
+/* Estimates the seconds that a solver takes to a gap of about 1e-3, from sizes alone. */
 double pegasos_estimated_seconds(const pegasos_rows *rows, pegasos_loss loss, int64_t solver);
 
 /* Whether Newton's method uses `blas` where it is given. */
 int pegasos_newton_uses_blas(int64_t n_features);
 
-/* As pegasos_solve, of one of several problems over the same rows: `labels` are its targets, 0 for
- * rows without weight, and `norms` has |x_i|^2 of all rows. `memory` has pegasos_state_bytes, zeros
- * at first, and says what is pending; if its lambda was another one, the fit goes on from there,
- * and counts epochs anew. */
+/* Like pegasos_solve, for one of several problems over the same rows. `labels` are the problem's
+ * labels, 0 for rows without weight, and `norms` has |x_i|^2 of all rows. `memory` has
+ * pegasos_state_bytes, zeros at first, and says what is pending. If its lambda was another one, the
+ * fit goes on from there, and counts epochs from 0. */
 int pegasos_solve_one(const pegasos_problem *problem, const pegasos_options *options,
                       const int8_t *labels, const double *norms, void *memory, void *scratch);
 
-/* As pegasos_solve_one, of a kernel machine (kernel_fit.c). `norms` has all K(x_i, x_i), and
+/* Like pegasos_solve_one, for a kernel machine (kernel_fit.c). `norms` has all K(x_i, x_i), and
  * `scratch` has pegasos_kernel_scratch_bytes. If kernel values had another type, the fit goes on
- * from there. Another max_epochs begins another plan, with budgets of its own. */
+ * from there. Another max_epochs begins another plan, with new budgets. */
 int pegasos_kernel_solve_one(const pegasos_matrix *matrix, const pegasos_problem *problem,
                              const pegasos_options *options, const int8_t *labels,
                              const double *norms, void *memory, void *scratch);
 
-/* As pegasos_kernel_solve_one, of a problem that is solved on n of the rows, which ascend, with the
- * kernel matrix among these: `memory` is of a fit of n rows, and all columns must be kept, or be
- * computed at once. A factor has the rows `inside` alone. */
+/* Like pegasos_kernel_solve_one, for a problem on the n rows `inside`, in ascending order, with the
+ * kernel matrix among them. `memory` is that of a fit of n rows. All columns must be kept, or be
+ * computed at once. A factor has only the rows `inside`. */
 int pegasos_kernel_solve_part(const pegasos_matrix *matrix, const pegasos_problem *problem,
                               const pegasos_options *options, const int8_t *labels,
                               const double *norms, int64_t n, const int64_t *inside, void *memory,
                               void *scratch);
 
-/* How many bytes of scratch that takes. */
+/* How many bytes of scratch pegasos_kernel_solve_part needs. */
 int64_t pegasos_kernel_part_bytes(int64_t n, int64_t value_bytes);
 
-/* The beginnings of fits of the squared error, which make them together: to be called before
- * pegasos_solve_one. Fits that have begun are left as they are. `labels`, `memory` and the targets
- * of the problems lie one after the other. */
+/* Begins fits of the squared error together: call it before pegasos_solve_one. Fits that have begun
+ * are left as they are. `labels`, `memory` and the targets of the problems follow each other. */
 int64_t pegasos_squares_scratch_bytes(const pegasos_rows *rows, int64_t n_problems);
 int pegasos_solve_squares(int64_t n_problems, const pegasos_problem *problem,
                           const pegasos_options *options, const int8_t *labels, const double *norms,
                           void *memory, void *scratch);
 
-/* What the memory of a fit holds. */
+/* Reads the solution from the memory of a fit. */
 void pegasos_fit_solution(int64_t n_rows, int64_t n_features, void *memory,
                           pegasos_solution *solution);
 
-/* With what the memory of a fit begins. */
+/* The beginning of the memory of a fit. */
 typedef struct pegasos_fit_header {
     int64_t n_rows, n_features; /* 0: it has not begun */
-    int64_t value_bytes;        /* of the values that it was made on, 4 or 8; 0: none yet */
-    int64_t pending;            /* what comes before it goes on: PEGASOS_BEGIN, ... */
+    int64_t value_bytes;        /* of the values that the fit was made on, 4 or 8; 0: none yet */
+    int64_t pending;            /* what the fit does before it goes on: PEGASOS_BEGIN, ... */
 } pegasos_fit_header;
 
 /* The arrays of a kernel machine's fit. */
 pegasos_kernel_arrays pegasos_kernel_arrays_in(int64_t n_rows, void *memory);
 
-/* Sets what is pending: a fit of zeros is to begin in any case, and that of a kernel machine does
- * not check data. */
+/* Sets what is pending. A fit of zeros stays at PEGASOS_BEGIN, and a kernel machine's fit does not
+ * check data. */
 void pegasos_set_pending(int64_t n_features, void *memory, int64_t pending);
 
-/* Lets a fit begin at a point; that of a kernel machine begins at its dual variables. A linear fit
- * goes on counting from `before`, the memory of a fit to the same rows in other features; NULL: it
- * counts from 0. */
+/* Lets a fit begin at a point; a kernel machine's fit begins at the dual variables. With `before`,
+ * the memory of a fit to the same rows in other features, a linear fit goes on with the counters
+ * there; NULL: it counts from 0. */
 void pegasos_set_point(int64_t n_rows, int64_t n_features, void *memory, const double *a,
                        const double *coef, double intercept, const void *before);
 
-/* Whether memory that may come from anywhere is that of a fit of this size, which can go on: its
- * sizes, counters and indices are such as a fit can reach. If `with_numbers`, so are all other
- * numbers, and the loss and the intercept are those of `problem`. */
+/* Whether memory from any source is that of a fit of this size, which can go on: a fit can reach
+ * its sizes, counters and indices. If `with_numbers`, all other numbers are checked, too, and loss
+ * and intercept must be those of `problem`. */
 int pegasos_memory_is_valid(const pegasos_problem *problem, int64_t n_rows, int64_t n_features,
                             int64_t value_bytes, void *memory, int64_t with_numbers);
 
@@ -847,61 +846,61 @@ typedef struct pegasos_joint_options {
     int64_t sampling;     /* Pegasos: PEGASOS_PERMUTATION, ... */
     int64_t project;      /* Pegasos: 1: on a ball that holds the optimum */
     int64_t averages;     /* Pegasos: 1: memory has room for an average of the iterates, */
-    int64_t average_from; /* which begins anew with this step; 0: there is none */
+    int64_t average_from; /* which restarts at this step; 0: there is none */
     uint64_t seed;        /* of the order of rows */
     const pegasos_blas *blas; /* of Newton's method; NULL: plain loops */
 } pegasos_joint_options;
 
-/* Where a fit stands; all zeros before it begins. Its arrays follow in memory, without pointers:
- * copying the memory is saving the fit. */
+/* Where a fit stands; all zeros before it begins. Its arrays follow in memory, without pointers, so
+ * copying the memory saves the fit. */
 typedef struct pegasos_joint {
     int64_t n_rows, n_features, n_classes; /* of the memory; 0: not begun */
     int64_t n_inside;                      /* rows that are in the problem */
     int64_t n_epochs;    /* of dual ascent (visits by rows, at the end of a sweep) and Newton */
     int64_t n_visits;    /* of dual ascent, in sweeps that have ended; */
-    int64_t n_sweeps;    /* how many of these since one was of all rows */
-    int64_t n_steps;     /* of Pegasos, one a row in the first epoch of dual ascent */
+    int64_t n_sweeps;    /* sweeps since the last one over all rows */
+    int64_t n_steps;     /* of Pegasos, one per row in the first epoch of dual ascent */
     int64_t n_active;    /* the rows that a sweep visits come first in `active`; */
-    int64_t position;    /* how many of them it has visited */
-    int64_t n_kept;      /* how many of those the next one visits, too */
+    int64_t position;    /* how many of them the sweep has visited, */
+    int64_t n_kept;      /* and how many of these the next sweep visits, too */
     int64_t next_draw;   /* of Pegasos */
     int64_t n_averaged;  /* iterates in the average */
     int64_t n_newton;    /* epochs of Newton's method */
     int64_t is_due;      /* 1: a gap check comes next */
-    int64_t is_checked;  /* 1: coef, primal and dual are of where the fit stands */
+    int64_t is_checked;  /* 1: coef, primal and dual belong to the present point */
     uint64_t generator;  /* of the order of visits */
     double mass;         /* m */
     double visited;      /* of dual ascent: sum of the weights visited so far, at last m */
-    double gap;          /* sum of what the rows of this sweep had of the gap when visited; */
-    double loss;         /* and of their losses */
-    double whole;        /* the gap that the last sweep over all rows has summed up; */
-    double ratio;        /* of the gap at the last check to it */
-    double q;            /* Pegasos: what projections have multiplied v by */
+    double gap;          /* sum over this sweep of each row's part of the gap at its visit; */
+    double loss;         /* and of its loss */
+    double whole;        /* the gap summed by the last sweep over all rows; */
+    double ratio;        /* the gap at the last check, divided by `whole` */
+    double q;            /* Pegasos: product of projection factors of v */
     double squared_norm; /* sum_k |v_k|^2, constant feature included */
-    double rate_sum;     /* Pegasos: sum over averaged iterates of what v is multiplied by */
+    double rate_sum;     /* Pegasos: sum over averaged iterates of the factors of v */
     double width;        /* delta of Newton's method; 0: it has not begun */
     double primal, dual; /* P of the best model, a lower bound on P */
 } pegasos_joint;
 
-/* How many bytes the state of a fit has, and how many of scratch it needs; memory is aligned as a
- * line of cache. `coef` (K x n_features) and K intercepts follow the struct. */
+/* How many bytes a fit needs for its state and for scratch; memory is aligned to a cache line.
+ * `coef` (K x n_features) and K intercepts follow the struct. */
 int64_t pegasos_joint_state_bytes(int64_t n_rows, int64_t n_features, int64_t n_classes,
                                   int64_t averages);
 int64_t pegasos_joint_scratch_bytes(const pegasos_joint_problem *problem,
                                     const pegasos_joint_options *options);
 
-/* How many unknowns Newton's method has, which takes up to PEGASOS_NEWTON_MAX_UNKNOWNS. */
+/* The number of unknowns of Newton's method, which takes up to PEGASOS_NEWTON_MAX_UNKNOWNS. */
 int64_t pegasos_joint_unknowns(const pegasos_joint_problem *problem);
 
-/* After how many epochs of dual ascent Newton's method may well be faster, which then takes about
- * as long as they did; 0: it does not take that number of unknowns. */
+/* After this number of epochs of dual ascent, Newton's method may be faster, and then takes about
+ * as long as these epochs did. 0: it does not take that number of unknowns. */
 int64_t pegasos_joint_newton_after(const pegasos_joint_problem *problem);
 
-/* The order of rows in the memory of a fit: n_inside of them, for dual ascent. */
+/* The order of the n_inside rows in the memory of a fit, for dual ascent. */
 const int64_t *pegasos_joint_active(int64_t n_rows, int64_t n_features, int64_t n_classes,
                                     const void *memory);
 
-/* Begins a fit, or goes on with it, until it is done or stopped; returns a status. */
+/* Begins a fit or goes on with it until it is done or stopped; returns a status. */
 int pegasos_joint_run(const pegasos_joint_problem *problem, const pegasos_joint_options *options,
                       void *memory, void *scratch, pegasos_watch *watch);
 
