@@ -489,9 +489,9 @@ typedef struct pegasos_source {
 } pegasos_source;
 
 /* Writes K(x_i, z_j) to `out`; `source` is a pegasos_source. i runs over rows[0 .. count - 1]
- * (NULL: 0 .. count - 1), and j over m rows: the list `which` or, if it is NULL, first .. first + m
- * - 1. Rows of `out` begin `stride` numbers apart. Not 0: it was stopped, or the points' `write`
- * has failed. */
+ * (NULL: 0 .. count - 1), and j over m rows: the list `which`, or consecutive ones from `first` if
+ * it is NULL. Rows of `out` begin `stride` numbers apart. Not 0: it was stopped, or the points'
+ * `write` has failed. */
 int pegasos_kernel_values(void *source, int64_t count, const int64_t *rows, int64_t first,
                           int64_t m, const int64_t *which, int64_t stride, void *out);
 
