@@ -11,12 +11,12 @@
  *
  *     a_i <- clip(a_i + u_i / (s |x_i|^2), 0, c_i),      w <- w + s (change of a_i) y_i x_i
  *
- * Other losses have other bounds, add to the curvature, and may have a corner at a_i = 0; the step
+ * Other losses have other bounds, add to the curvature, and may have a corner at a_i = 0. The step
  * of the log loss has no closed form (`loss_best` in loss.h). (Hsieh, Chang, Lin, Keerthi,
  * Sundararajan: A dual coordinate descent method for large-scale linear SVM, ICML 2008;
- * Shalev-Shwartz and Zhang, JMLR 14, 2013.) Vectors are double, whatever the rows: w follows a
- * through millions of changes, and `tol` may be 1e-6. Only bundles, which are for searches by
- * epochs, have weights of the rows' type: in float, twice as many problems share a line of cache.
+ * Shalev-Shwartz and Zhang, JMLR 14, 2013.) Vectors are double for every type of rows: w follows a
+ * through millions of changes, and `tol` may be 1e-6. Only bundles, for searches by epochs, have
+ * weights of the rows' type: in float, twice as many problems share a cache line.
  */
 #include "fit.h"
 #include "step.h"
@@ -26,14 +26,14 @@
 /* ---- A visit --------------------------------------------------------------------------------- */
 
 /* Rows are chosen this many visits ahead, and prefetched: first the label, the dual variable and
- * the norm, and in the second half of that time the row's own numbers. */
+ * the norm, later the row's own numbers. */
 enum { AHEAD = 16 };
 /* A row sleeps if it is stuck by a margin of this many mean moves (see `margin_of`), for losses
  * with corners and for smooth losses. With a smaller number, more rows sleep that have to wake
  * later. bench/notes.md has measurements of these three numbers. */
 enum { MOVES = 2, MOVES_OF_SMOOTH = 3 };
 
-/* Lets the row at `position` take part in the next epoch, too: such rows come first in the list. */
+/* Keeps the row at `position` for the next epoch: such rows come first in the list. */
 static INLINE void keep_active(pegasos_dual *p, int64_t *active)
 {
     const int64_t row = active[p->position];
@@ -41,7 +41,7 @@ static INLINE void keep_active(pegasos_dual *p, int64_t *active)
     active[p->n_kept++] = row;
 }
 
-/* What a row adds to m D beside its part of |w(a)|^2. */
+/* The part of row i in m D, without its part of |w(a)|^2. */
 static INLINE double dual_part(const loss_form l, const pegasos_targets *t, int64_t i, double a)
 {
     return value_at(t, i) * a - loss_conjugate(l, a, sample_weight(t->weights, i));
@@ -65,7 +65,7 @@ static INLINE double margin_of(const pegasos_dual *p, const loss_form loss)
 }
 
 /*
- * Up to `count` coordinates of the epoch under way.
+ * Visits up to `count` rows of the present epoch.
  *
  * The derivative of a row is u_i, or 0 where a bound stops it. At the optimum, all are 0. The u_i
  * also give the gap: for w = w(a), lam m |w|^2 = sum_i a_i y_i <w, x_i>, so that
@@ -189,19 +189,19 @@ int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem,
  *     begin the next epoch, unless rows were woken for this one                     (`end_epoch`)
  *
  * A gap check costs about an epoch. It is made at the end of an epoch if
- *
+ * A gap check costs about an epoch. It is made at the end of an epoch if one of these holds:
  *   - the run may make no other epoch, no row is active, or the run gives up; or
+ *   - the run may make no other epoch, no row is active, or the run gives up;
  *   - the gap is likely to be small enough, by the estimate that an epoch gives (see `ascend`) and
- *     by how fast the estimate falls; or
- *   - there are GROWTH_BEFORE_CHECK times the visits of the last check; or
- *   - most rows sleep, and the estimate has fallen far since the last check. The check wakes rows.
+ *     by how fast the estimate falls;
+ *   - there are GROWTH_BEFORE_CHECK times the visits of the last check;
  *
  * The last epoch that a run may make ends with two primal points: w(a), and the mean of w(a) over
- * snapshots. Where rows are many beside features, w(a) swings from visit to visit, and far from the
- * optimum the mean is by far the better one. Near the optimum it gains nothing.
+ * snapshots. With many more rows than features, w(a) swings from visit to visit, and far from the
+ * optimum the mean is by far the better point. Near the optimum it gains nothing.
  *
  * A run may be stopped wherever it polls. Within an epoch, its position is in the state. A gap
- * check changes nothing before its end: one that was stopped is made once more.
+ * check changes nothing before its end, and is begun again.
  */
 enum { SNAPSHOTS = 8, VISIT = 3 /* times what a row costs */ };
 /* Checks for growth alone come from this epoch on. With 1.5, there are few of them in long runs. */
@@ -224,8 +224,7 @@ static double intercept_of(const pegasos_dual *p)
     return p->intercept + p->intercept_scaling * p->constant_weight;
 }
 
-/* w's weight of the problem's constant feature; with a free intercept, of the solver's own feature.
- */
+/* w's weight of the problem's constant feature, or of the solver's own if the intercept is free. */
 static double weight_of_feature(const fit *f)
 {
     const pegasos_dual *const p = &f->s->dual;
@@ -257,13 +256,13 @@ static void take_snapshot(const fit *f)
     f->s->ascent.n_snapshots++;
 }
 
-/* How many visits are made before a run asks whether to go on; `each` is what a visit costs. */
+/* How many visits are made between polls; `each` is the cost of a visit. */
 static int64_t visits_at_once(const pegasos_watch *watch, double each)
 {
     return 1 + (int64_t)fmin(watch->every / each, 1e9);
 }
 
-/* Visits the rows that are left of the epoch under way; false: it was stopped. */
+/* Visits the remaining rows of the epoch; false: stopped. */
 static bool visit_rows(fit *f)
 {
     pegasos_dual *const p = &f->s->dual;
@@ -284,7 +283,7 @@ static bool visit_rows(fit *f)
 }
 
 /* Ends this epoch and begins the next one. If no row is active, a gap check has found none to wake,
- * and what is left is rounding: then the next epoch is over all rows. The reference of an intercept
+ * and only rounding is left: then the next epoch visits all rows. The reference of an intercept
  * moves: see struct pegasos_ascent, fit.h. */
 static void end_epoch(const fit *f)
 {
@@ -306,7 +305,7 @@ static void end_epoch(const fit *f)
 
 /* ---- Gap checks ------------------------------------------------------------------------------ */
 
-/* The sum of z_i a_i - c_i l*(a_i/c_i); that of rows asleep is known. */
+/* The sum of z_i a_i - c_i l*(a_i/c_i). For rows asleep it is known. */
 static double sum_of_dual_parts(const fit *f)
 {
     const loss_form loss = loss_of(f->problem->loss);
@@ -320,12 +319,12 @@ static double sum_of_dual_parts(const fit *f)
 }
 
 /*
- * Estimates the relative gap, which tol is compared with. D comes from running sums, P - D from
+ * Estimates the relative gap, which is compared with tol. D comes from running sums, and P - D from
  * what the last epoch saw (`ascend`). Both were computed with the solver's constant feature g and
- * the reference b_0 (struct pegasos_ascent). Where the problem has a constant feature f, its |w|^2
- * has the weight that dual variables give to f in place of that of g. The model's b = f (weight of
- * f) does not meet that weight unless b_0 has settled, which adds lam/2 times the square of the
- * difference to P - D.
+ * the reference b_0 (struct pegasos_ascent). If the problem has a constant feature f, its |w|^2 has
+ * the weight that dual variables give to f, not the weight of g. But the model's b is f times
+ * another weight until b_0 has settled. That adds lam/2 times the squared difference of the weights
+ * to P - D.
  */
 static double estimate_gap(const fit *f)
 {
@@ -341,29 +340,28 @@ static double estimate_gap(const fit *f)
 
 /*
  * Whether the run is far from the optimum and most rows are active. In an epoch, a dual variable
- * grows by at most lam m/|x_i|^2 times the violation of the margin. If that is small beside 1 and
- * most rows violate their margin, ascent needs many epochs over all rows to get near the optimum.
+ * grows by at most lam m/|x_i|^2 times the violation of its margin. If that is far below 1 and most
+ * rows violate their margin, ascent needs many epochs over all rows to get near the optimum.
  */
 static bool is_hopeless(const fit *f, double estimate)
 {
     return estimate > FAR && f->s->dual.n_active > f->s->n_inside / 2;
 }
 
-/* Whether the run has made its visits. To be asked at the end of an epoch, or before the next one
- * begins. */
+/* Whether the run has made its visits: asked between epochs only. */
 static bool are_visits_over(const fit *f, int64_t last_visit)
 {
     return last_visit > 0 && f->s->ascent.n_visits >= last_visit;
 }
 
-/* Notes the estimate of the epoch that ends, and whether the run gives up. Returns the gap that is
- * expected at the end of the epoch. */
+/* Notes the estimate of the epoch that ends, and whether the run gives up. Returns the gap expected
+ * at its end. */
 static double note_estimate(const fit *f, pegasos_ascent *s)
 {
     const double two_epochs_ago = s->estimate_before;
     s->estimate_before = s->estimate;
     s->estimate = estimate_gap(f);
-    /* Rows that a check woke add to the estimate: what counts is how far it falls from there. */
+    /* Rows that a check woke add to the estimate. What counts is how far it falls from there. */
     s->estimate_since_check = fmax(s->estimate_since_check, s->estimate);
     if (s->patience > 0 && s->n_visits >= s->patience) {
         s->patience = 0;
@@ -373,8 +371,8 @@ static double note_estimate(const fit *f, pegasos_ascent *s)
     return s->estimate * sqrt(fall);
 }
 
-/* Whether a gap check is due at the end of an epoch that need not be the last. The reasons are
- * listed above, in this order. */
+/* Whether a gap check is due at the end of an epoch that need not be the last. The reasons stand in
+ * the order of the list above. */
 static bool is_check_due(const fit *f, const pegasos_ascent *s, double expected_gap)
 {
     const int64_t n_inside = f->s->n_inside;
@@ -392,8 +390,8 @@ static bool is_check_due(const fit *f, const pegasos_ascent *s, double expected_
     return s->has_given_up || may_end || has_grown || may_wake;
 }
 
-/* The best dual value among multiples of a. With a free intercept, dual variables are balanced
- * first, so that their w is another one: its sum takes a pass over the rows. */
+/* The best dual value among multiples of a. With a free intercept, a is balanced first. This
+ * changes w(a), and a pass over the rows sums it. */
 static int find_dual_value(fit *f, double *dual)
 {
     const state *const s = f->s;
@@ -416,12 +414,12 @@ static int find_dual_value(fit *f, double *dual)
 typedef struct candidate {
     const double *w;
     double constant; /* the weight of the constant feature */
-    /* What find_primal_value finds. Scores lie in scratch, up to the next call. */
+    /* Written by find_primal_value. Scores are in scratch, until the next call. */
     const double *scores;
     double intercept, primal;
 } candidate;
 
-/* Finds scores and objective of a point, and its intercept: a free one is the best for w. */
+/* Finds scores, intercept and objective of a point; a free intercept is the best one for w. */
 static int find_primal_value(fit *f, candidate *x)
 {
     const pegasos_dual *const p = &f->s->dual;
@@ -434,8 +432,7 @@ static int find_primal_value(fit *f, candidate *x)
     return isfinite(x->primal) ? PEGASOS_DONE : PEGASOS_OVERFLOW;
 }
 
-/* Lets rows that are asleep take part in the next epoch unless they are stuck at `x`, which is
- * w. */
+/* Lets sleeping rows take part in the next epoch unless they are stuck at `x`, which is w. */
 static void wake_rows(const fit *f, const candidate *x)
 {
     pegasos_dual *const p = &f->s->dual;
@@ -457,7 +454,7 @@ static void wake_rows(const fit *f, const candidate *x)
 }
 
 /* Computes the gap at the mean of w, if there is one, and at w unless the mean is good enough.
- * Nothing that lasts is written before the end of the check. */
+ * Nothing lasting is written before the end. */
 static int check_gap(fit *f, pegasos_ascent *s)
 {
     const int64_t d = f->rows->n_features, n_snapshots = s->n_snapshots;
@@ -487,8 +484,8 @@ static int check_gap(fit *f, pegasos_ascent *s)
     return status;
 }
 
-/* What the end of an epoch finds out, with a gap check if one is due. The state changes at its end
- * alone: if it is stopped, it is made again. */
+/* Ends an epoch with an estimate, and with a gap check if one is due. The state changes only at its
+ * end, so it can be stopped and begun again. */
 static int assess(fit *f, bool is_last)
 {
     pegasos_ascent after = f->s->ascent;
@@ -510,7 +507,7 @@ int pegasos_ascent_run(fit *f, int64_t last_visit, int64_t last_epoch)
     state *const s = f->s;
     const pegasos_dual *const p = &s->dual;
     for (;;) {
-        /* No other epoch may begin; one that has begun goes on to its end. */
+        /* No other epoch may begin, but one that has begun goes on to its end. */
         const bool is_over = s->ascent.has_given_up || s->n_epochs >= last_epoch
                              || (p->position == 0 && are_visits_over(f, last_visit));
         if (is_small_gap(f->problem->loss, s->relative_gap, s->primal, f->options->tol)
@@ -518,7 +515,7 @@ int pegasos_ascent_run(fit *f, int64_t last_visit, int64_t last_epoch)
             return PEGASOS_DONE;
         if (!is_over && !visit_rows(f))
             return PEGASOS_STOPPED;
-        /* A run that is over without a model has a gap check for that. */
+        /* A run that ends without a model makes a gap check to get one. */
         const bool is_last =
             is_over || s->n_epochs + 1 >= last_epoch || are_visits_over(f, last_visit);
         const int status = assess(f, is_last);
@@ -535,8 +532,8 @@ int pegasos_ascent_run(fit *f, int64_t last_visit, int64_t last_epoch)
 
 /*
  * Where memory cannot hold all rows, some are loaded at a time. A step needs its row, that row's
- * dual variable and w. So it does not depend on which other rows are in memory, as long as w = w(a)
- * sums over all rows, loaded or not. Epochs visit the loaded rows, and shrinking and the sums of an
+ * dual variable and w. So it does not depend on the other rows in memory, as long as w = w(a) sums
+ * over all rows, loaded or not. Epochs visit the loaded rows, and shrinking and the sums of an
  * epoch are about these alone.
  */
 int pegasos_dual_run_epochs(const pegasos_rows *rows, pegasos_dual *problem,

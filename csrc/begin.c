@@ -1,33 +1,33 @@
 /*
- * begin.c - how the solvers of a fit begin: at 0, where another solver stands, at a point that the
- * caller has, with another lambda.
+ * begin.c - how the solvers of a fit begin: at 0, where another solver stands, at a point of the
+ * caller, with another lambda.
  *
- * Each function is a transaction (but for the epoch of Pegasos, which is visits): until its end it
- * writes to scratch, or to what it writes again if it is begun once more.
+ * Each function is a transaction, except for the epoch of Pegasos, which is visits. Until its end,
+ * it only writes scratch, or what it would write again if it were begun again.
  */
 #include "fit.h"
 
-/* Newton's method: the errors over which a loss with corners is smoothed at first, of about 1, and
- * the least and the greatest width: see first_newton. A smooth loss that is curved within NARROW
- * only is smoothed, too, down to OWN_PART of its own width. */
+/* Newton's method smooths a loss with corners, at first over errors of FIRST_WIDTH; first_newton
+ * explains the other limits. A smooth loss that is curved only within NARROW is smoothed, too, down
+ * to OWN_PART of its own width. */
 static const double FIRST_WIDTH = 0.25, NARROWEST = 1e-4, FLATTEST = 1e-12, WIDEST = 1e-3;
 static const double NARROW = 0.003, OWN_PART = 0.01;
-/* A free intercept is found by a constant feature of this size at least (see pegasos_ascent); in
- * dual ascent, its square is this part of the mean of |x_i|^2. The log loss, whose steps are
- * smaller, would move the intercept too slowly by so small a part. */
+/* The least constant feature of a free intercept (see pegasos_ascent). In dual ascent, the
+ * feature's square is PART_OF_ROWS of the mean of |x_i|^2. The log loss has smaller steps, which
+ * would move the intercept too slowly with so small a part. */
 static const double LEAST_FEATURE = 1e-3, PART_OF_ROWS = 0.1, PART_OF_LOG_LOSS = 0.4;
-/* Pegasos's delay of smooth losses is |x|^2/lam times their curvature, up to this. */
+/* The largest delay of Pegasos for smooth losses, which is |x|^2/lam times their curvature. */
 static const double MOST_DELAY = 1e15;
-/* Vectors of unchanged data are what they were up to rounding. */
+/* If the data have not changed, vectors differ by rounding, at most by this part. */
 static const double SAME = 1e-9;
-/* Running sums round scores and objectives up to this number of times as much as one sum does. */
+/* Running sums round scores and objectives at most this number of times as much as one sum does. */
 static const double RUNNING = 100;
-/* Sums of squares.c in single precision are what they were up to this. */
+/* Sums of squares.c in single precision differ at most by this part. */
 static const double SINGLE = 1e-5;
 
 /* ---- What is known of the rows --------------------------------------------------------------- */
 
-/* Adds weights in the order of rows, as `masses` of _core.pyx does: both have one m. */
+/* Adds weights in the order of rows, like `masses` of _core.pyx, so that both get the same m. */
 static void count_rows(fit *f)
 {
     state *s = f->s;
@@ -71,8 +71,8 @@ double pegasos_constant_feature(const pegasos_problem *problem, const pegasos_ta
                : problem->intercept_scaling;
 }
 
-/* That of dual ascent may be smaller, so that steps of rows do not undo one another; see
- * pegasos_ascent. In an epoch, it lets a penalised intercept move by g^2/lam at most: by 1. */
+/* Dual ascent may have a smaller constant feature, so that steps of rows do not undo each other:
+ * see pegasos_ascent. In an epoch, it lets a penalised intercept move by at most g^2/lam: by 1. */
 static double feature_of_ascent(const fit *f)
 {
     const pegasos_problem *const p = f->problem;
@@ -86,7 +86,7 @@ static double feature_of_ascent(const fit *f)
                              : fmin(sqrt(fmax(norm, p->lam)), problem_feature);
 }
 
-/* Forgets what the gap was, and that nothing but rounding was left of it. */
+/* Forgets the last gap, and that only rounding was left of it. */
 static void forget_progress(state *s)
 {
     s->gap_before = INFINITY;
@@ -123,7 +123,7 @@ void pegasos_fit_begin(fit *f)
     s->pending = PEGASOS_GO_ON;
 }
 
-/* Steps on all rows once; the permutation is drawn again where an epoch goes on. */
+/* Steps on all rows once. To go on with an epoch, the permutation is drawn again. */
 static bool run_pegasos(fit *f)
 {
     pegasos_linear *const p = &f->s->pegasos;
@@ -147,8 +147,8 @@ static bool run_pegasos(fit *f)
     return pegasos_linear_train(f->rows, &set, &draws, &f->watch) == PEGASOS_DONE;
 }
 
-/* Makes the dual variables about which Newton's method smooths a loss with corners the middles of
- * their boxes: no row is at a bound before the model says so. */
+/* Newton's method smooths a loss with corners about dual variables. This sets them to the middles
+ * of their boxes, so that no row is at a bound before the model says so. */
 static void begin_in_the_middle(fit *f)
 {
     const loss_form loss = loss_of(f->problem->loss);
@@ -170,7 +170,7 @@ bool pegasos_fit_first_epoch(fit *f)
         f->s->n_epochs = 1;
         return pegasos_fit_begin_newton(f);
     }
-    /* With a delay that is too short, steps would make w grow until it overflows. */
+    /* A shorter delay would let w grow from step to step until it overflows. */
     const bool grows = (double)p->delay == MOST_DELAY && isfinite(f->s->largest_norm);
     if (p->next_draw == 0 && (grows || pegasos_newton_is_far(f))) { /* it begins at w = 0 */
         pegasos_constant_model(f->problem, &f->targets, f->s->mass, &f->s->intercept);
@@ -178,8 +178,8 @@ bool pegasos_fit_first_epoch(fit *f)
     }
     if (!run_pegasos(f))
         return false;
-    /* The dual point and the model that Pegasos leaves: w(a) = w for a_i = c_i alpha_i n/(T + t0),
-     * and the mean of the last half. */
+    /* Pegasos leaves a dual point, w(a) = w for a_i = c_i alpha_i n/(T + t0), and a model, the mean
+     * of the last half. */
     const double each = (double)f->s->n_inside / (double)(p->n_steps + p->delay);
     for (int64_t i = 0; i < f->rows->n_rows; i++)
         f->a[i] = weight_at(&f->targets, i) * counts[i] * each;
@@ -203,7 +203,7 @@ static void activate(fit *f)
     memset(f->sums, 0, (size_t)(f->rows->n_features + 1) * sizeof(double));
 }
 
-/* Notes how many epochs the solver made that was at work, and that another one is. */
+/* Notes the epochs of the last solver, and that another one takes over. */
 static void note_change(state *s, int64_t solver)
 {
     const int64_t before = s->epochs[0] + s->epochs[1] + s->epochs[2];
@@ -212,7 +212,7 @@ static void note_change(state *s, int64_t solver)
     s->solver = solver;
 }
 
-/* With the names of pegasos_ascent: `feature` is g, `intercept` b_0, `constant` v,
+/* In the symbols of pegasos_ascent: `feature` is g, `intercept` b_0, `constant` v, and
  * `problem_feature` f. */
 bool pegasos_fit_begin_ascent(fit *f, bool is_zero)
 {
@@ -255,8 +255,8 @@ bool pegasos_fit_begin_ascent(fit *f, bool is_zero)
 
 /* ---- Newton's method ------------------------------------------------------------------------- */
 
-/* A free intercept's may be any, but beside one that is much larger than the rows, rounding hides
- * them. Rows of one class may have any size; those of others are to be of about 1. */
+/* A free intercept may have any constant feature, but rounding hides rows that are much smaller
+ * than it. Rows of one class may have any size; other rows should be of about 1. */
 static double newton_feature(const fit *f)
 {
     const pegasos_problem *const p = f->problem;
@@ -269,12 +269,12 @@ static double newton_feature(const fit *f)
  * The numbers that Newton's method begins with, given the best model so far. A change of a_i by c_i
  * moves the score of row i by about |x_i|^2/(lam m):
  *
- *   - Smoothing the hinge over a width far above such a move would let dual variables creep.
- *   - Where Huber's epsilon is small, few rows are where the loss is curved, by which steps would
- *     be led astray: so it is smoothed, too.
- *   - The band may grow up to `widest` where steps are short (see `move` in newton.c). Where lam is
- *     large, that is less than the first width, with which short steps are few. That of the log
- *     loss is its own.
+ *   - A smoothing of the hinge far wider than such a move would let dual variables creep.
+ *   - If Huber's epsilon is small, the loss is curved at few rows, which would lead steps astray.
+ *     So it is smoothed, too.
+ *   - The band may grow up to `widest` where steps are short (see `move` in newton.c). For a large
+ *     lam, `widest` is below the first width, with which few steps are short. The log loss has its
+ *     own band.
  */
 static pegasos_newton first_newton(const fit *f)
 {
@@ -304,12 +304,12 @@ void pegasos_fit_set_newton(fit *f, double intercept)
     f->s->newton = first;
 }
 
-/* Takes the best multiple of the model: after an epoch, w can be worse than 0. */
+/* Takes the best multiple of the model: after an epoch of Pegasos, w can be worse than 0. */
 bool pegasos_fit_begin_newton(fit *f)
 {
     state *const s = f->s;
-    /* Of one class, Pegasos's first steps move the intercept by nu/lam, however small the rows: the
-     * best one is found for w, before a multiple of that is taken. */
+    /* For one class, Pegasos's first steps move the intercept by nu/lam even where the rows are
+     * small. So find the best intercept for w before scaling w. */
     double *const room = f->problem->loss.nu != 0 ? f->scratch : NULL;
     double intercept = s->intercept, primal;
     if (!pegasos_fit_score(f, f->coef, room, &intercept, f->scores))
@@ -343,8 +343,8 @@ bool pegasos_fit_begin_at_point(fit *f, int64_t solver)
     return true;
 }
 
-/* The terms of scores, which rounding grows with: of rows far from 0, they are large, and their
- * sums are of about 1. */
+/* The largest terms of scores, with which rounding grows. For rows far from 0, terms are large, and
+ * their sums are about 1. */
 static double size_of_terms(const fit *f, const double *w)
 {
     double longest = 0;
@@ -353,7 +353,7 @@ static double size_of_terms(const fit *f, const double *w)
     return fmax(1, sqrt(longest) * sqrt(squared_norm_of(w, f->rows->n_features)));
 }
 
-/* Whether the vectors of the solver at work are those of these data. */
+/* Checks that the solver's vectors belong to this data; false: stopped. */
 static bool are_vectors(fit *f, bool *same)
 {
     const state *const s = f->s;
@@ -382,16 +382,16 @@ static bool are_vectors(fit *f, bool *same)
     return true;
 }
 
-/* By how much rounding changes objectives that are computed again: small ones of targets of about 1
- * as well. */
+/* How much rounding changes objectives that are computed again, even small ones for targets of
+ * about 1. */
 static double rounding_of_fit(const fit *f)
 {
     return SAME * fabs(f->s->primal)
            + RUNNING * rounding_of(f->s->loss) * size_of_terms(f, f->coef);
 }
 
-/* Writes dual variables that are feasible as those are by which squares.c has proved a gap: less
- * their mean, which is returned. */
+/* Writes feasible dual variables as in squares.c, which proved a gap by them: it subtracts their
+ * mean, and returns it. */
 static double take_mean_away(const fit *f, double *a)
 {
     double total = 0;
@@ -403,9 +403,9 @@ static double take_mean_away(const fit *f, double *a)
     return mean;
 }
 
-/* Finds the dual value that the dual variables of Newton's method have on these rows; false:
- * stopped. It is what a certificate claims, and rows may be others though scores are not. One that
- * rounding alone makes another is not taken, so that a fit ends where an undisturbed one does. */
+/* Finds the dual value that Newton's dual variables have on these rows; false: stopped. A
+ * certificate claims it, and rows may have changed though scores have not. A change by rounding
+ * alone is ignored, so that a fit ends where an undisturbed one does. */
 static bool find_dual(fit *f)
 {
     state *const s = f->s;
@@ -448,8 +448,8 @@ bool pegasos_fit_check_data(fit *f)
         if (fabs(primal - before) > rounding_of_fit(f))
             forget(s);
         else if (s->solver == PEGASOS_ASCENT && isfinite(before))
-            s->primal = primal; /* which it claims to the last bit */
-        /* Before its first iteration, dual variables are only where losses are smoothed. */
+            s->primal = primal; /* dual ascent claims it to the last bit */
+        /* Before Newton's first iteration, dual variables only say where losses are smoothed. */
         if (s->solver == PEGASOS_NEWTON && isfinite(s->newton.dual_objective) && !find_dual(f))
             return false;
     }
@@ -460,10 +460,10 @@ bool pegasos_fit_check_data(fit *f)
 }
 
 /*
- * Optima change little with lambda, so w is kept where it becomes smaller: dual variables are then
- * smaller in proportion, and w(a) = 1/(lam m) sum_i a_i y_i x_i stays. For a larger lambda they are
- * kept, which their bounds allow, and w becomes smaller. No pass over the rows is needed. Epochs
- * are counted from here.
+ * Optima change little with lambda. For a smaller lambda, w stays: dual variables shrink in
+ * proportion to lambda, so that w(a) = 1/(lam m) sum_i a_i y_i x_i stays. For a larger lambda, dual
+ * variables stay within their bounds, and w shrinks. No pass over the rows is needed. Epochs are
+ * counted from 0.
  */
 void pegasos_fit_change_lam(fit *f)
 {

@@ -1,6 +1,6 @@
 /*
- * fit.c - the memory of a linear fit: where its parts lie, and what callers read from it and write
- * to it. Where n_features is 0, memory is that of a kernel machine. And passes that solvers share.
+ * fit.c - the memory of a linear fit: where its parts lie, and how callers read and write it.
+ * n_features is 0 for the memory of a kernel machine. Passes that solvers share are here, too.
  */
 #include "fit.h"
 
@@ -24,7 +24,7 @@ static int64_t lay_out_state(fit *f, int64_t n, int64_t d, void *memory)
     return all.bytes;
 }
 
-/* Lays out its scratch, but for the sample. */
+/* Lays out the scratch of a fit, without the sample. */
 static int64_t lay_out_scratch(fit *f, int64_t n, int64_t d, void *scratch)
 {
     layout all = {scratch, 8, 0};

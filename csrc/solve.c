@@ -1,15 +1,14 @@
 /*
- * solve.c - a whole linear fit: its schedule, which says which solver runs and when it stops, and
- * the functions that start it. C programs call pegasos_solve: they give rows, targets and memory,
- * and get a solution. A kernel machine's fit is in kernel_fit.c.
+ * solve.c - a whole linear fit: its schedule, which chooses and stops solvers, and the functions
+ * that start it. kernel_fit.c has the fit of a kernel machine.
  *
- * The schedule. A solver brings the problem to the gap that is asked for: dual coordinate ascent
- * (ascent.c) or Newton's method (newton.c). A fit at w = 0 begins with an epoch of Pegasos. It is
- * the first epoch of dual ascent, with steps of exact length; before Newton's method, it is an
- * epoch as the paper has it (pegasos.c), whose last half has a mean from which Newton's method
- * begins. There is no such epoch where a fit begins at a point, at a sample's model (sample.c), or
- * at the optimum of the squared error (squares.c). Nor is there where rows are far from 0: Newton's
- * method then begins at the best constant.
+ * The schedule. Dual coordinate ascent (ascent.c) or Newton's method (newton.c) closes the gap. A
+ * fit at w = 0 begins with an epoch of Pegasos. With dual ascent, this is its first epoch, with
+ * steps of exact length. Before Newton's method, it is an epoch as in the paper (pegasos.c), and
+ * Newton's method begins from the mean of its last half. There is no epoch of Pegasos where a fit
+ * begins at a point, at a sample's model (sample.c), or at the optimum of the squared error
+ * (squares.c). Nor is there one where rows are far from 0: Newton's method then begins at the best
+ * constant.
  *
  * PEGASOS_AUTO takes the solver that is likely to be cheaper, and gives it a budget of passes. A
  * solver's first budget only measures the gap, unless dual ascent gives up (`has_given_up`), or
@@ -18,15 +17,14 @@
  *
  * A tol may be below what rounding leaves of the gap. Newton's method then ends before its budget
  * (`is_idle`), and is run once more. If that does not halve the gap either, dual ascent must halve
- * it in a small budget. If it does not, or only Newton's method is wanted, the fit ends
- * (`is_at_rounding`).
+ * it in a small budget. If dual ascent does not, or may not run, the fit ends (`is_at_rounding`).
  *
  *     begin -> [epoch of Pegasos] -> solver --(gap)--> end
  *                                      ^  |
  *                                      +--+ change
  *
- * What is kept from one solver to the next is a dual point and the best model so far. A change is a
- * transaction: the solver that begins has arrays of its own, and is at work once they are complete.
+ * From one solver to the next, a dual point and the best model so far are kept. A change is a
+ * transaction: the new solver fills its own arrays, and takes over once they are complete.
  *
  * A path of lambda is one fit: lambda changes, the state stays.
  */
@@ -35,30 +33,30 @@
 
 #include <string.h>
 
-/* PEGASOS_AUTO's first budget of a solver, in passes over the rows. Epochs of Newton's method
- * are passes. A visit of a row by dual ascent takes as long as PASSES_OF_VISITS of a pass for
- * that row. Where Newton's method was idle, dual ascent has BUDGET_AT_ROUNDING passes. */
+/* PEGASOS_AUTO's first budget of a solver, in passes over the rows. An epoch of Newton's method is
+ * a pass. A visit of every row by dual ascent takes PASSES_OF_VISITS passes. After Newton's method
+ * was idle, dual ascent gets BUDGET_AT_ROUNDING passes. */
 enum { BUDGET = 128, BUDGET_AT_ROUNDING = 32, PASSES_OF_VISITS = 2 };
-/* Dual ascent may give up after PATIENCE epochs, if it gets nowhere and Newton's method is likely
- * to take at most MOST_COSTLIER times as long; or MOST_COSTLIER_OF_CORNERS times where the loss has
- * a corner, as Newton's method then makes 50 to 150 iterations in place of ten. With a corner, it
- * may also give up after twice as many epochs, at MOST_COSTLIER_IF_CHEAP, where Newton's method
- * costs less than is reckoned (`are_equations_cheap`). */
+/* Dual ascent may give up after PATIENCE epochs if it gets nowhere. Newton's method must be likely
+ * to take at most MOST_COSTLIER times as long. For losses with corners the limit is
+ * MOST_COSTLIER_OF_CORNERS, as Newton's method then makes 50 to 150 iterations instead of ten. For
+ * these losses, dual ascent may also give up after twice as many epochs, with the limit
+ * MOST_COSTLIER_IF_CHEAP, if Newton's method costs less than estimated (`are_equations_cheap`). */
 enum { PATIENCE = 5, MOST_COSTLIER = 4, MOST_COSTLIER_OF_CORNERS = 2 };
 enum { MOST_COSTLIER_IF_CHEAP = 16 };
-/* With the squared error, Newton's method makes one iteration in place of ten (squares.c), and most
- * of it is a factorisation, by BLAS. */
+/* With the squared error, Newton's method makes one iteration instead of ten (squares.c), mostly a
+ * factorisation by BLAS. */
 static const double EXACT = 64;
-/* How many passes the products of an iteration without a matrix cost, about. */
+/* How many passes the products of an iteration without a matrix cost, roughly. */
 enum { PASSES_BY_PRODUCTS = 20 };
 /* See `rows_outweigh`. */
 static const double OUTWEIGHING = 100;
-/* BLAS is used above this number of features: below, plain loops are as fast. */
+/* BLAS is used above this number of features. Below, plain loops are as fast. */
 enum { FEW_FEATURES = 50 };
-/* Rough speeds of one core, to compare solvers with: seconds for a number of dense and of sparse
- * rows in a pass, as seconds_a_pass in _rows.py has them; products of Newton's matrix per second,
- * of whole rows and of stored numbers; d^3 of the factorisation of its d x d matrix per second, of
- * which BLAS makes three times as many, but losses with corners take more iterations than ten. */
+/* Rough speeds of one core, to compare solvers: seconds to read a number of dense and of sparse
+ * rows, as seconds_a_pass in _rows.py has them; products of Newton's matrix per second, of whole
+ * rows and of stored numbers; d^3 per second in the factorisation of the d x d matrix. BLAS is
+ * three times as fast at that, but losses with corners take more iterations than ten. */
 static const double SECONDS_OF_DENSE = 0.4e-9, SECONDS_OF_SPARSE = 1.5e-9;
 static const double PRODUCTS_PER_SECOND = 1e11, STORED_PER_SECOND = 2e9, CUBES_PER_SECOND = 3e10;
 
@@ -69,14 +67,14 @@ static double seconds_a_pass(const pegasos_rows *rows)
     return stored_numbers(rows) * (rows->index_bytes == 0 ? SECONDS_OF_DENSE : SECONDS_OF_SPARSE);
 }
 
-/* Dual ascent makes about 15 epochs where features are many, and 60 where rows are. An epoch costs
- * two passes: one for scores, one for additions to w. Newton's method makes about ten iterations of
- * four passes each, with a matrix of the rows where the smoothed loss is curved. These are about a
- * tenth of all, and cost 2 d^2 products and additions each. Where rows are thin (symmetric.h), they
- * cost the square of what they store; half of the rows count then, as the log loss is curved at all
- * rows. On losses with corners, Newton's method makes more iterations: to reckon with d^2 for thin
- * rows, too, keeps it to where features are few. Without a matrix, its products count as passes
- * where rows are many and the loss has a corner; else see `may_be_cheaper`. */
+/* Dual ascent makes about 15 epochs where features are many, and 60 where rows are many. An epoch
+ * costs two passes: one for scores, one for additions to w. Newton's method makes about ten
+ * iterations of four passes each, with a matrix of the rows where the smoothed loss is curved:
+ * about a tenth of all rows, with 2 d^2 products and additions each. A thin row (symmetric.h) costs
+ * the square of its stored numbers. Then half of the rows count, as the log loss is curved at all
+ * rows. Losses with corners take more iterations, so d^2 counts for their thin rows, too. Without a
+ * matrix, products count as passes if rows are many and the loss has a corner; else see
+ * `may_be_cheaper`. */
 double pegasos_estimated_seconds(const pegasos_rows *rows, pegasos_loss loss, int64_t solver)
 {
     const double n = (double)rows->n_rows, d = (double)rows->n_features;
@@ -106,9 +104,9 @@ static bool newton_is_cheaper(const fit *f, double factor)
            < factor * pegasos_estimated_seconds(f->rows, loss, PEGASOS_ASCENT);
 }
 
-/* Whether the eigenvalues of sum_i c_i x_i x_i^T are in the mean more than OUTWEIGHING times lam m,
- * so that rows and not the penalty hold most of w. A dual variable grows by at most lam m/|x_i|^2
- * times the violation of its margin in a visit, which is little then. (Where a fit begins at a
+/* Whether the eigenvalues of sum_i c_i x_i x_i^T are on average more than OUTWEIGHING times lam m.
+ * Then the rows, not the penalty, determine most of w. A visit raises a dual variable by at most
+ * lam m/|x_i|^2 times the violation of its margin, which is little then. (Where a fit begins at a
  * point, its m is not known yet.) */
 static bool rows_outweigh(const fit *f)
 {
@@ -120,8 +118,8 @@ static bool rows_outweigh(const fit *f)
     return trace > OUTWEIGHING * (double)f->rows->n_features * f->problem->lam * mass;
 }
 
-/* Whether Newton's method may take less than is reckoned above: with the squared error, as EXACT
- * says; and by products, where features are too many for a matrix, and rows twice as many. */
+/* Whether Newton's method may take less time than estimated: for the squared error by the factor
+ * EXACT, and by products where features are too many for a matrix, and rows twice as many. */
 static bool may_be_cheaper(const fit *f)
 {
     const int64_t n = f->rows->n_rows, d = f->rows->n_features;
@@ -141,7 +139,7 @@ int64_t pegasos_fit_first_solver(fit *f)
                : PEGASOS_ASCENT;
 }
 
-/* Whether the schedule may change the solver: a fit to a number of epochs keeps it. */
+/* Whether the schedule may change the solver. A fit to a number of epochs keeps its solver. */
 static bool may_change_solver(const fit *f)
 {
     return f->options->solver == PEGASOS_AUTO && f->options->tol >= 0;
@@ -155,8 +153,8 @@ static bool is_over(const fit *f)
 
 /* ---- The schedule ---------------------------------------------------------------------------- */
 
-/* A counter of passes that grows with the work of the solver at work; only differences count. Of
- * Newton's method, it counts the epochs of all solvers. */
+/* Counts passes made so far. Only differences of this count are used: for Newton's method it
+ * includes the epochs of every solver. */
 static int64_t passes_made(const state *s)
 {
     if (s->solver == PEGASOS_ASCENT)
@@ -164,8 +162,8 @@ static int64_t passes_made(const state *s)
     return s->n_epochs;
 }
 
-/* Whether rows are many beside features, and the equations of Newton's method are solved without a
- * matrix, or with one that is made of few stored numbers. */
+/* Whether rows are many compared with features, and Newton's equations are solved without a matrix,
+ * or with a matrix made of few stored numbers. */
 static bool are_equations_cheap(const fit *f)
 {
     const int64_t n = f->rows->n_rows, d = f->rows->n_features;
@@ -173,8 +171,8 @@ static bool are_equations_cheap(const fit *f)
            && (d >= PEGASOS_NEWTON_MAX_UNKNOWNS || symmetric_are_thin(f->rows, 0, NULL, n, d + 1));
 }
 
-/* PEGASOS_AUTO: gives the solver at work a first budget. Dual ascent may give up early, after
- * PATIENCE epochs, if Newton's method is not much costlier. */
+/* PEGASOS_AUTO: gives the present solver a first budget. Dual ascent gets PATIENCE epochs after
+ * which it may give up, if Newton's method is not much costlier. */
 static void begin_budget(fit *f)
 {
     state *s = f->s;
@@ -191,15 +189,15 @@ static void begin_budget(fit *f)
         s->ascent.patience = 2 * PATIENCE * s->n_inside;
 }
 
-/* Lets a solver go on where the solver at work stands; false: stopped. */
+/* Changes the solver; the new one begins where the fit stands. false: stopped. */
 static bool change_to(fit *f, int64_t solver)
 {
     return solver == PEGASOS_NEWTON ? pegasos_fit_begin_newton(f)
                                     : pegasos_fit_begin_ascent(f, false);
 }
 
-/* Begins at w = 0, where no solver is at work yet; false: stopped. An epoch of Pegasos before
- * Newton's method that was stopped goes on, unless lambda is another one. */
+/* Begins at w = 0, without a solver; false: stopped. An epoch of Pegasos that was stopped goes on,
+ * unless lambda has changed. */
 static bool begin_at_zero(fit *f)
 {
     if (f->s->pending != PEGASOS_GO_ON || f->s->lam != f->problem->lam) {
@@ -214,7 +212,7 @@ static bool begin_at_zero(fit *f)
 }
 
 /* Begins at the dual point and the model in memory; false: stopped. PEGASOS_AUTO keeps the solver
- * that was at work. */
+ * that has run last. */
 static bool begin_at_point(fit *f)
 {
     const bool is_kept = f->s->first_solver && f->options->solver == PEGASOS_AUTO;
@@ -225,7 +223,7 @@ static bool begin_at_point(fit *f)
     return true;
 }
 
-/* What comes before the solver at work goes on, by what is pending; false: stopped. */
+/* Does what is pending before the solver goes on; false: stopped. */
 static bool prepare(fit *f)
 {
     state *const s = f->s;
@@ -249,9 +247,9 @@ static bool prepare(fit *f)
     return asked == PEGASOS_AUTO || asked == s->solver || change_to(f, asked);
 }
 
-/* PEGASOS_AUTO: whether dual ascent is to leave the rest to Newton's method after n_epochs. It is
- * if at most 2 BUDGET epochs are left, and fewer than it has made, and if Newton's method is likely
- * to take less time than as many epochs as it has made would take over all rows. */
+/* PEGASOS_AUTO: whether dual ascent should leave the rest to Newton's method after n_epochs. Three
+ * things must hold: at most 2 BUDGET epochs are left; fewer are left than were made; and Newton's
+ * method is likely to be faster than the epochs made would be over all rows. */
 static bool is_late(const fit *f, int64_t n_epochs)
 {
     const int64_t n_made = n_epochs - f->s->epochs_before_budgets;
@@ -261,9 +259,9 @@ static bool is_late(const fit *f, int64_t n_epochs)
            && pegasos_estimated_seconds(f->rows, f->problem->loss, PEGASOS_NEWTON) < made;
 }
 
-/* Lets the solver at work go on, with PEGASOS_AUTO to the end of its budget; returns a status.
- * Epochs of dual ascent are short where few rows are active, and may be used up before the gap is
- * reached or the budget ends. So it stops where 2 BUDGET epochs are left, if it `is_late` then. */
+/* Runs the present solver, with PEGASOS_AUTO to the end of its budget; returns a status. Epochs of
+ * dual ascent are short where few rows are active, and may be used up before the gap is reached or
+ * the budget ends. So dual ascent stops when 2 BUDGET epochs are left, if it `is_late` then. */
 static int run_solver(fit *f)
 {
     const state *const s = f->s;
@@ -282,18 +280,18 @@ static bool has_halved(const state *s)
     return s->relative_gap <= s->gap_before / 2;
 }
 
-/* At the end of a budget: whether nothing but rounding is left to gain. The solver at work has not
- * halved the gap, and there is no other one: none is wanted, or Newton's method was idle before. */
+/* At the end of a budget: whether nothing but rounding is left to gain. The present solver has not
+ * halved the gap, and no other one may run: none is wanted, or Newton's method was idle. */
 static bool is_at_rounding(const fit *f)
 {
     const bool is_second = f->s->solver == PEGASOS_ASCENT && f->s->newton.n_idle == MOST_IDLE;
     return !has_halved(f->s) && (is_second || !may_change_solver(f));
 }
 
-/* At the end of a budget: the solver at work goes on if the gap has halved, or else the other one
- * does, with twice the budget; false: stopped. Newton's method that is idle goes on once in any
- * case. After that, dual ascent must halve the gap in its budget: if so, Newton's method may be
- * tried again. */
+/* At the end of a budget: the present solver goes on if the gap has halved. Otherwise, the other
+ * one does, with twice the budget; false: stopped. After Newton's method was idle, it always goes
+ * on once. Then dual ascent must halve the gap in its budget. If it does, Newton's method may run
+ * again. */
 static bool change_if_slow(fit *f)
 {
     state *s = f->s;
@@ -341,14 +339,14 @@ bool pegasos_take_zero(const pegasos_problem *p, const pegasos_targets *targets,
     return true;
 }
 
-/* Takes w = 0 where no better model is known. Where w = 0 is the optimum, solvers come close to it,
- * and a model of what they leave would rank rows by noise. */
+/* Takes w = 0 if no better model is known. If w = 0 is the optimum, solvers come close to it, and
+ * the model of what they leave would rank rows by noise. */
 static void prefer_zero(fit *f)
 {
     state *const s = f->s;
     const double norm = f->problem->lam / 2 * squared_norm_of(f->coef, f->rows->n_features);
-    /* Where w = 0 is as good as w, both have objectives within E = gap + rounding of the optimum. P
-     * is strongly convex, so that both are within sqrt(2 E/lam) of it, and lam/2 |w|^2 <= 4 E. */
+    /* If w = 0 is as good as w, both objectives are within E = gap + rounding of the optimum. P is
+     * strongly convex, so both are within sqrt(2 E/lam) of the optimum, and lam/2 |w|^2 <= 4 E. */
     if (norm > 4 * (s->relative_gap * s->primal + rounding_of(s->loss)))
         return;
     if (!pegasos_take_zero(f->problem, &f->targets, s->n_inside, s->mass, &s->primal,
