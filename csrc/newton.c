@@ -1,7 +1,6 @@
 /*
- * newton.c - Newton's method on a smooth loss. The hinge is smoothed:
- *
- * The proximal point method on the dual: given a dual point A, the next one is the best of
+ * newton.c - Newton's method on a smooth loss. The proximal point method on the dual smooths the
+ * hinge: given a dual point A, the next one maximises
  *
  *     D(a) - delta/(2 m) sum_i (a_i - A_i)^2 / c_i,    0 <= a_i <= c_i.
  *
@@ -10,46 +9,46 @@
  *     minimise  lam/2 |w|^2 + 1/m sum_i h_i(u_i),
  *     h_i'(u) = a_i(u) = clip(A_i + c_i u/delta, 0, c_i),
  *
- * which for A = 0 is the hinge rounded off over a width delta (Huber). For any w the a_i(u_i) are
- * dual-feasible and the gradient is lam (w - w(a)): every gradient brings a dual value with it at
- * no cost. Second derivatives come from the rows in the band 0 < a_i < c_i alone. Once the smooth
- * problem is solved well enough, A becomes a. So the gap goes to 0 though delta does not, as
- * Huber's width would have to, and the problems stay easy. (Rockafellar: Augmented Lagrangians and
- * applications of the proximal point algorithm, Math. Oper. Res. 1 (1976) 97-116; Chapelle:
- * Training a support vector machine in the primal, Neural Computation 19 (2007) 1155-1178.)
+ * For A = 0 this is the hinge, rounded off over a width delta (Huber). For any w, the a_i(u_i) are
+ * dual-feasible, and the gradient is lam (w - w(a)): every gradient brings a dual value at no cost.
+ * Only rows in the band 0 < a_i < c_i have second derivatives. Once the smooth problem is solved
+ * well enough, A becomes a. So the gap goes to 0 though delta does not. Huber's width would have to
+ * go to 0, but here the problems stay easy. (Rockafellar: Augmented Lagrangians and applications of
+ * the proximal point algorithm, Math. Oper. Res. 1 (1976) 97-116; Chapelle: Training a support
+ * vector machine in the primal, Neural Computation 19 (2007) 1155-1178.)
  *
  * Other losses with corners have other bounds, and a_i(u) = 0 where |A_i + c_i u/delta| is at most
- * c_i dead/delta (loss.h). Smooth losses have a width h of their own. There, delta = 0 unless h is
- * narrow beside the errors; then the width is h + delta, and the centre A delta/(h + delta). The
- * log loss has slopes and curvatures of its own; every row is in its band.
+ * c_i dead/delta (loss.h). A smooth loss has its own width h, and delta = 0 unless h is small
+ * compared with the errors. Then the width is h + delta, and the centre A delta/(h + delta). The
+ * log loss has its own slopes and curvatures, and every row in its band.
  *
  * An iteration evaluates w (objective, dual value, whether A moves), solves Newton's equations for
- * a step, searches along it, and moves. Its rules:
+ * a step, searches along it, and moves:
  *
  *   - A moves once the smooth problem is solved as well as smoothing allows (`find_objectives`).
  *     Then delta falls, so that the next problem is closer to P.
  *   - Before A has moved, delta grows while a small band cuts steps short (`move`). Its first value
  *     and its bounds are in begin.c.
- *   - The step is that of Newton's equations, by a matrix or by products (`solve_equations`), and
- *     goes to where the smooth objective is least along it (`find_least`). Of the log loss, the
- *     matrix may be that of some of the rows (`thin_out`).
+ *   - The step solves Newton's equations, by a matrix or by products (`solve_equations`), and ends
+ *     where the smooth objective is least along it (`find_least`). For the log loss, the matrix may
+ *     be that of some of the rows (`thin_out`).
  *   - The method ends where the gap is small, or where steps gain nothing but rounding (`move`,
  *     `end_run`).
  *
  * An iteration is a transaction: except for the best points so far, it changes nothing before its
  * end. One that was stopped is begun again, with the same bits.
  *
- * An iteration reads rows in passes (passes.h): evaluate_losses_of_rows, balance_rows,
- * add_hessian_rows and so on work on some rows of a block, and add to the sums of this block. Sums
- * have a fixed shape, so that every instruction set and any number of threads give the same bits.
+ * An iteration reads rows in passes (passes.h). evaluate_losses_of_rows, balance_rows,
+ * add_hessian_rows and so on work on some rows of a block, and add to the block's sums. Sums have a
+ * fixed shape, so every instruction set and any number of threads give the same bits.
  */
 #include "fit.h"
 #include "symmetric.h"
 
 enum { LANES = SYMMETRIC_LANES };
-/* A pass takes pieces of at most MOST_ROWS rows, of about PIECE numbers. Pieces that become
- * products of Newton's matrix have BLAS_ROWS rows with BLAS and PLAIN_ROWS with plain loops. Those
- * of a line search have SEARCH_ROWS rows, of each of which it reads SEARCH_COST numbers. */
+/* A pass takes pieces of at most MOST_ROWS rows, of about PIECE numbers. For products of Newton's
+ * matrix, pieces have BLAS_ROWS rows with BLAS and PLAIN_ROWS with plain loops. For a line search,
+ * they have SEARCH_ROWS rows, and SEARCH_COST numbers are read of each. */
 enum {
     MOST_ROWS = TARGETS_READ,
     BLAS_ROWS = 128,
@@ -58,45 +57,45 @@ enum {
     SEARCH_COST = 4
 };
 static const double PIECE = 1e6;
-/* Rows are divided into at most MOST_BLOCKS blocks; those of the band, for which each block has a
- * matrix, into blocks of at least ROWS_PER_MATRIX rows. */
+/* Rows are divided into at most MOST_BLOCKS blocks. Each block of band rows has a matrix, and at
+ * least ROWS_PER_MATRIX rows. */
 enum { MOST_BLOCKS = 16, ROWS_PER_MATRIX = 64 };
 
 /* By how much delta falls once the smooth problem is solved well enough (see `find_objectives`). */
 static const double NARROWER = 0.6;
 /* By how much the width grows after a step that goes less than SHORT of its way (see `move`). */
 static const double WIDER = 4, SHORT = 0.1;
-/* What Newton's matrix has on its diagonal for a free intercept, as a part of lam. */
+/* The diagonal of Newton's matrix at a free intercept, as a part of lam. */
 static const double FREE = 1e-4;
-/* A matrix that is singular gets RIDGE times its trace on its diagonal, and a hundred times as much
- * at each attempt after that, of RIDGES in all. */
+/* A singular matrix gets RIDGE times its trace on its diagonal. Each later attempt, of RIDGES in
+ * all, adds a hundred times as much as the last one. */
 enum { RIDGES = 6 };
 static const double RIDGE = 1e-10;
-/* Of the log loss, Newton's matrix of FEWEST_UNKNOWNS or more is that of some of the rows: at least
- * one of MOST_EVERY, and ROWS_PER_UNKNOWN for each unknown, which add MOST_OF_LAM of lam at most in
- * the mean (see `thin_out`). */
+/* For the log loss, a Newton's matrix of at least FEWEST_UNKNOWNS is that of some of the rows: at
+ * least one of MOST_EVERY, at least ROWS_PER_UNKNOWN for each unknown, and so many that each adds
+ * at most MOST_OF_LAM times lam on average (see `thin_out`). */
 enum { FEWEST_UNKNOWNS = 20, MOST_EVERY = 6, ROWS_PER_UNKNOWN = 50 };
 static const double MOST_OF_LAM = 10;
-/* Conjugate gradients end after PRODUCTS products with the matrix, or where what is left of the
- * right side has ACCURACY of its norm, where the preconditioner is the measure; of a loss with a
- * corner, whose band changes along the step, COARSELY. */
+/* Conjugate gradients end after PRODUCTS products with the matrix, or when the norm of the
+ * residual, in the metric of the preconditioner, is ACCURACY of its first value. COARSELY replaces
+ * ACCURACY for losses with corners, whose band changes along the step. */
 enum { PRODUCTS = 250 };
 static const double ACCURACY = 0.01, COARSELY = 0.3;
-/* How many times as wide a band conjugate gradients have (see `widen_band`). */
+/* For conjugate gradients, the band is this many times as wide (see `widen_band`). */
 static const double WIDER_BAND = 2;
-/* A line search ends after SEARCHES points beyond its start, or where the slope is FLAT of that at
- * its start. */
+/* A line search ends after SEARCHES points beyond its start, or where the slope is FLAT of its
+ * first value. */
 enum { SEARCHES = 30 };
 static const double FLAT = 0.01;
-/* A column is far from 0 if the square of its mean is more than FAR times its variance and FAR:
- * ROWS_SEEN rows tell (see `find_middle`). */
+/* A column is far from 0 if the square of its mean is more than FAR, and more than FAR times its
+ * variance, by ROWS_SEEN rows (see `find_middle`). */
 enum { ROWS_SEEN = 32 };
 static const double FAR = 200;
-/* Below this tol, rounding may hide the gap from running sums. */
+/* Below this tol, the rounding of running sums may hide the gap. */
 static const double FINE = 1e-6;
 
-/* What a pass adds up over the rows. The sums of a block are these numbers, and after them a vector
- * of the features and the constant one. */
+/* The sums of a pass over the rows. A block has these numbers, and after them a vector of the
+ * features and the constant one. */
 enum {
     LOSS_SUM,      /* c_i l(u_i) */
     INNER,         /* a_i u_i - c_i l*(a_i/c_i) */
@@ -109,20 +108,20 @@ enum {
     NUMBERS
 };
 
-/* What an iteration finds out, one part after the other. */
+/* The results of an iteration, part by part. */
 typedef struct iteration {
     double sums[NUMBERS];
-    double factors[2];              /* which make a feasible: of rows with y_i a_i < 0, and > 0 */
-    pegasos_nu_rescaling rescaling; /* in place of these, of one class */
+    double factors[2];              /* they make a feasible: for rows with y_i a_i < 0, and > 0; */
+    pegasos_nu_rescaling rescaling; /* this replaces them for one class */
     double primal, dual;
     bool is_solved;                /* A becomes a, and delta falls */
     double width;                  /* from then on */
     int64_t n_band;                /* rows in the band */
-    int64_t in_block[MOST_BLOCKS]; /* of them, in each block */
-    symmetric matrix;              /* of Newton's equations: that of the first block, */
-    bool is_thin;                  /* which stored numbers alone make (symmetric.h) */
+    int64_t in_block[MOST_BLOCKS]; /* rows of the band in each block */
+    symmetric matrix;              /* of Newton's equations: the matrix of the first block */
+    bool is_thin;                  /* the matrix is made of stored numbers only (symmetric.h) */
     double slope;                  /* of the smooth objective along the step, at its beginning */
-    double t;                      /* how far the point goes along it */
+    double t;                      /* how far the point goes along the step */
     int64_t n_passes;              /* over the rows */
 } iteration;
 
@@ -133,7 +132,7 @@ typedef struct run {
     fit *f;
     double lam, mass, constant_feature;
     bool is_free; /* the intercept */
-    bool is_far;  /* some column is, and `middle` is not 0 */
+    bool is_far;  /* some column is far from 0, so that `middle` is not 0 */
     iteration *s;
     int64_t n, d;       /* rows and features */
     int64_t size;       /* d + 1: the features and the constant one */
@@ -142,31 +141,31 @@ typedef struct run {
     int64_t n_blocks;   /* of rows, at most */
     int64_t n_matrices; /* of blocks of the band, at most */
     /* arrays of rows */
-    double *u;           /* u_i; this and the next three are scratch after the last iteration */
+    double *u;           /* u_i; after the last iteration, this and the next three are scratch */
     double *a;           /* a_i(u_i) */
     double *step_scores; /* y_i times what the step adds to f(x_i) */
     double *weights;     /* c_i/m */
-    double *ratios;      /* the centre over c_i; where l is smooth, A_i/c_i delta/(h + delta) */
+    double *ratios;      /* the centre over c_i; for smooth l, A_i/c_i delta/(h + delta) */
     double *second_derivatives; /* h_i''(u_i)/m */
     int64_t *band;              /* the rows where this is not 0 */
     /* arrays of the features and the constant one */
     double *sums;      /* sum_i a_i y_i (x_i, feature) */
     double *right;     /* the right side of Newton's equations: minus the gradient */
     double *direction; /* the step */
-    /* m lam w(a) of the feasible a: of a free intercept where the step will be, else in `sums` */
+    /* m lam w(a) of the feasible a: in `direction` for a free intercept, else in `sums` */
     double *feasible_sums;
-    double *towards;  /* of conjugate gradients: where the next product goes */
+    double *towards;  /* conjugate gradients: the vector of the next product */
     double *products; /* the matrix times `towards` */
-    double *scale;    /* its diagonal */
-    double *middle;   /* of columns far from 0 (see `find_middle`); 0 in others */
+    double *scale;    /* the diagonal of the matrix */
+    double *middle;   /* means of columns far from 0 (see `find_middle`); 0 in others */
     /* arrays of blocks */
-    double *of_blocks; /* their sums */
-    double *matrices;  /* of the band: their matrices, */
+    double *of_blocks; /* sums */
+    double *matrices;  /* of the band, */
     double *scaled;    /* and a piece of rows of A for each */
 } run;
 
-/* Blocks of n rows or, without vectors to add up, of d = 0 features. To add up their sums costs
- * little beside a pass. */
+/* The number of blocks for n rows; d = 0 if there are no vectors to add up. With it, adding up the
+ * blocks' sums costs little compared with a pass. */
 static int64_t blocks_of(int64_t n, int64_t d)
 {
     const int64_t by_rows = n / MOST_ROWS, by_features = 4 * n / (d + 1);
@@ -175,7 +174,7 @@ static int64_t blocks_of(int64_t n, int64_t d)
 
 enum { LINE = LANES * sizeof(double) };
 
-/* Lays out the arrays, each of which begins with a cache line; returns how many bytes they take. */
+/* Lays out the arrays, each aligned to a cache line; returns how many bytes they take. */
 static int64_t lay_out_arrays(run *r, int64_t n, int64_t d, void *scratch)
 {
     const int64_t stride = round_up(d + 1, LANES), of_features = 8 * stride;
@@ -231,13 +230,12 @@ static run lay_out(fit *f)
 
 /* ---- Passes ---------------------------------------------------------------------------------- */
 
-/* The sums of a block. */
 static double *sums_of(const run *r, int64_t block)
 {
     return r->of_blocks + block * (NUMBERS + r->stride);
 }
 
-/* Makes a pass, and adds up n_sums sums of all blocks in those of the first; false: stopped. */
+/* Makes a pass, and adds up n_sums sums of all blocks into those of the first; false: stopped. */
 static bool go_over(const run *r, const block_pass *pass, int64_t n_sums)
 {
     const int64_t n_blocks = pass->n_blocks, stride = NUMBERS + r->stride;
@@ -250,7 +248,7 @@ static bool go_over(const run *r, const block_pass *pass, int64_t n_sums)
     return true;
 }
 
-/* The same over all rows; the vector of sums, if there is one, is written to `vector`. */
+/* Makes a pass over all rows, and writes the vector of sums to `vector`, unless that is NULL. */
 static bool go_over_rows(const run *r, block_work *work, double *vector)
 {
     const block_pass x = {work, r, r->n, r->n_blocks, r->piece, cost_of_row(r->rows)};
@@ -261,7 +259,7 @@ static bool go_over_rows(const run *r, block_work *work, double *vector)
     return true;
 }
 
-/* The same over the rows of the band, with a vector of sums. */
+/* Makes a pass over the rows of the band, with a vector of sums. */
 static bool go_over_band(const run *r, block_work *work, double cost)
 {
     const int64_t n = r->s->n_band;
@@ -277,7 +275,7 @@ static double penalised(const run *r, int64_t j)
 
 /* ---- Where w stands -------------------------------------------------------------------------- */
 
-/* Some rows, and what stands for no row, up to a multiple of LANES. */
+/* Some rows, padded to a multiple of LANES with values that stand for no row. */
 typedef struct piece {
     int64_t first, count;
     double y[MOST_ROWS], z[MOST_ROWS], c[MOST_ROWS], centre[MOST_ROWS], factors[MOST_ROWS];
@@ -293,7 +291,7 @@ static void read_piece(const run *r, int64_t first, int64_t count, piece *x)
         x->centre[i] = 0;
 }
 
-/* Of one class, the objective has nu b, b = feature * weight of the constant feature. */
+/* For one class, the objective has the term nu b, b = feature * weight of the constant feature. */
 static double slope_of_constant(const run *r)
 {
     return r->targets->loss.nu * r->constant_feature;
@@ -309,10 +307,10 @@ static void add_piece(const run *r, const piece *x, double *sums)
     sums[r->d] += r->constant_feature * total;
 }
 
-/* Finds u, a(u), y a as factors, and what a line search and Newton's equations need, of a piece of
- * rows; adds to the sums. Where the smooth problem is solved, the `a` that is there, of the same w,
- * is the next A; `a` is overwritten, but A remains in `ratios`, from which `move` takes it. Each
- * statement has a loop of its own, so that lanes become SIMD. */
+/* Finds u, a(u), y a as factors, and the input of line searches and Newton's equations, for a piece
+ * of rows; adds to the sums. If the smooth problem is solved, the present `a`, of the same w, is
+ * the next A. `a` is overwritten, but `move` takes A from `ratios`. Each statement has its own
+ * loop, so that lanes become SIMD. */
 static INLINE void evaluate_losses_of_lanes(const run *r, piece *x, const double *restrict scores,
                                             double *restrict u, double *restrict a,
                                             double *restrict weights, double *restrict ratios,
@@ -378,9 +376,9 @@ CLONES_WIDE static void evaluate_losses_of_piece(const run *r, piece *x, const d
                                                 r->second_derivatives + first, sums, LOSS));
 }
 
-/* Of a loss with one corner, rows enter and leave the band along a step, which is cut short by
- * those that enter. By conjugate gradients, which need not be exact, second derivatives are those
- * of a wider band about the same middle. */
+/* For a loss with one corner, rows enter and leave the band along a step, and those that enter cut
+ * it short. Conjugate gradients need not be exact, so they get the second derivatives of a wider
+ * band with the same middle. */
 static void widen_band(const run *r, int64_t first, int64_t count)
 {
     const double width = r->s->width, middle = (r->loss.lower + r->loss.upper) / 2;
@@ -392,7 +390,7 @@ static void widen_band(const run *r, int64_t first, int64_t count)
     }
 }
 
-/* Sees a piece of rows, and lists those that are in the band. */
+/* Evaluates a piece of rows, and lists its rows in the band. */
 static void evaluate_losses_of_rows(const block_pass *pass, int64_t block, int64_t first,
                                     int64_t count)
 {
@@ -459,8 +457,8 @@ static void balance_rows(const block_pass *pass, int64_t block, int64_t first, i
     add_piece(r, &x, sums + NUMBERS);
 }
 
-/* Where the intercept is not penalised, sum_i a_i y_i must be 0: multiplies the a_i of the heavier
- * sign by a factor. One class: see pegasos_nu_rescaling. Writes `feasible_sums`; false: stopped. */
+/* A free intercept needs sum_i a_i y_i = 0, so the a_i of the heavier sign are multiplied by a
+ * factor. One class: see pegasos_nu_rescaling. Writes `feasible_sums`; false: stopped. */
 static bool balance(const run *r, iteration *s)
 {
     const double least = fmin(s->sums[POSITIVE], s->sums[NEGATIVE]);
@@ -476,14 +474,14 @@ static bool balance(const run *r, iteration *s)
 }
 
 /*
- * Finds the objectives, and whether A moves; false: stopped. h_i(u) is the largest value of
- * a u - c_i l*(a/c_i) - delta (a - A_i)^2/(2 c_i), which a_i(u) has. So with
- * S = delta/(2 m) sum_i (a_i - A_i)^2/c_i, the smooth problem has at w the objective
+ * Finds the objectives, and whether A moves; false: stopped. h_i(u) is the largest value of a u -
+ * c_i l*(a/c_i) - delta (a - A_i)^2/(2 c_i), and a_i(u) attains it. So with S = delta/(2 m) sum_i
+ * (a_i - A_i)^2/c_i, the smooth problem has at w the objective
  *
  *     P_delta = penalty + 1/m sum_i (a_i u_i - c_i l*(a_i/c_i)) - S
  *
- * and the dual value D(a) - S. It is solved well enough once its gap is at most P - P_delta: what
- * is left of P - D comes from the smoothing then.
+ * and the dual value D(a) - S. It is solved well enough once its gap is at most P - P_delta: the
+ * rest of P - D then comes from the smoothing.
  */
 static bool find_objectives(const run *r, iteration *s)
 {
@@ -509,7 +507,7 @@ static bool find_objectives(const run *r, iteration *s)
     return true;
 }
 
-/* Keeps the dual point and the primal one if they are the best so far, and finds the gap. */
+/* Keeps the dual point and the primal point if they are the best so far, and finds the gap. */
 static void keep_best(const run *r, const iteration *s)
 {
     state *const best = r->f->s;
@@ -526,10 +524,9 @@ static void keep_best(const run *r, const iteration *s)
 
 /* ---- Newton's equations ---------------------------------------------------------------------- */
 
-/* What Newton's matrix has on its diagonal beside the sum over the band. An unpenalised intercept
- * gets a little too, so that the matrix is definite. More would hold the intercept back where it
- * and w make up for each other, or where lam is large. Without rows in the band, it gets what one
- * row would add. */
+/* The diagonal of Newton's matrix, without the sum over the band. A free intercept gets a little,
+ * too, so that the matrix is definite. More would hold the intercept back where it and w compensate
+ * each other, or where lam is large. Without rows in the band, it gets what one row would add. */
 static double diagonal(const run *r, const iteration *s, int64_t j)
 {
     const double lam = r->lam, square = r->constant_feature * r->constant_feature;
@@ -539,7 +536,7 @@ static double diagonal(const run *r, const iteration *s, int64_t j)
                          : fmin(lam, square / (s->width * r->mass));
 }
 
-/* Up to ROWS_SEEN rows of the problem, from everywhere, as rows may be sorted; returns how many. */
+/* Up to ROWS_SEEN rows of the problem, spread evenly, as rows may be sorted; returns how many. */
 static int64_t choose_seen(const run *r, int64_t *which)
 {
     const int64_t count = r->n < ROWS_SEEN ? r->n : ROWS_SEEN, length = r->n / count;
@@ -556,11 +553,11 @@ static int64_t choose_seen(const run *r, int64_t *which)
 }
 
 /*
- * A free intercept b makes up for steps along columns far from 0, and has to move far for that:
- * what Newton's matrix has on its diagonal for it (FREE) would leave little of such steps, and so
- * would rounding. So the equations are those for w and b + <w, middle>, in which x_i - middle takes
- * the place of x_i. Nearly any middle will do: it is the mean of a few rows. It is 0 in columns
- * that are not far. Returns whether the far ones outweigh all that rows differ by.
+ * A free intercept b compensates for steps along columns far from 0, and moves far for that. The
+ * diagonal of Newton's matrix there (FREE), and rounding, would leave little of such steps. So the
+ * equations are those for w and b + <w, middle>, with x_i - middle in place of x_i. Nearly any
+ * middle will do: it is the mean of a few rows, and 0 in columns that are not far. Returns whether
+ * the far means outweigh the variances of all columns.
  */
 static bool find_middle(run *r)
 {
@@ -570,7 +567,7 @@ static bool find_middle(run *r)
     double *const squares = r->products, far = 0, near = 0, longest = 0;
     for (int64_t k = 0; k < n_seen; k++)
         longest = fmax(longest, r->f->norms[which[k]]);
-    if (!(longest > FAR)) /* the square of a column's mean is below that */
+    if (!(longest > FAR)) /* the square of a column's mean is at most `longest` */
         return false;
     memset(r->middle, 0, (size_t)r->size * sizeof(double));
     memset(squares, 0, (size_t)r->size * sizeof(double));
@@ -590,7 +587,7 @@ static bool find_middle(run *r)
     return far > FAR * near;
 }
 
-/* A row of A: row number k of the band. */
+/* Writes a row of A: row number k of the band. */
 static void scale_row(const run *r, int64_t k, int64_t bytes, char *out)
 {
     const int64_t i = r->band[k];
@@ -621,7 +618,7 @@ static void add_hessian_rows(const block_pass *pass, int64_t block, int64_t firs
                              &r->constant_feature);
 }
 
-/* A A^T, with A after it; false: stopped. */
+/* Makes A A^T, followed by A in memory; false: stopped. */
 static bool make_gram_matrix(const run *r)
 {
     const symmetric *const m = &r->s->matrix;
@@ -633,7 +630,7 @@ static bool make_gram_matrix(const run *r)
     return !is_to_stop(&r->f->watch, n_products / PRODUCTS_PER_NUMBER);
 }
 
-/* A^T A; false: stopped. */
+/* Makes A^T A; false: stopped. */
 static bool make_hessian(const run *r, const iteration *s)
 {
     const double cost = symmetric_cost(r->rows, s->is_thin, r->size);
@@ -646,10 +643,10 @@ static bool make_hessian(const run *r, const iteration *s)
     return true;
 }
 
-/* Makes a matrix and Cholesky's factor of it: lam + A A^T where there are few rows, else D + A^T A.
- * One that rounding has made singular is made again, in double precision, and then with a little
- * more on its diagonal. Returns what symmetric_factorise did at last: there is no factor only where
- * numbers have overflown, and then the step is minus the gradient. */
+/* Makes a matrix and its Cholesky factor: lam + A A^T where the band has few rows, else D + A^T A.
+ * If rounding has made it singular, it is made again in double precision, and then with a growing
+ * ridge. Returns the last status of symmetric_factorise. There is no factor only if numbers have
+ * overflown; then the step is minus the gradient. */
 static int factorise(const run *r, iteration *s, bool are_few)
 {
     symmetric *const m = &s->matrix;
@@ -668,10 +665,10 @@ static int factorise(const run *r, iteration *s, bool are_few)
 }
 
 /*
- * Newton's equations for the step p are (D + A^T A) p = r, with the rows sqrt(h_i''/m) (x_i,
- * feature) of the band as A, where h_i'' = c_i/delta of a piecewise quadratic loss, D the diagonal,
- * and r minus the gradient. Where the band has at most half as many rows as there are features, and
- * D = lam, there are fewer unknowns in (Woodbury)
+ * Newton's equations for the step p are (D + A^T A) p = r. A has the rows sqrt(h_i''/m) (x_i,
+ * feature) of the band, where h_i'' = c_i/delta for a piecewise quadratic loss. D is the diagonal,
+ * and r minus the gradient. If the band has at most half as many rows as there are features, and D
+ * = lam, there are fewer unknowns in (Woodbury)
  *
  *     p = (r - A^T x)/lam,    (lam + A A^T) x = A r.
  *
@@ -721,7 +718,7 @@ static double score_middle(const run *r, const double *w)
     return r->is_far ? inner_product(r->middle, w, r->d) : 0;
 }
 
-/* Puts x_i - middle in place of x_i in sum_i p_i (x_i, feature), whose last number is given. */
+/* Replaces x_i by x_i - middle in sum_i p_i (x_i, feature), whose last number is given. */
 static void subtract_middle(const run *r, double last, double *sum)
 {
     for (int64_t j = 0; r->is_far && j < r->d; j++)
@@ -743,7 +740,7 @@ static void multiply_by_hessian_rows(const block_pass *pass, int64_t block, int6
     }
 }
 
-/* products = (D + A^T A) towards, in two passes over rows of the band; false: stopped. */
+/* products = (D + A^T A) towards, by two passes over the band; false: stopped. */
 static bool multiply_by_hessian(const run *r, const iteration *s)
 {
     if (!go_over_band(r, multiply_by_hessian_rows, 2 * cost_of_row(r->rows)))
@@ -762,8 +759,8 @@ static void add_squares_of_rows(const block_pass *pass, int64_t block, int64_t f
         pegasos_linear_squares(r->rows, r->band[k], 1, r->second_derivatives + r->band[k], sums);
 }
 
-/* scale = the diagonal of D + A^T A; or 1 with columns far from 0, where rows less `middle` would
- * have to be squared. False: stopped. */
+/* scale = the diagonal of D + A^T A, or 1 if columns are far from 0, as it would take the squares
+ * of x_i - middle. False: stopped. */
 static bool find_scale(const run *r, const iteration *s)
 {
     const double square = r->constant_feature * r->constant_feature;
@@ -807,14 +804,14 @@ static bool solve_by_products(const run *r, iteration *s)
 }
 
 /*
- * The log loss has all rows in its band. Leaves one of each `every` of them, drawn at random, for
- * Newton's matrix, where it counts for all of these. With R rows for each unknown, a step leaves
- * about 1/R of the gap that all rows would close: where it is to close the rest of the gap, R is
- * twice what this asks for. It is the least where the gap is as large as P, which no step closes. A
- * feature that few rows have may be missed, and steps along it are then as long as lam lets them
- * be: so rows count for MOST_OF_LAM times lam at most in the mean. (Byrd, Chin, Neveitt and
- * Nocedal: On the use of stochastic Hessian information in optimization methods for machine
- * learning, SIAM J. Optim. 21 (2011) 977-995.)
+ * The log loss has all rows in its band. Of every `every` rows, one drawn at random stays for
+ * Newton's matrix, and counts `every` times. With R rows for each unknown, a step leaves about 1/R
+ * of the gap that a step with all rows would close. A step that must close the rest of the gap gets
+ * twice the R that this asks for. Where the gap is as large as P, no step can close it, and R is
+ * the least. A feature that few rows have may be missed, and only lam limits steps along it. So
+ * rows count for at most MOST_OF_LAM times lam on average. (Byrd, Chin, Neveitt and Nocedal: On the
+ * use of stochastic Hessian information in optimization methods for machine learning, SIAM J.
+ * Optim. 21 (2011) 977-995.)
  */
 static void thin_out(const run *r, iteration *s)
 {
@@ -857,17 +854,17 @@ static bool solve_equations(const run *r, iteration *s)
 
 /* ---- The step -------------------------------------------------------------------------------- */
 
-/* The smooth objective along a step, whose derivative is first + t second - sum_i weights_i s_i
- * p_i, with the slopes p_i of the smoothed loss (loss.h) at u_i - t s_i, for the centre ratios_i
- * and a weight of 1; s_i is step_scores_i. */
+/* The smooth objective along a step. Its derivative is first + t second - sum_i weights_i s_i p_i,
+ * where s_i is step_scores_i, and p_i is the slope of the smoothed loss (loss.h) at u_i - t s_i,
+ * for the centre ratios_i and a weight of 1. */
 typedef struct line {
     const run *r;
     double width, first, second, t;
     double slope; /* at 0 */
 } line;
 
-/* Smoothed over `width`, with a centre A and a weight of 1, l has at u the slope that it would have
- * with a width of 1 at A + u/width, where its corner moves to dead/width. */
+/* Smoothed over `width`, with a centre A and a weight of 1, l has the slope at u that it has with a
+ * width of 1 at A + u/width, with its corner at dead/width. */
 static INLINE void sum_slopes(int64_t n, const double *u, const double *step_scores,
                               const double *weights, const double *centre, double width, double t,
                               const loss_form form, double *sums)
@@ -908,9 +905,9 @@ CLONES_WIDE static void add_slopes(const block_pass *pass, int64_t block, int64_
 }
 
 /*
- * Brings t >= 0 to where it is least; false: stopped. The derivative grows, and is piecewise linear
- * but for the log loss: Newton's method on it, kept between what is known to lie left and right of
- * the root.
+ * Finds the t >= 0 where the objective is least; false: stopped. The derivative grows, and is
+ * piecewise linear except for the log loss. Newton's method finds its root, kept between points to
+ * its left and right.
  */
 static bool find_least(line *x)
 {
@@ -939,7 +936,7 @@ static bool find_least(line *x)
     return true;
 }
 
-/* Rows outside have the sign +1. No branch: labels cannot be foreseen. */
+/* Rows outside the problem have the sign +1. There is no branch, as labels cannot be foreseen. */
 static INLINE double sign_of(int8_t label)
 {
     return 1 - 2 * (label < 0);
@@ -957,7 +954,7 @@ static void score_step_of_rows(const block_pass *pass, int64_t block, int64_t fi
         step_scores[i] *= sign_of(r->targets->labels[first + i]);
 }
 
-/* What the step adds to scores, times y_i; false: stopped. */
+/* Finds y_i times what the step adds to scores; false: stopped. */
 static bool score_step(const run *r, iteration *s)
 {
     const double cost = cost_of_row(r->rows);
@@ -966,7 +963,7 @@ static bool score_step(const run *r, iteration *s)
     return go_over(r, &over, 0);
 }
 
-/* How far to go; false: stopped. */
+/* Finds how far to go; false: stopped. */
 static bool search(const run *r, iteration *s)
 {
     line x = {.r = r, .width = s->width};
@@ -983,17 +980,17 @@ static bool search(const run *r, iteration *s)
 }
 
 /*
- * Moves the point, and A where the smooth problem is solved: to pull A_i/c_i in `ratios`, times
- * c_i/pull. (A stays until here, as an iteration that is stopped begins again.)
+ * Moves the point, and A if the smooth problem is solved: A_i = `ratios` c_i/pull. (A stays until
+ * here, as an iteration that is stopped is begun again.)
  *
- * Where lam is small and the band has fewer rows than there are features, steps are long in the
- * directions that the band does not see. The first rows that enter the band cut them short, so that
- * each iteration finds a few rows of hundreds. A wider band sees more. So the width grows after a
- * short step of such a band, until A moves for the first time: later on, it would grow again
- * whenever it has fallen.
+ * If lam is small and the band has fewer rows than there are features, steps are long in directions
+ * that the band does not see. The first rows that enter the band cut them short, so each iteration
+ * finds a few rows of hundreds. A wider band sees more rows. So the width grows after a short step
+ * of such a band, until A moves for the first time. Later, it would grow again whenever it has
+ * fallen.
  *
- * Where A and the width stay, a step gains about half of its slope. If that is rounding of P, it
- * gains nothing.
+ * If A and the width stay, a step gains about half of its slope. If that is below the rounding of
+ * P, it gains nothing.
  */
 static void move(const run *r, const iteration *s)
 {
@@ -1016,8 +1013,8 @@ static void move(const run *r, const iteration *s)
 
 /* ---- The beginning --------------------------------------------------------------------------- */
 
-/* Along the multiples t of the point, u_i = z_i - t y_i f(x_i): a line search from 0, whose step is
- * the point. */
+/* Finds the best multiple t of the point. As u_i = z_i - t y_i f(x_i), this is a line search from
+ * 0, and the point is its step. */
 bool pegasos_newton_scale(fit *f, double *primal)
 {
     run r = lay_out(f);
@@ -1047,8 +1044,8 @@ bool pegasos_newton_scale(fit *f, double *primal)
 
 /* ---- The run --------------------------------------------------------------------------------- */
 
-/* Finds P of the best model from scores computed afresh, which are written to `ratios`, and the
- * best intercept where that is not penalised; false: stopped. */
+/* Finds P of the best model from recomputed scores, which are written to `ratios`, and the best
+ * intercept if it is free; false: stopped. */
 static bool find_best_primal(const run *r)
 {
     state *const best = r->f->s;
@@ -1060,10 +1057,10 @@ static bool find_best_primal(const run *r)
     return true;
 }
 
-/* Scores that are changed step by step keep the rounding of the longest steps. So where a run ends
- * of itself, but the gap by scores computed afresh is not small, another run goes on from the best
- * model with these scores. Coarse gaps are not computed again unless the intercept is to be found.
- * False: stopped. */
+/* Scores that change step by step keep the rounding of the longest steps. So if a run ends by
+ * itself, but the gap of recomputed scores is not small, another run goes on from the best model
+ * with these scores. Coarse gaps are recomputed only if the intercept must be found. False:
+ * stopped. */
 static bool end_run(const run *r)
 {
     fit *const f = r->f;
@@ -1082,7 +1079,7 @@ static bool end_run(const run *r)
     return true;
 }
 
-/* A penalised intercept has to move far, too, before w is of use. */
+/* A penalised intercept must also move far before w is of use. */
 bool pegasos_newton_is_far(fit *f)
 {
     run r = lay_out(f);
@@ -1106,7 +1103,7 @@ int pegasos_newton_run(fit *f, int64_t last_epoch)
             return PEGASOS_OVERFLOW;
         keep_best(&r, &now);
         if (!is_close(f)) {
-            /* Where A moves, a(u) and the band are those of the next smooth problem. */
+            /* If A moves, a(u) and the band must be those of the next smooth problem. */
             if ((now.is_solved && !evaluate_losses(&r, &now)) || !solve_equations(&r, &now)
                 || !score_step(&r, &now) || !search(&r, &now))
                 return PEGASOS_STOPPED;
