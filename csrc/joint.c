@@ -7,42 +7,42 @@
  * where s_ik = <w_k, x_i> is the score of class k, Delta(k, y) the cost of answering k for a row of
  * class y, and Delta(y, y) = 0. A constant feature, if there is one, counts as part of x.
  *
- * The dual. A maximum over classes is one over means, max_k G_ik = max_p sum_k p_k G_ik with p >= 0
- * and sum_k p_k = 1. With a_ik = c_i (1{k = y_i} - p_ik), so that sum_k a_ik = 0 and a_ik <= 0 but
- * for a_iy <= c_i, the best W for given p is
+ * The dual. A maximum over classes is a maximum over means, max_k G_ik = max_p sum_k p_k G_ik with
+ * p >= 0 and sum_k p_k = 1. Put a_ik = c_i (1{k = y_i} - p_ik), so that sum_k a_ik = 0, a_ik <= 0
+ * for k != y_i, and a_iy <= c_i. The best W for given p is
  *
  *     w_k(a) = 1/(lam m) sum_i a_ik x_i,
  *     D(a)   = -1/m sum_i sum_k a_ik Delta(k, y_i) - lam/2 sum_k |w_k(a)|^2,
  *
- * and P(W) - D(a) >= P(W) - min P for every W and every feasible a. At W = W(a) the gap is a sum of
- * what rows have of it, none of them negative:
+ * and P(W) - D(a) >= P(W) - min P for every W and every feasible a. At W = W(a) the gap is a sum
+ * over rows, and no term is negative:
  *
  *     P - D = 1/m sum_i (c_i max_k G_ik + sum_k a_ik G_ik).
  *
- * Dual ascent. The best a_i. of one row, with all others as they are (Keerthi et al., KDD 2008):
- * for q = |x_i|^2/(lam m) and B_k = Delta(k, y) + s_k - q a_ik, it minimises
+ * Dual ascent. A visit finds the best a_i. of one row, while all others stay (Keerthi et al., KDD
+ * 2008). For q = |x_i|^2/(lam m) and B_k = Delta(k, y) + s_k - q a_ik, it minimises
  *
  *     sum_k (q/2 a_k^2 + B_k a_k)   where   sum_k a_k = 0,  a_k <= C_k,  C_k = c_i 1{k = y},
  *
  * hence a_k = min(C_k, (beta - B_k)/q), where beta is the mean of B_k + q C_k over the classes with
- * a_k < C_k, minus q c_i over their number. To find these, begin with all classes, and leave out
- * those with B_k + q C_k <= beta until there are none: beta grows, so that none comes back.
+ * a_k < C_k, minus q c_i over their number. To find these classes, begin with all, and leave out
+ * those with B_k + q C_k <= beta until there are none. beta only grows, so no class comes back.
  *
- * A first epoch is one of Pegasos with steps of exact length: a row is visited as if the rows
- * before it and itself were all there are. So W shrinks by 1/t, as the paper has it, where t is the
- * weight of these rows.
+ * A first epoch is one of Pegasos with steps of exact length: a row is visited as if it and the
+ * rows before it were all rows. So W shrinks by 1/t, as in the paper, where t is the weight of
+ * these rows.
  *
- * Shrinking. After a sweep over all rows, the next sweeps leave out rows that it found at their
- * best with all of p on one class. All come back once the active rows have a small part of the gap,
- * or after MOST_SWEEPS sweeps. The sums of a sweep over all rows tell whether a gap check pays. An
+ * Shrinking. After a sweep over all rows, the next sweeps leave out rows whose p was all on one
+ * class, and best there. All rows come back once the active rows have a small part of the gap, or
+ * after MOST_SWEEPS sweeps. The sums of a sweep over all rows tell whether a gap check pays. An
  * epoch is as many visits as there are rows.
  *
  * Pegasos. A row's sub-gradient is x for the class that attains the maximum, the worst one, and -x
- * for its own. Steps are those of pegasos.c, W = q v n/(m lam t), and a_ik sums up what has been
- * added to v_k per x_i.
+ * for its own. Steps are those of pegasos.c, W = q v n/(m lam t), and a_ik is the sum of the
+ * factors with which x_i was added to v_k.
  *
  * In memory, v_k = sum_i a_ik x_i are interleaved in panels of 8: the numbers of 8 classes for one
- * feature fill a line of cache. The certificate computes W(a) afresh, and everything in double.
+ * feature fill a cache line. The certificate recomputes W(a), and everything in double.
  */
 #include "joint.h"
 
@@ -50,25 +50,25 @@
 #include <string.h>
 
 enum { LANES = JOINT_LANES };
-/* From this number of numbers on, v does not stay in the second cache of a core, and what the next
- * row needs of it is asked for ahead of time. */
+/* From this size on, v does not stay in the second-level cache of a core, and the part of it that
+ * the next row needs is prefetched. */
 enum { LARGE = 1 << 17 };
-/* Below this part of the scores, |x|^2 is nothing beside rounding. */
+/* If q c of a row is below this part of its scores, it is lost in rounding. */
 static const double NOTHING = 1e-13;
-/* v is multiplied by q before that is so small. */
+/* Once q is below this, v is multiplied by q. */
 static const double SMALL_FACTOR = 1.0 / 1024;
-/* When rows come back that were left out. */
+/* Rows that were left out come back after MOST_SWEEPS sweeps, or at this part of the gap. */
 static const double SMALL_PART = 0.1;
 enum { MOST_SWEEPS = 30 };
-/* Flows between classes are balanced once what is left over is this part of them. */
+/* Flows between classes are balanced once the imbalance is this part of them. */
 static const double BALANCED = 1e-15;
 enum { MOST_BALANCES = 200 };
 
 /* ---- Rows and panels ------------------------------------------------------------------------- */
 
-/* out[k] = <v_k, x_i>, while what row `next` needs of v is asked for (i: nothing is), and v_k +=
- * u[k] x_i where any class of a panel has u != 0; for K rounded up to whole panels, the last line
- * of each of which is for the constant feature. */
+/* dot_all: out[k] = <v_k, x_i>; meanwhile it prefetches what row `next` needs of v, unless that is
+ * i. add_all: v_k += u[k] x_i, for panels where some u[k] is not 0. K is rounded up to whole
+ * panels, and the last line of each panel is for the constant feature. */
 #define DEFINE_PANELS(TYPE)                                                                        \
     CLONES_WIDE static void dot_all_##TYPE(const pegasos_rows *rows, int64_t i, int64_t next,      \
                                            int64_t n_classes, double feature,                      \
@@ -127,7 +127,7 @@ static int64_t lay_out_state(joint *j, bool averages, void *memory)
     return all.bytes;
 }
 
-/* Lays out the scratch, but for that of Newton's method; returns how many bytes it takes. */
+/* Lays out the scratch, without that of Newton's method; returns how many bytes it takes. */
 static int64_t lay_out_scratch(joint *j, int64_t batch_size, void *scratch)
 {
     layout all = {scratch, 8, 0};
@@ -198,7 +198,7 @@ int64_t joint_score(const joint *j, int64_t i, int64_t next, const joint_point *
     return worst;
 }
 
-/* For scores G_k = Delta + s_k; see above. */
+/* With scores G_k = Delta + s_k; see the head of this file. */
 void joint_solve_row(const joint *j, int64_t y, int64_t worst, double c, double q, const double *a)
 {
     const int64_t K = j->n_classes;
@@ -225,20 +225,20 @@ void joint_solve_row(const joint *j, int64_t y, int64_t worst, double c, double 
         best[k] = best[k] > beta ? (beta - best[k]) / q : 0;
         total -= k == y ? 0 : best[k];
     }
-    /* Rounding may lead beyond c where q c is small. With free intercepts, that stays: sums over
-     * rows must come to 0, and `joint_combine` makes the dual variables feasible. */
+    /* Rounding may lead beyond c where q c is small. With free intercepts, this is kept: sums over
+     * rows must be 0, and `joint_combine` makes the dual variables feasible. */
     for (int64_t k = 0; total > c && k < K && !j->p->is_free; k++)
         best[k] *= c / total;
     best[y] = fmin(total, c);
 }
 
-/* Whether this is a run of dual ascent, else of Pegasos. */
+/* Whether this is a run of dual ascent; otherwise it is one of Pegasos. */
 static bool is_ascent(const joint *j)
 {
     return j->o->last_step == 0;
 }
 
-/* W = scale v: of dual ascent, of Pegasos. */
+/* The scale of W = scale v. */
 static double scale_of(const joint *j)
 {
     const pegasos_joint *s = j->s;
@@ -256,8 +256,7 @@ joint_point joint_current_point(const joint *j)
 
 /* ---- Dual ascent ----------------------------------------------------------------------------- */
 
-/* The row that will be drawn after row i, which is visited now; i itself if there is none, or if v
- * is not LARGE. */
+/* The row that will be visited after row i; or i itself if there is none, or if v is not LARGE. */
 static int64_t row_after(const joint *j, int64_t i)
 {
     const int64_t position = j->s->position + 1, left = j->s->n_active - position;
@@ -267,7 +266,7 @@ static int64_t row_after(const joint *j, int64_t i)
                : i;
 }
 
-/* Adds what a row of scores G_k has of the loss and of the gap to the sums of a sweep. */
+/* Adds the loss of a row with scores G_k, and its part of the gap, to the sums of the sweep. */
 static void add_to_sweep(const joint *j, int64_t y, int64_t worst, double c, const double *a)
 {
     const double *G = j->scores;
@@ -278,7 +277,7 @@ static void add_to_sweep(const joint *j, int64_t y, int64_t worst, double c, con
     j->s->gap += fmax(gap, 0);
 }
 
-/* Whether p of a row is all on the worst class, and best there. */
+/* Whether a row's p is all on the worst class, and best there. */
 static bool is_at_corner(const joint *j, int64_t y, int64_t worst, double c, const double *a)
 {
     for (int64_t k = 0; k < j->n_classes; k++)
@@ -319,7 +318,7 @@ static void visit(const joint *j, int64_t i)
     s->squared_norm += 2 * dot / now.scale + square * size;
 }
 
-/* What a sweep has shown: which rows the next one visits, and whether a gap check pays. */
+/* Ends a sweep: which rows the next one visits, and whether a gap check pays. */
 static void end_sweep(const joint *j)
 {
     pegasos_joint *s = j->s;
@@ -339,8 +338,8 @@ static void end_sweep(const joint *j)
     s->position = s->n_kept = 0;
 }
 
-/* Free intercepts have moved as far as the constant feature, which is penalised, lets them; from
- * there they move on, as in the method of multipliers. See pegasos_ascent in fit.h. */
+/* Moves the offsets of free intercepts to where the penalised constant feature has brought these,
+ * as in the method of multipliers. See pegasos_ascent in fit.h. */
 static void move_intercepts(const joint *j)
 {
     const double scale = scale_of(j);
@@ -348,8 +347,8 @@ static void move_intercepts(const joint *j)
         j->offset[k] += scale * j->constant_feature * *joint_at(j, j->v, k, j->d);
 }
 
-/* Goes on from a point of Newton's method: v becomes that of the dual variables, and intercepts
- * stay where they are. */
+/* Goes on from a point of Newton's method. The gap check makes v that of the dual variables;
+ * intercepts stay where they are. */
 static void return_to_ascent(const joint *j)
 {
     move_intercepts(j);
@@ -359,7 +358,7 @@ static void return_to_ascent(const joint *j)
 
 /* ---- Pegasos --------------------------------------------------------------------------------- */
 
-/* Multiplies v, and what goes with it, by q. */
+/* Multiplies v, and all that scales with it, by q. */
 static void fold(const joint *j)
 {
     pegasos_joint *s = j->s;
@@ -374,7 +373,7 @@ static void fold(const joint *j)
     s->q = 1;
 }
 
-/* W <- min(1, radius/|W|) W, by q alone. At the optimum, lam/2 |W|^2 <= P(W) <= P(0). */
+/* W <- min(1, radius/|W|) W, by changing q only. At the optimum, lam/2 |W|^2 <= P(W) <= P(0). */
 static void project(const joint *j, double radius)
 {
     pegasos_joint *s = j->s;
@@ -385,7 +384,7 @@ static void project(const joint *j, double radius)
         fold(j);
 }
 
-/* Draws rows for a step, and finds their worst classes. Returns how many are in the problem. */
+/* Draws rows of the problem for a step, and finds their worst classes. Returns how many. */
 static int64_t draw(const joint *j, pegasos_order *order)
 {
     const joint_point now = joint_current_point(j);
@@ -400,8 +399,7 @@ static int64_t draw(const joint *j, pegasos_order *order)
     return count;
 }
 
-/* Lets W and the intercepts into the average, which takes no pass over them: see count_step in
- * step.h. */
+/* Adds W and the intercepts to the average, without a pass over them: see count_step in step.h. */
 static void average(const joint *j)
 {
     pegasos_joint *s = j->s;
@@ -431,7 +429,7 @@ static void step(const joint *j, pegasos_order *order, double radius)
         if (worst == y)
             continue;
         if (j->o->project) {
-            score_classes(j, i, i, j->v); /* others of the step may have moved v */
+            score_classes(j, i, i, j->v); /* other rows of the step may have moved v */
             s->squared_norm += 2 * u * (j->scores[y] - j->scores[worst] + u * squared_norm(j, i));
         }
         j->change[y] = u;
@@ -460,8 +458,8 @@ static void step(const joint *j, pegasos_order *order, double radius)
 
 /* ---- The certificate ------------------------------------------------------------------------- */
 
-/* row[k] = a point near theta a_ik that is feasible but for the sums over rows; returns
- * -sum_k row[k] Delta(k, y). */
+/* row[k] = a point near theta a_ik that is feasible, except for the sums over rows; returns -sum_k
+ * row[k] Delta(k, y). */
 static double make_feasible(const joint *j, int64_t i, const double *of_rows, double theta)
 {
     const int64_t y = j->p->codes[i];
@@ -506,9 +504,9 @@ bool joint_is_stopped(const joint *j, double passes)
 }
 
 /*
- * Free intercepts ask for sum_i a_ik = 0. With flows F_yk = -sum of a_ik over the rows of class y,
- * what flows out of each class must flow into it. Class by class, the larger of these two sums
- * shrinks to the other, by one factor for all of its flows, until all classes are balanced. Factors
+ * Free intercepts need sum_i a_ik = 0. With flows F_yk = -sum of a_ik over the rows of class y,
+ * each class must have equal flows out and in. Class by class, the flows of the larger side are
+ * multiplied by one factor, so that the sums become equal, until all classes are balanced. Factors
  * are at most 1, so that dual variables stay within their bounds. If this does not end, the lesser
  * of F_yk and F_ky is a balanced flow.
  */
@@ -625,7 +623,7 @@ static bool find_loss(const joint *j, const joint_point *x, double *loss)
 
 void joint_keep_best(const joint *j, const joint_point *x, double primal, bool is_last)
 {
-    if (primal >= j->s->primal && !is_last) /* NaN is told by the caller */
+    if (primal >= j->s->primal && !is_last) /* the caller reports NaN */
         return;
     for (int64_t k = 0; k < j->n_classes; k++) {
         for (int64_t t = 0; t < j->d; t++)
@@ -646,8 +644,8 @@ static joint_point sum_up(const joint *j)
     return (joint_point){j->fresh, j->change, 1 / (double)j->s->n_averaged};
 }
 
-/* D at a feasible point near a, of Pegasos near theta a. Its a sums up what has been added to v, so
- * that W = scale v is W(theta a) for theta = scale lam m. False: stopped. */
+/* Finds D at a feasible point near a; with Pegasos, near theta a. There a sums the additions to v,
+ * so W = scale v is W(theta a) for theta = scale lam m. False: stopped. */
 static bool find_dual(const joint *j, double *dual)
 {
     const double full = 1 / (j->p->lam * j->s->mass);
@@ -658,12 +656,12 @@ static bool find_dual(const joint *j, double *dual)
     return true;
 }
 
-/* The primal point, after `find_dual`: the average or W of Pegasos; of dual ascent W(a). D asks
- * for sum_i a_ik = 0 where intercepts are free, but ascent goes on from a as it is: so v is summed
- * up once more, without balance. False: stopped. */
+/* Finds the primal point, after `find_dual`: with Pegasos, the average or W; with dual ascent,
+ * W(a). If intercepts are free, D needs sum_i a_ik = 0, but ascent goes on from a as it is. So v is
+ * summed once more, without balance. False: stopped. */
 static bool find_point(const joint *j, joint_point *x)
 {
-    double value; /* that of D no longer */
+    double value; /* not used: D is known */
     if (!is_ascent(j))
         *x = j->s->n_averaged > 0 ? sum_up(j) : joint_current_point(j);
     else if (!j->p->is_free || joint_combine(j, j->a, 1, false, &value))
@@ -777,7 +775,7 @@ int pegasos_joint_run(const pegasos_joint_problem *problem, const pegasos_joint_
     j.p = problem;
     j.o = options;
     j.watch = watch;
-    /* Pegasos moves free intercepts by themselves. */
+    /* Pegasos moves free intercepts directly. */
     j.constant_feature = options->last_step > 0 && problem->is_free ? 0 : problem->constant_feature;
     assert(are_there(problem->rows, 0, j.n) && problem->lam > 0 && j.n_classes >= 2);
     assert(!problem->is_free || problem->constant_feature == 1);

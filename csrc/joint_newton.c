@@ -1,22 +1,22 @@
 /*
  * joint_newton.c - Newton's method on the joint problem of joint.c, for few classes and features.
  *
- * The maximum over classes is smoothed as the hinge is in newton.c, by the proximal point method on
+ * The maximum over classes is smoothed like the hinge in newton.c, by the proximal point method on
  * the dual: given a dual point A, the loss of a row with scores G_k = Delta(k, y) + s_k becomes
  *
  *     max_a [-sum_k a_k G_k - delta/(2 c) sum_k (a_k - A_k)^2],  sum_k a_k = 0,  a_k <= c 1{k = y},
  *
- * whose maximiser a(G) is what a visit of dual ascent finds for q = delta/c. For any W, the rows'
- * a(G) are dual-feasible, and the gradient of the smooth objective is lam (W - W(a)): each brings a
- * dual value with it. Where M classes of a row have a_k below its bound, its second derivatives
- * with respect to their scores are c/delta (1{k = l} - 1/M), and 0 for all others. That is the sum
- * of c/(delta M) (e_k - e_l) (e_k - e_l)^T over pairs of these classes: so Newton's matrix is made
- * of one sum of x x^T for each pair, over the rows that have both.
+ * A visit of dual ascent finds its maximiser a(G) for q = delta/c. For any W, the rows' a(G) are
+ * dual-feasible, and the gradient of the smooth objective is lam (W - W(a)): each gradient brings a
+ * dual value. If M classes of a row have a_k below its bound, the second derivatives with respect
+ * to their scores are c/delta (1{k = l} - 1/M), and 0 for all others. This is the sum of c/(delta
+ * M) (e_k - e_l) (e_k - e_l)^T over pairs of these classes. So Newton's matrix is made of one sum
+ * of x x^T for each pair, over the rows that have both.
  *
  * An iteration solves Newton's equations at W and moves to about where the smooth objective is
  * least along the step; there it finds the certificate. Once the smooth problem is solved well
- * enough, A becomes a(G), and delta shrinks; it widens once at most (see SHORT). An iteration is a
- * transaction: see newton.c.
+ * enough, A becomes a(G), and delta shrinks. delta grows at most once (see SHORT). An iteration is
+ * a transaction: see newton.c.
  */
 #include "joint.h"
 #include "symmetric.h"
@@ -26,39 +26,39 @@
 #include <string.h>
 
 enum { LANES = JOINT_LANES, SEARCHES = 30, ROWS = 128 };
-/* delta at first, as a part of the objective at W = 0; by what it shrinks, and down to where. */
+/* delta begins at FIRST of the objective at W = 0, and shrinks by NARROWER to NARROWEST of it. */
 static const double FIRST = 0.3, NARROWER = 0.6, NARROWEST = 3e-4;
-/* Where the first delta is narrow beside the scores, few rows have curvature, and steps along the
- * others are far too long: once less than SHORT of a step is taken, delta begins anew at FIRST
- * times WIDER. */
+/* If the first delta is small compared with the scores, few rows have curvature, and steps are far
+ * too long along the others. So once less than SHORT of a step is taken, delta becomes WIDER times
+ * its first value. */
 static const double SHORT = 0.1, WIDER = 10;
-/* Where a line search ends: what is left of the slope, and what the step must bring of the fall
- * that the slope promises. */
+/* A line search ends where the slope is FLAT of its first value, and the fall of the objective is
+ * ENOUGH of what the first slope promises. */
 static const double FLAT = 0.5, ENOUGH = 1e-4;
-/* Rounding of an objective. */
+/* The rounding of an objective, as a part of it. */
 static const double ROUNDING = 1e-13;
-/* Beside lam: what the matrix has for free intercepts; see newton.c. */
+/* The diagonal of the matrix at free intercepts, as a part of lam; see newton.c. */
 static const double FREE = 1e-3;
-/* Nanoseconds that a visit takes, for a row and for a class of it; products in a nanosecond; about
- * how many iterations lead to a usual gap; and pairs of classes below their bounds, of a row. */
+/* Rough figures: nanoseconds of a visit, for the row and for each class; products per nanosecond;
+ * iterations to a usual gap; and pairs of a row's classes that are below their bounds. */
 static const double PER_ROW = 100, PER_CLASS = 16, PRODUCTS = 8, ITERATIONS = 5, PAIRS = 1.5;
 /* A dual variable this close to its bound is at it. */
 static const double AT_BOUND = 1e-12;
 
 typedef struct newton {
     const joint *j;
-    int64_t depth, padded, size; /* of a class: features and the constant one; all */
+    int64_t depth, padded, size; /* unknowns of a class, also padded; of all classes */
     double full;                 /* W = full v */
     double *next, *trial, *gradient, *step, *scratch;
-    double *scores, *before; /* Delta + s, row after row, of a point and where its line begins */
-    /* Of rows: c/(m delta M); whether a_k is below its bound, class after class; those of a class.
-     * Rows of a pair, times the root of the first. */
+    double *scores, *before; /* Delta + s, row after row, at a point and where its line begins */
+    /* For rows: c/(m delta M); whether a_k is below its bound, class after class; the rows of a
+     * class. Rows of a pair, times the root of the second derivative. */
     double *second_derivatives, *scaled;
     int8_t *is_inside;
     int64_t *of_class;
     symmetric matrix, pair;
     double primal, smooth, proximal, value; /* of a point */
-    double t;                               /* how far the search went along the step */
+    double t;                               /* how far the search has gone along the step */
 } newton;
 
 int64_t pegasos_joint_unknowns(const pegasos_joint_problem *problem)
@@ -127,7 +127,7 @@ static double penalty(const newton *x, int64_t t)
 
 /* ---- A pass over the rows -------------------------------------------------------------------- */
 
-/* Which second derivatives of row i are not 0, whose a(G) is in `row`. */
+/* Notes which second derivatives of row i are not 0; its a(G) is in `row`. */
 static void set_second_derivatives(const newton *x, int64_t i, double c)
 {
     const joint *const j = x->j;
@@ -141,7 +141,7 @@ static void set_second_derivatives(const newton *x, int64_t i, double c)
     x->second_derivatives[i] = c / (j->s->mass * j->s->width * (double)(n > 0 ? n : 1));
 }
 
-/* The second derivative along the move from `before` to `scores`, of the losses; false: stopped. */
+/* The second derivative of the losses along the move from `before` to `scores`; false: stopped. */
 static bool find_curvature(const newton *x, double *curvature)
 {
     const joint *const j = x->j;
@@ -161,8 +161,8 @@ static bool find_curvature(const newton *x, double *curvature)
     return !joint_is_stopped(j, 0.1 * (double)j->n);
 }
 
-/* The sum of a pair, over those of n rows of a class that have class l. Returns how many have it;
- * -1: stopped. */
+/* Makes the sum of a pair, over those of the n rows of a class that also have class l. Returns how
+ * many have it; -1: stopped. */
 static int64_t sum_pair(const newton *x, int64_t n, int64_t l)
 {
     const joint *const j = x->j;
@@ -188,7 +188,7 @@ static int64_t sum_pair(const newton *x, int64_t n, int64_t l)
     return joint_is_stopped(j, (double)n / K) ? -1 : n_added;
 }
 
-/* The matrix of classes k > l, from the sum of their pair. */
+/* Adds the sum of the pair of classes k > l to the matrix. */
 static void add_pair(const newton *x, int64_t k, int64_t l)
 {
     const int64_t stride = x->matrix.stride, of_k = k * x->depth, of_l = l * x->depth;
@@ -203,7 +203,7 @@ static void add_pair(const newton *x, int64_t k, int64_t l)
         }
 }
 
-/* Newton's matrix, but for its diagonal; false: stopped. */
+/* Makes Newton's matrix, without lam on its diagonal; false: stopped. */
 static bool make_hessian(const newton *x)
 {
     const joint *const j = x->j;
@@ -225,8 +225,8 @@ static bool make_hessian(const newton *x)
     return true;
 }
 
-/* next = a(G) at a point, fresh = its sum over the rows; also the gradient there, second
- * derivatives, scores and what is summed up. False: stopped. */
+/* next = a(G) at a point, and fresh = its sum over the rows. Also finds the gradient, second
+ * derivatives, scores and sums there. False: stopped. */
 static bool evaluate(newton *x, const joint_point *point)
 {
     const joint *const j = x->j;
@@ -274,7 +274,7 @@ static bool evaluate(newton *x, const joint_point *point)
 
 /* ---- An iteration ---------------------------------------------------------------------------- */
 
-/* step = what solves Newton's equations, where `evaluate` was; false: stopped. */
+/* Solves Newton's equations at the point of `evaluate`, for `step`; false: stopped. */
 static bool solve_equations(newton *x)
 {
     const joint *const j = x->j;
@@ -295,8 +295,8 @@ static bool solve_equations(newton *x)
     return status != SYMMETRIC_STOPPED;
 }
 
-/* The mean over classes of W is 0, and so is that of a step: what rounding leaves of it, which lam
- * alone holds back, goes. */
+/* The mean over classes of W is 0, and so is that of a step. Removes what rounding leaves of it, as
+ * only lam holds it back. */
 static void take_mean_away(newton *x)
 {
     const int64_t K = x->j->n_classes;
@@ -329,11 +329,11 @@ static double slope_of(const newton *x)
 
 /*
  * A line search: goes along the step to about where the smooth objective is least; false: stopped.
- * The slope, its derivative in t, grows and is piecewise linear: safeguarded Newton's method on it,
- * kept in the bracket [low, high] of its root. A row whose a(G) is at a corner may have all of the
- * curvature where it leaves that, and steps that do not know of it are too long by orders of
- * magnitude. So where the slope has not halved, or Newton's method leaves the bracket, t becomes
- * the geometric mean of the bracket, or changes tenfold while that ends at 0 or infinity.
+ * The slope grows with t and is piecewise linear. Newton's method finds its root, kept in the
+ * bracket [low, high]. A row whose a(G) is at a corner may have all of the curvature where it
+ * leaves the corner, and steps that ignore this are too long by orders of magnitude. So where the
+ * slope has not halved, or Newton's method leaves the bracket, t becomes the geometric mean of the
+ * bracket. If that ends at 0 or infinity, t changes tenfold.
  */
 static bool search(newton *x, const joint_point *now, int64_t *n_passes)
 {
@@ -368,7 +368,7 @@ static bool search(newton *x, const joint_point *now, int64_t *n_passes)
     return true;
 }
 
-/* The dual value of `next`; false: stopped. */
+/* Finds the dual value of `next`; false: stopped. */
 static bool find_dual(newton *x, double *dual)
 {
     const joint *const j = x->j;
@@ -390,7 +390,7 @@ int joint_newton(const joint *j)
     pegasos_joint *const s = j->s;
     const double at_zero = joint_objective_at_zero(j), first = FIRST * at_zero;
     newton x = lay_out(j);
-    bool is_known = false; /* whether `evaluate` was where the fit stands */
+    bool is_known = false; /* whether `evaluate` was at the present point */
     if (s->width == 0) {
         s->width = first;
         count_passes(j, 1);

@@ -1,23 +1,23 @@
 /*
- * kernel.c - a kernel problem brought to its gap: dual ascent by exact steps on pairs of rows.
+ * kernel.c - dual ascent on a kernel problem, by exact steps on pairs of rows.
  *
- * w = sum_j s b_j phi(x_j) with b_j = y_j a_j and s = 1/(lam m) is never written down. A run keeps
- * the scores f_i = sum_j s b_j K(x_j, x_i) of all rows, in double. The slope of m D along b_i is
- * g_i = y_i u_i = y_i z_i - f(x_i), less what the conjugate of the loss adds (loss.h), whose
- * diagonal is part of the slopes that are kept. A step changes one b_i and so all slopes, by a
+ * w = sum_j s b_j phi(x_j) with b_j = y_j a_j and s = 1/(lam m) is never formed. A run keeps the
+ * scores f_i = sum_j s b_j K(x_j, x_i) of all rows, in double. The slope of m D along b_i is g_i =
+ * y_i u_i = y_i z_i - f(x_i), less the derivative of the conjugate of the loss (loss.h). The slopes
+ * that a run keeps include its diagonal part. A step changes one b_i, and so all slopes, by a
  * column of the kernel matrix.
  *
  * A run goes in rounds:
  *
- *   - The first is over a random part of the rows. It begins with an epoch of Pegasos, with steps
+ *   - The first takes a random part of the rows. It begins with an epoch of Pegasos, with steps
  *     of exact length (see `growth` in step.h), and goes on with steps on pairs. Its solution is
  *     then spread over all rows.
  *   - Each later round leaves out rows at a bound whose slope points outwards, and makes steps on
  *     pairs of the others, until their own gap is well below that of all rows.
- *   - A round ends with a gap check, for which the scores of all rows are brought up to date in
- *     double. (So slopes within a round may be float: this is iterative refinement.)
+ *   - A round ends with a gap check, which updates the scores of all rows in double. (So slopes
+ *     within a round may be float: this is iterative refinement.)
  *
- * The state says in which phase a run is, and `run_phase` alone changes it:
+ * The state has the phase of a run, which only `run_phase` changes:
  *
  *     BEGIN   (from a = 0) a sample, and the epoch of Pegasos over it           -> SAMPLE
  *     SAMPLE  steps, from `position` on; their solution is spread               -> SPREAD
@@ -26,15 +26,15 @@
  *     CHOOSE  the choice of the rows of a round                                 -> ROUND
  *     ROUND   steps, from `position` on, and a gap check                        -> CHOOSE
  *
- * BEGIN and CHOOSE are where a run ends (`is_over`). Of what was stopped, steps alone are kept.
+ * A run ends in BEGIN or CHOOSE (`is_over`). A run that is stopped keeps only its steps.
  *
- * Steps on one row at a time undo each other where rows are near to one another and lam is small.
+ * Steps on one row at a time undo each other where rows are near one another and lam is small.
  * Steps on pairs do not (Steinwart, Hush and Scovel: Training SVMs without offset, JMLR 12, 2011);
- * kernel_body.h has them. Where the matrix is not known to be positive semi-definite, rows are
- * visited one at a time; so they are where steps on pairs have no closed form (log loss).
+ * kernel_body.h has them. Rows are visited one at a time if the matrix is not known to be positive
+ * semi-definite, or if steps on pairs have no closed form (log loss).
  *
- * A free intercept has the condition sum_i b_i = 0. A constant feature penalises the distance of b
- * from a reference instead, which moves there at the end of every round: see pegasos_ascent.
+ * A free intercept needs sum_i b_i = 0. Instead, a constant feature penalises the distance of b
+ * from a reference, which moves to b at the end of every round: see pegasos_ascent.
  */
 #include "lanes.h"
 #include "passes.h"
@@ -47,40 +47,40 @@
 #define SINGULAR 1e-12
 /* The least curvature along a row: with less, a step ends at a bound. */
 static const double FLAT = 1e-300;
-/* The first round is over one of ROWS_PER_SAMPLED rows, at least LEAST_OF_SAMPLE and at most
- * MOST_OF_SAMPLE; over all rows if they are at most FEW. */
+/* The first round has one of ROWS_PER_SAMPLED rows, but at least LEAST_OF_SAMPLE and at most
+ * MOST_OF_SAMPLE; or all rows if they are at most FEW. */
 enum { ROWS_PER_SAMPLED = 8, LEAST_OF_SAMPLE = 256, MOST_OF_SAMPLE = 2048, FEW = 512 };
-/* Rows are visited again, at most SWEEPS_OF_SAMPLE times, while that brings the gap to FAST of what
- * it was; then come steps on pairs, up to the relative gap SAMPLE_GAP. */
+/* Rows are visited again, at most SWEEPS_OF_SAMPLE times, while a sweep brings the gap to FAST of
+ * its last value. Then come steps on pairs, up to the relative gap SAMPLE_GAP. */
 enum { SWEEPS_OF_SAMPLE = 8 };
 static const double FAST = 0.5, SAMPLE_GAP = 0.05;
-/* Later rounds end at this part of the gap of all rows, or of the gap that is asked for. */
+/* Later rounds end at PART_OF_GAP of the gap of all rows, or at PART_OF_TOL of tol. */
 static const double PART_OF_GAP = 0.05, PART_OF_TOL = 0.5;
-/* ... or at this part of where the last one ended, if that has not halved the gap of all rows: a
- * free intercept far from its reference can be in the way. */
+/* After a round that has not halved the gap of all rows, the next ends at FINER of the gap where
+ * that one ended: a free intercept far from its reference can be in the way. */
 static const double FINER = 0.1;
-/* A round has at most the steps on pairs of EPOCHS_OF_ROUND epochs; or at most SWEEPS_OF_ROUND
- * visits of each of its rows, until its gap is SOLVED of what the first sweep saw. */
+/* A round has at most the steps on pairs of EPOCHS_OF_ROUND epochs; or it visits each of its rows
+ * at most SWEEPS_OF_ROUND times, until its gap is SOLVED of what the first sweep saw. */
 enum { EPOCHS_OF_ROUND = 4, SWEEPS_OF_ROUND = 30 };
 static const double SOLVED = 0.1;
-/* From this relative gap on, single precision can tell whether steps gain. */
+/* Down to this tol, single precision can tell whether steps gain. */
 static const double LEAST_OF_FLOAT = 1e-5;
-/* The gap of a round is summed up after this many steps (wherever a run is cut, the same ones): a
- * sum takes one pass, a step two. */
+/* The gap of a round is summed after each STEPS_BEFORE_CHECK steps, wherever a run is cut: a sum
+ * takes one pass, a step two. */
 enum { STEPS_BEFORE_CHECK = 64 };
-/* Columns that are asked for together. */
+/* Columns that are computed together. */
 enum { TOGETHER = 64 };
-/* Where there is no room for all columns, a round has as many rows as would fill that room with the
- * matrix among them, and at least MOST_ROWS. */
+/* Without room for all columns, a round has as many rows as would fill that room with the matrix
+ * among them, and at least MOST_ROWS. */
 enum { MOST_ROWS = 2048 };
-/* Numbers that a step reads of each row, about, in units of what a poll counts. */
+/* Roughly how many numbers a step reads of each row, as a poll counts them. */
 enum { NUMBERS_PER_STEP = 2 };
 
 /* Where arrays are in the scratch memory. */
 typedef struct scratch {
     void *lists;         /* of kernel_body.h */
     void *zeros;         /* a column of zeros */
-    const void **column; /* of each row of the round: its values with the rows of the round; NULL:
+    const void **column; /* for each row of the round: its values with the rows of the round; NULL:
                             not there */
     double *change, *product, *feasible, *gains, *fresh;
     double *room; /* 4 n */
@@ -98,12 +98,12 @@ typedef struct run {
     const pegasos_targets *targets;
     loss_form loss;
     scratch scratch;
-    const int64_t *rows; /* of the round: m of them, and a multiple of vectors' lengths */
-    int64_t m, size;
+    const int64_t *rows;      /* the m rows of the round */
+    int64_t m, size;          /* size: m, rounded up to ALIGNED */
     int64_t n_values;         /* columns in `values` */
     bool is_direct;           /* columns are used where they lie */
-    bool computes_round_only; /* columns that are not kept have the rows of the round alone */
-    double scale, constant;   /* s of the round, and what the constant feature adds to K */
+    bool computes_round_only; /* columns that are not kept have only the rows of the round */
+    double scale, constant;   /* s of the round; what the constant feature adds to K */
 } run;
 
 /* Whether there is room for all columns. */
@@ -114,7 +114,7 @@ static INLINE bool holds_all(const pegasos_columns *columns)
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-/* Arrays begin at multiples of this number of bytes, and have multiples of it of numbers. */
+/* Arrays begin at multiples of this number of bytes, and have a multiple of it of numbers. */
 enum { ALIGNED = 64 };
 
 static int64_t rows_of_sample(int64_t n_inside)
@@ -123,14 +123,13 @@ static int64_t rows_of_sample(int64_t n_inside)
     return n_inside <= FEW ? n_inside : max_of(LEAST_OF_SAMPLE, part);
 }
 
-/* Whether the sample of a problem is a part of its rows only. */
 static bool is_part(const pegasos_kernel *s)
 {
     return rows_of_sample(s->n_inside) < s->n_inside;
 }
 
-/* How many rows a round has at most where there is room for n_columns; with room for all columns,
- * it may also have all. */
+/* The largest number of rows of a round, if there is room for n_columns. With room for all columns,
+ * a round may also have all rows. */
 static int64_t rows_of_round(int64_t n_rows, int64_t n_columns)
 {
     if (n_columns < n_rows) {
@@ -184,8 +183,7 @@ static INLINE double upper_bound(const run *r, int64_t i)
     return loss_upper(r->loss, weight(r, i));
 }
 
-/* How far a step may bring a_i down and up from here: to its bounds, or to where l* has a
- * corner. */
+/* How far down and up a step may move a_i: to its bounds, or to a corner of l*. */
 static INLINE double end_below(const run *r, int64_t i, double a)
 {
     return r->loss.dead > 0 && a > 0 ? 0 : lower_bound(r, i);
@@ -196,7 +194,7 @@ static INLINE double end_above(const run *r, int64_t i, double a)
     return r->loss.dead > 0 && a < 0 ? 0 : upper_bound(r, i);
 }
 
-/* What the corner of l* takes from the slope along b_i. */
+/* What the corner of l* subtracts from the slope along b_i. */
 static INLINE double corner_of(const run *r, int64_t i)
 {
     const double a = r->arrays->a[i], dead = r->loss.dead;
@@ -210,7 +208,7 @@ static INLINE double curvature_of(const run *r, int64_t i)
                 FLAT);
 }
 
-/* The weight of the constant feature in w(a): nu b is part of a free intercept's. */
+/* The weight of the constant feature in w(a), including the term nu b of one class. */
 static double constant_of(const run *r, const double *a)
 {
     double sum = 0; /* s sum_i b_i */
@@ -227,14 +225,14 @@ static INLINE double dual_slope(const run *r, int64_t i, double score, double in
            - y * loss_diagonal(r->loss, weight(r, i)) * a;
 }
 
-/* Whether rounds make steps on pairs, which have a closed form where l* is quadratic, and need a
- * matrix that is positive semi-definite; else rows are visited one at a time. */
+/* Whether rounds make steps on pairs; otherwise, rows are visited one at a time. Steps on pairs
+ * need a positive semi-definite matrix, and have a closed form where l* is quadratic. */
 static bool is_by_pairs(const run *r)
 {
     return r->is_positive && loss_is_quadratic(r->loss);
 }
 
-/* Makes slopes those that steps on pairs keep (kernel_body.h); once, since that rounds them. */
+/* Turns slopes into those of steps on pairs (kernel_body.h); called once, since it rounds them. */
 static void take_corners(const run *r)
 {
     for (int64_t k = 0; k < r->s->n_active && is_by_pairs(r); k++)
@@ -266,7 +264,7 @@ static char *value_room(const run *r, int64_t k)
     return r->scratch.values + k * r->size * r->columns->value_bytes;
 }
 
-/* Points to the column of row k of the round, which is in the matrix. */
+/* Points to the column of row k of the round, which is kept. */
 static void point_at(run *r, int64_t k)
 {
     const pegasos_columns *const c = r->columns;
@@ -280,7 +278,7 @@ static void point_at(run *r, int64_t k)
     r->scratch.column[k] = column;
 }
 
-/* Points to the column of row k of the round where it is kept; false: it is to be computed. */
+/* Points to the column of row k of the round if it is kept; false: it must be computed. */
 static bool use_kept_column(run *r, int64_t k)
 {
     if (!r->scratch.column[k] && r->columns->column_of[r->rows[k]] >= 0)
@@ -288,7 +286,7 @@ static bool use_kept_column(run *r, int64_t k)
     return r->scratch.column[k] != NULL;
 }
 
-/* Has columns computed of rows k[0 .. count - 1] of the round; false: it was stopped. */
+/* Computes the columns of rows k[0 .. count - 1] of the round; false: stopped. */
 static bool compute(run *r, int64_t count, const int64_t *k)
 {
     int64_t *const which = r->scratch.list;
@@ -309,7 +307,7 @@ static bool compute(run *r, int64_t count, const int64_t *k)
     return true;
 }
 
-/* Has all columns of the round; false: it was stopped. */
+/* Gets all columns of the round; false: stopped. */
 static bool fetch_all(run *r)
 {
     int64_t *const k = (int64_t *)r->scratch.room, count = 0;
@@ -319,13 +317,13 @@ static bool fetch_all(run *r)
     return count == 0 || compute(r, count, k);
 }
 
-/* product = K change; false: it was stopped. */
+/* product = K change; false: stopped. */
 static bool multiply_by_kernel(const run *r, const double *change, double *product)
 {
     return pegasos_columns_multiply(r->columns, 1, change, product) == 0;
 }
 
-/* f = the scores at w(a), without the intercept; false: it was stopped. */
+/* f = the scores at w(a), without the intercept; false: stopped. */
 static bool score(const run *r, const double *a, double *f)
 {
     for (int64_t i = 0; i < r->columns->n_rows; i++)
@@ -341,7 +339,7 @@ typedef struct choice {
     double gain;
 } choice;
 
-/* Whether the gap of the rows of the round, by their slopes, is as small as it is to be. */
+/* Whether the gap of the round's rows, by their slopes, is small enough. */
 static bool is_round_solved(const run *r)
 {
     const loss_form loss = r->loss;
@@ -389,7 +387,7 @@ static bool is_in_float(const run *r)
 
 /* ---- Visits of single rows ------------------------------------------------------------------- */
 
-/* Draws `some` of the first `count` in `list`, without replacement: they come first. */
+/* Draws `some` of the first `count` in `list`, without replacement, and puts them first. */
 static void draw(uint64_t *generator, int64_t count, int64_t some, int64_t *list)
 {
     for (int64_t k = 0; k < some; k++)
@@ -407,9 +405,9 @@ static void move_slopes(const run *r, int64_t k, double change)
 }
 
 /*
- * Visits every row of the round once, in random order, all of whose columns are there: an exact
- * step along each. Returns m (P - D), each row's part as it was when visited. In an epoch of
- * Pegasos, w is longer than w(a) until all rows are seen; see `growth` in step.h.
+ * Makes an exact step along every row of the round, once each, in random order. All columns of the
+ * round must be there. Returns m (P - D), each row's part at its visit. In an epoch of Pegasos, w
+ * is longer than w(a) until all rows are seen; see `growth` in step.h.
  */
 static double step_on_rows(run *r, bool is_pegasos)
 {
@@ -442,7 +440,7 @@ static double step_on_rows(run *r, bool is_pegasos)
     return gap;
 }
 
-/* Sweeps over the rows of a round; false: it was stopped. */
+/* Sweeps over the rows of a round; false: stopped. */
 static bool sweep_round(run *r)
 {
     pegasos_kernel *s = r->s;
@@ -473,8 +471,8 @@ static void sort_into_active(const run *r, const int64_t *list, int64_t count)
             r->arrays->active[r->s->n_active++] = i;
 }
 
-/* The first round, from a = 0: a sample of the rows, and an epoch of Pegasos over it. False: it was
- * stopped. */
+/* Begins the first round, from a = 0: draws a sample of the rows, and makes an epoch of Pegasos
+ * over it. False: stopped. */
 static bool begin_with_sample(run *r)
 {
     pegasos_kernel *s = r->s, before = *s;
@@ -508,13 +506,13 @@ static bool begin_with_sample(run *r)
 }
 
 /*
- * Chooses the rows of the next round, and how far the round goes. A step moves slopes by as much as
- * it moves scores. A row that a bound stops is left out if its slope is further from releasing it
- * than scores have moved in the last round, or than the largest violation, if that is less. If more
- * rows are left than the round has room for, half of those it takes have the largest violations,
- * and half are drawn at random: rows with wrong labels have the largest violations, and would turn
- * the model over if the rows around them could not answer. But if there is room for all columns, it
- * takes all rows of the fit: columns then need not be copied.
+ * Chooses the rows of the next round, and how far the round goes. A step moves slopes as far as it
+ * moves scores. A row at a bound is left out if its slope is further from releasing it than scores
+ * have moved in the last round, or than the largest violation, if that is less. If the round has no
+ * room for all others, half of its rows have the largest violations, and half are drawn at random:
+ * rows with wrong labels have the largest violations, and would turn the model over if the rows
+ * around them could not answer. But if there is room for all columns, the round takes all rows of
+ * the fit, as columns then need not be copied.
  */
 static void choose_rows(const run *r)
 {
@@ -559,7 +557,7 @@ static void choose_rows(const run *r)
     s->position = 0;
 }
 
-/* Makes the steps of a round, or what is left of them; false: it was stopped. */
+/* Makes the remaining steps of a round; false: stopped. */
 static bool solve_round(run *r)
 {
     set_rows(r, r->s->phase == PEGASOS_KERNEL_SAMPLE);
@@ -567,10 +565,10 @@ static bool solve_round(run *r)
 }
 
 /*
- * Spreads the solution of the sample over all rows, which weigh `more` times as much: m/m_s. At the
- * optimum, a_i = c_i l'(u_i), and scores tell u_i. But where l' jumps, u_i leaves a_i open. Then w
- * has a_i/(lam m_s) of a row of the sample, and keeps it if a_i becomes m/m_s times as large, since
- * it has a_i/(lam m) with all rows. False: it was stopped.
+ * Spreads the solution of the sample over all rows, whose weight is m/m_s times that of the sample.
+ * At the optimum, a_i = c_i l'(u_i), and scores give u_i. But where l' jumps, u_i does not
+ * determine a_i. There, w has the coefficient a_i/(lam m_s) for a row of the sample, and a_i/(lam
+ * m) with all rows. So it stays if a_i becomes m/m_s times as large. False: stopped.
  */
 static bool spread(const run *r)
 {
@@ -604,19 +602,19 @@ static bool spread(const run *r)
 typedef struct found {
     double constant;             /* w(a)'s weight of the constant feature */
     double largest_score_change; /* since the last gap check */
-    bool has_changed;            /* dual variables have, since then */
+    bool has_changed;            /* some dual variable has, since then */
     double primal, dual, intercept;
-    const double *a; /* the dual variables that these are of */
+    const double *a; /* the dual variables at which these were found */
 } found;
 
-/* Brings the scores of all rows up to date: `fresh`. False: it was stopped. */
+/* Updates the scores of all rows, in `fresh`. False: stopped. */
 static bool find_scores(const run *r, double *fresh, found *at)
 {
     const pegasos_kernel *s = r->s;
     const int64_t n = r->columns->n_rows;
     *at = (found){.constant = constant_of(r, r->arrays->a)};
     for (int64_t i = 0; i < n; i++) {
-        /* not the difference of dual variables: a_i = 0 leaves no rounding errors */
+        /* not from the difference of dual variables: so a_i = 0 leaves no rounding errors */
         const double before = r->scale * r->arrays->scored[i] * r->targets->labels[i];
         r->scratch.change[i] = r->scale * r->arrays->a[i] * r->targets->labels[i] - before;
         at->has_changed |= r->scratch.change[i] != 0;
@@ -632,9 +630,8 @@ static bool find_scores(const run *r, double *fresh, found *at)
     return true;
 }
 
-/* The objectives at a, whose scores are `fresh`. With a free intercept, dual variables are balanced
- * first, so that sum_i b_i = 0 and there is a dual value: that moves scores. False: it was stopped.
- */
+/* The objectives at a, whose scores are `fresh`. With a free intercept, there is a dual value only
+ * if sum_i b_i = 0, so dual variables are balanced first, which moves scores. False: stopped. */
 static bool find_objectives(const run *r, const double *fresh, found *at)
 {
     const pegasos_kernel *s = r->s;
@@ -684,8 +681,8 @@ static void keep_best(const run *r, const found *at)
     s->relative_gap = is_known ? gap / fmax(primal, 1e-300) : INFINITY;
 }
 
-/* Counts what a round has done. An epoch is a visit of every row; a round that had room for all
- * rows, or found none to move, counts as one at least. */
+/* Counts the work of a round. An epoch is a visit of every row. A round that had room for all rows,
+ * or found none to move, counts as at least one. */
 static void count_epochs(const run *r)
 {
     pegasos_kernel *s = r->s;
@@ -699,9 +696,9 @@ static void count_epochs(const run *r)
     s->n_seen = epochs < left ? seen % s->n_inside : 0;
 }
 
-/* Tells what a later round has led to, after the gap check; `has_changed`: dual variables have. A
- * round that was solved, but has not halved the gap, asks for slopes in double; where these were
- * double and nothing has moved, nothing but rounding errors is left to gain. */
+/* Judges a later round after its gap check. A round that was solved, but has not halved the gap,
+ * asks for slopes in double. If they were double and no dual variable has changed, only rounding
+ * errors are left to gain. */
 static void judge_round(const run *r, double gap_before, bool has_changed)
 {
     pegasos_kernel *s = r->s;
@@ -713,8 +710,8 @@ static void judge_round(const run *r, double gap_before, bool has_changed)
     s->in_double |= s->is_slow;
 }
 
-/* Ends the sample or a later round, whose gap is known. A reference moves to the intercept of a
- * solution that is one for this reference. */
+/* Ends the sample or a later round, whose gap is known. If the round was solved for this reference,
+ * the reference moves to the intercept. */
 static void end_round(const run *r, const found *at, double gap_before)
 {
     pegasos_kernel *s = r->s;
@@ -728,8 +725,8 @@ static void end_round(const run *r, const found *at, double gap_before)
     s->reference += s->free_intercept && is_solution ? s->constant_feature * at->constant : 0;
 }
 
-/* Finds the gap: at the end of a round, or where a run begins. Changes nothing before its end;
- * false: it was stopped. */
+/* Finds the gap, at the end of a round or where a run begins. Changes nothing before its end;
+ * false: stopped. */
 static bool check_gap(run *r)
 {
     pegasos_kernel *s = r->s;
@@ -835,7 +832,7 @@ static bool enter(pegasos_kernel *s, int64_t phase)
     return true;
 }
 
-/* Goes through a phase, or what is left of it, and enters the next; false: it was stopped. */
+/* Does the rest of a phase, and enters the next one; false: stopped. */
 static bool run_phase(run *r)
 {
     pegasos_kernel *s = r->s;
