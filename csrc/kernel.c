@@ -2,9 +2,9 @@
  * kernel.c - dual ascent on a kernel problem, by exact steps on pairs of rows.
  *
  * w = sum_j s b_j phi(x_j) with b_j = y_j a_j and s = 1/(lam m) is never formed. A run keeps the
- * scores f_i = sum_j s b_j K(x_j, x_i) of all rows, in double. The slope of m D along b_i is g_i =
- * y_i u_i = y_i z_i - f(x_i), less the derivative of the conjugate of the loss (loss.h). The slopes
- * that a run keeps include its diagonal part. A step changes one b_i, and so all slopes, by a
+ * scores f_i = sum_j s b_j K(x_j, x_i) of all rows, in double. The slope of m D along b_i is
+ * g_i = y_i u_i = y_i z_i - f(x_i), less the derivative of the loss's conjugate (loss.h), whose
+ * diagonal is part of the slopes that a run keeps. A step changes one b_i, and so all slopes, by a
  * column of the kernel matrix.
  *
  * A run goes in rounds:
