@@ -1,11 +1,11 @@
 /*
- * kernel_body.h - steps on pairs of rows among the rows of a round, for one type of kernel values
- * and one type in which slopes are kept.
+ * kernel_body.h - steps on pairs of the rows of a round, for one type of kernel values and one type
+ * of slopes.
  *
- * kernel.c includes this once for each with these macros, undefined again at the end:
+ * kernel.c includes this once for each pair of types with these macros, which this file undefines:
  *
- *     VALUE     float or double: of the columns of the kernel matrix
- *     REAL      float or double: of slopes
+ *     VALUE     float or double: type of the columns of the kernel matrix
+ *     REAL      float or double: type of slopes
  *     SUFFIX    ends the name of everything defined here
  *     LOAD_FULL loads a whole vector of REAL from VALUEs: LOAD, or LOAD_WIDE
  *
@@ -17,22 +17,21 @@
  * which is highest, within bounds, at the solution of two equations or on an edge of the box.
  *
  * Where l* has a corner at 0, the slope upwards of b = 0 is g - dead, and downwards g + dead. So
- * rows with b != 0 have the slope of their side here, and 0 as a bound; those with b = 0 step to
- * the side where they gain.
+ * here a row with b != 0 has the slope of its side, and 0 as a bound. A row with b = 0 steps to the
+ * side where it gains.
  */
 #define NAME(name) PASTE(name, SUFFIX)
 #define LANES      ((int64_t)(LANES_BYTES / sizeof(REAL)))
 
-/* Rows of the round: arrays of m numbers, and after their ends numbers for rows that no step moves,
- * up to a whole vector. */
+/* The rows of the round: m numbers per array, padded to a whole vector with rows that stay. */
 typedef struct NAME(lists) {
     REAL *slope, *curvature, *inverse; /* g, h > 0 and 1/h */
     REAL *lowest, *highest;            /* how far b may move */
-    REAL *dead;                        /* of rows with b = 0, by how much slopes count less */
+    REAL *dead; /* for rows with b = 0: the corner's part of slopes; else 0 */
 } NAME(lists);
 
-/* A pair: rows i and j of the round, their steps, and their columns. A row that has no partner has
- * one whose step is 0, with a column of zeros. */
+/* A pair: rows i and j of the round, their steps, and their columns. Without a partner, the second
+ * step is 0, and its column zeros. */
 typedef struct NAME(pair) {
     int64_t row[2];
     double step[2];
@@ -55,7 +54,7 @@ static double NAME(best_step)(const NAME(lists) * l, int64_t k, double g)
     return fmin(fmax(g * (double)l->inverse[k], (double)l->lowest[k]), (double)l->highest[k]);
 }
 
-/* How far b_k may move from here. */
+/* Sets how far b_k may move from here. */
 static void NAME(set_bounds)(const run *r, const NAME(lists) * l, int64_t k)
 {
     const int64_t i = r->rows[k];
@@ -65,7 +64,7 @@ static void NAME(set_bounds)(const run *r, const NAME(lists) * l, int64_t k)
     l->dead[k] = (REAL)(a == 0 ? r->loss.dead : 0);
 }
 
-/* Copies what belongs to the rows of the round; slopes are as the state has them. */
+/* Copies what is known of the rows of the round; slopes come from the state. */
 static void NAME(load)(const run *r)
 {
     const NAME(lists) l = NAME(lists_of)(r);
@@ -82,7 +81,7 @@ static void NAME(load)(const run *r)
     }
 }
 
-/* Lets the state have the slopes. */
+/* Copies slopes into the state. */
 static void NAME(save)(const run *r)
 {
     const NAME(lists) l = NAME(lists_of)(r);
@@ -90,7 +89,7 @@ static void NAME(save)(const run *r)
         r->arrays->slopes[k] = (double)l.slope[k];
 }
 
-/* The largest gain of all lanes; of equal gains, that of the first row. */
+/* The largest gain of all lanes; among equal gains, that of the first row. */
 static INLINE choice NAME(best_of)(const REAL *gains, const OF_REAL(whole) * groups)
 {
     REAL best = gains[0];
@@ -106,8 +105,8 @@ static INLINE choice NAME(best_of)(const REAL *gains, const OF_REAL(whole) * gro
     return (choice){.row = first, .gain = (double)best};
 }
 
-/* One vector of values of a column that has `count` left. Where these are too few, the first one
- * stands for those that are missing, whose rows no step moves. */
+/* One vector of values of a column that has `count` left. If these are too few, copies of the first
+ * fill the vector, for rows that no step moves. */
 #define LOAD_VALUES(vector, from, count)                                                           \
     do {                                                                                           \
         if ((count) >= LANES)                                                                      \
@@ -126,8 +125,8 @@ static INLINE choice NAME(best_of)(const REAL *gains, const OF_REAL(whole) * gro
         (vector) = (vector) - SMALLER(above_, dead_);                                              \
     } while (0)
 
-/* Moves the slopes of all rows as the steps of a pair do, by -s sum_t step_t (column_t + constant),
- * and finds the row that gains most by a step of its own. */
+/* Applies the steps of a pair to the slopes of all rows, -s sum_t step_t (column_t + constant), and
+ * finds the row that gains most by its own step. */
 CLONES_WIDE static void NAME(apply_and_choose)(const run *r, bool has_corner, const NAME(lists) * l,
                                                const NAME(pair) * last, choice *out)
 {
@@ -164,11 +163,11 @@ CLONES_WIDE static void NAME(apply_and_choose)(const run *r, bool has_corner, co
 }
 
 /*
- * The row that gains most once row i has made its own step p, which moves the slopes of others by
- * -q_k p, with q = s (x_k + constant). With a step t of row k, (1) is highest at the step
- * (g_i - q_k t)/h_i of row i, and without t at p = g_i/h_i, if bounds let row i follow. There it is
- * a constant and (g_k - q_k p) t - (h_k - q_k^2/h_i) t^2/2: `shared` is 1/h_i then, and 0 if row i
- * stays at a bound.
+ * Finds the row that gains most once row i has made its own step p, which moves the slopes of
+ * others by -q_k p, with q = s (x_k + constant). With a step t of row k, (1) is highest at the step
+ * (g_i - q_k t)/h_i of row i, and without t at p = g_i/h_i. If bounds let row i follow, (1) is
+ * there a constant plus (g_k - q_k p) t - (h_k - q_k^2/h_i) t^2/2. `shared` is 1/h_i then, and 0 if
+ * row i stays at a bound.
  */
 CLONES_WIDE static void NAME(choose_partner)(const run *r, bool has_corner, const NAME(lists) * l,
                                              const NAME(pair) * of, choice *out)
@@ -205,13 +204,13 @@ CLONES_WIDE static void NAME(choose_partner)(const run *r, bool has_corner, cons
     *out = NAME(best_of)(gains, groups);
 }
 
-/* Makes the steps of a pair those that raise (1) most, within bounds; row i's was its own. */
+/* Sets steps of a pair to those that raise (1) most, within bounds; row i's was its best alone. */
 static void NAME(solve_pair)(const run *r, const NAME(lists) * l, NAME(pair) * pair)
 {
     const int64_t *const row = pair->row;
     const double q = r->scale * ((double)pair->column[0][row[1]] + r->constant);
     const double hi = (double)l->curvature[row[0]], hj = (double)l->curvature[row[1]];
-    /* Steps of i alone, and then of j alone: their signs choose the side of the corner. */
+    /* Steps of i alone, and then of j: their signs choose the side of the corner. */
     const double alone[2] = {pair->step[0], (double)l->slope[row[1]] - q * pair->step[0]};
     double g[2], lower[2], upper[2], *const step = pair->step;
     for (int t = 0; t < 2; t++) {
@@ -247,7 +246,7 @@ static void NAME(solve_pair)(const run *r, const NAME(lists) * l, NAME(pair) * p
     }
 }
 
-/* Moves b_k, and returns by how much. At a bound it is that bound, to the last bit. */
+/* Moves b_k, and returns by how much. At a bound, b_k is exactly that bound. */
 static double NAME(move)(const run *r, const NAME(lists) * l, int64_t k, double step)
 {
     const int64_t i = r->rows[k];
@@ -260,16 +259,16 @@ static double NAME(move)(const run *r, const NAME(lists) * l, int64_t k, double 
         after = is_up == (y > 0) ? upper : lower;
     r->arrays->a[i] = clamp(after, lower, upper);
     NAME(set_bounds)(r, l, k);
-    /* The rest of what this does to the slope follows with all rows. */
+    /* Slopes of all rows move later (`apply_and_choose`); these parts concern row k only. */
     const double change = y * (r->arrays->a[i] - before);
     const double diagonal = loss_diagonal(r->loss, weight(r, i));
     l->slope[k] -= (REAL)(diagonal * change + (corner_of(r, i) - corner));
     return change;
 }
 
-/* Has the column of row k of the round. One that is to be computed is so with those of rows that
- * have none yet and gain most by steps of their own: they are likely to be wanted next. False: it
- * was stopped. */
+/* Gets the column of row k of the round; false: stopped. If it must be computed, others are
+ * computed with it: of rows that have none yet and gain most by their own steps, as these are
+ * likely to be needed next. */
 static bool NAME(fetch)(run *r, int64_t k)
 {
     const NAME(lists) l = NAME(lists_of)(r);
@@ -296,17 +295,17 @@ static bool NAME(fetch)(run *r, int64_t k)
 }
 
 /*
- * Makes steps on pairs until the round is over; false: it was stopped.
+ * Makes steps on pairs until the round is over; false: stopped.
  *
  *     repeat:
  *         apply the steps of the last pair to all slopes, and
- *             choose i: the row that gains most by a step of its own
+ *             choose i: the row that gains most by its own step
  *         choose j: the row that gains most once i has made that step
  *         solve for the steps of i and j together
  *         move a_i and a_j
  *
- * Each choice is one pass over the rows. Of equal gains, the first row's counts: nothing is random
- * here.
+ * Each choice is one pass over the rows. Among equal gains the first row counts, so nothing is
+ * random here.
  */
 static bool NAME(step_on_pairs)(run *r)
 {

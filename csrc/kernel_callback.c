@@ -1,8 +1,8 @@
 /*
- * kernel_callback.c - kernel machines of C programs: a matrix whose values the program writes.
+ * kernel_callback.c - kernel machines of C programs, with a matrix whose values the program writes.
  *
- * Where memory has room for all columns, they stay there once they are computed. Else a round has
- * the values among its rows, and scores are brought up to date by values that are computed again
+ * If memory has room for all columns, they stay there once they are computed. If not, a round has
+ * the values among its rows, and scores are updated with values that are computed again
  * (kernel_columns.c).
  */
 #include "fit.h"
@@ -10,9 +10,9 @@
 #include <math.h>
 #include <string.h>
 
-/* Values are asked for in pieces of at most PIECE_ROWS rows and PIECE_COLUMNS columns. */
+/* The program computes pieces of at most PIECE_ROWS rows and PIECE_COLUMNS columns. */
 enum { PIECE_ROWS = 64, PIECE_COLUMNS = 256, PIECE = PIECE_ROWS * PIECE_COLUMNS };
-/* There is room for at least the values that LEAST_ROWS rows have among themselves. */
+/* There is always room for the values that LEAST_ROWS rows have among themselves. */
 enum { LEAST_ROWS = 2048 };
 /* A value takes about as long as reading this many numbers. */
 static const double NUMBERS_PER_VALUE = 16;
@@ -23,15 +23,15 @@ typedef struct matrix_state {
     int64_t n_kept;    /* columns that are there */
 } matrix_state;
 
-/* A fit's memory: first the state of pegasos_kernel_solve_one, and then: */
+/* A fit's memory begins with the state of pegasos_kernel_solve_one. Then these follow: */
 typedef struct callback_fit {
     const pegasos_problem *problem;
     const pegasos_kernel_matrix *kernel;
-    int64_t n_columns; /* that there is room for: n, or none is kept */
+    int64_t n_columns; /* that there is room for: n, or no column is kept */
     pegasos_watch watch;
-    int ended; /* what the fit returns if values end it */
+    int ended; /* the status of the fit if `values` ends it */
     matrix_state *s;
-    double *norms, *dual;     /* n: K(x_i, x_i), and dual variables that are feasible */
+    double *norms, *dual;     /* n: K(x_i, x_i), and feasible dual variables */
     int64_t *column_of, *all; /* n; all: 0, 1, 2, ... */
     double *columns;          /* n x n, if they are kept */
     double *piece, *block;    /* scratch */
@@ -75,7 +75,7 @@ int64_t pegasos_kernel_memory(const pegasos_kernel_matrix *kernel)
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
-/* Has values between `count` rows and m others written to `out`; false: the fit ends. */
+/* Lets the program write values between `count` rows and m others; false: the fit ends. */
 static bool ask(callback_fit *v, int64_t count, const int64_t *rows, int64_t m,
                 const int64_t *others, double *out)
 {

@@ -1,16 +1,16 @@
 /*
- * kernel_certificate.c - primal and dual objective of kernel machines, and what they prove.
+ * kernel_certificate.c - primal and dual objectives of kernel machines, and what they prove.
  *
- * As certificate.c has them, with w = sum_j beta_j phi(x_j): |w|^2 = sum_j beta_j f_j, of the
- * scores f_i = sum_j beta_j K(x_i, x_j), which are computed afresh. What rounding may do to scores
- * is part of the certificate.
+ * Objectives are those of certificate.c, with w = sum_j beta_j phi(x_j) and |w|^2 = sum_j beta_j
+ * f_j. The scores f_i = sum_j beta_j K(x_i, x_j) are recomputed. The certificate allows for their
+ * rounding.
  *
- * Scores of float columns are computed again in double where that matters: of rows with
- * coefficients, and of those that may be within their margin; of others, rounding leaves no doubt
- * that they are outside, where the loss is 0.
+ * Scores from float columns are computed again in double where that matters: for rows with
+ * coefficients, and for rows that may be within their margin. Other rows are outside beyond doubt,
+ * whatever the rounding, and have the loss 0.
  *
- * Problems of the same rows are certified together, and others, as pairs of classes, one by one: on
- * arrays of their own rows.
+ * Problems with the same rows are certified together. Others, such as pairs of classes, are
+ * certified one by one, on arrays of their own rows.
  */
 #include "loss.h"
 #include "passes.h"
@@ -19,13 +19,13 @@
 #include <math.h>
 #include <string.h>
 
-/* What |w|^2 may be below 0, beside the sizes of what it is a sum of, and a dual value above a
+/* How far |w|^2 may be below 0, as a part of the sizes of its terms, and a dual value above a
  * primal one. */
 static const double BY_ROUNDING = 1e-5;
-/* Rows whose scores are computed at a time from weights. */
+/* With weights, scores of this many rows are computed at a time. */
 enum { ROWS = 256 };
 
-/* What the certificate of coefficients beta and scores f has to know. */
+/* Sums over coefficients beta and scores f that a certificate needs. */
 typedef struct point_sums {
     double squared_norm; /* sum_i beta_i f_i */
     double size;         /* sum_i |beta_i f_i| */
@@ -35,10 +35,9 @@ typedef struct point_sums {
     double rounding;     /* by how much rounding can change squared_norm */
 } point_sums;
 
-/* Certificates in the making, of problems that have the same rows, n of those that there are: m, e
- * and the arrays are of these alone. Points are coefficients, those of the models first, and then,
- * unless they are these, those of the dual variables; problem k has points k and, if n_sets is 2,
- * n_problems + k. */
+/* Certificates in the making, for problems with the same n rows: m, e and the arrays have these
+ * rows only. Points are coefficients: first those of the models, then those of the dual variables,
+ * unless both are equal. Problem k has point k and, if n_sets is 2, point n_problems + k. */
 typedef struct making {
     pegasos_kernel_models m;
     pegasos_kernel_evidence e;
@@ -58,9 +57,9 @@ typedef struct making {
     void *values;
 } making;
 
-/* How many problems are certified together: all, if they have the same rows. But if they have
- * coefficients on different rows, values among all these are more than those of one problem after
- * the other: then 1, where columns need not be computed again. */
+/* How many problems are certified together: all, if they have the same rows. But if their
+ * coefficients are on different rows, there may be more values among all these rows than for one
+ * problem after the other. Then it is 1, if columns need not be computed again. */
 static int64_t how_many(const pegasos_kernel_models *m, const pegasos_kernel_evidence *e)
 {
     const int64_t n = m->targets.n;
@@ -85,7 +84,7 @@ static int64_t how_many(const pegasos_kernel_models *m, const pegasos_kernel_evi
     return are_kept && apart < together * together ? 1 : m->n_problems;
 }
 
-/* Lays its parts out in `scratch`, and returns how many bytes they take. */
+/* Lays out its parts in `scratch`, and returns how many bytes they take. */
 static int64_t lay_out(making *c, const pegasos_kernel_models *m, const pegasos_kernel_evidence *e,
                        void *scratch)
 {
@@ -103,7 +102,7 @@ static int64_t lay_out(making *c, const pegasos_kernel_models *m, const pegasos_
     c->points = take(&all, 16 * k * n);
     c->scores = take(&all, 16 * k * n);
     c->sums = take(&all, 2 * k * (int64_t)sizeof *c->sums);
-    /* Of weights: those of all points and of one, and scores of some rows. */
+    /* Weights need those of all points and of one, and scores of some rows. */
     c->some_coef = take(&all, e->rows ? 8 * (2 * k + 1) * d : 16 * k * n);
     c->some_scores = take(&all, 16 * k * (e->rows ? ROWS : n));
     if (e->rows)
@@ -122,7 +121,7 @@ int64_t pegasos_kernel_certificate_scratch_bytes(const pegasos_kernel_models *mo
     return lay_out(&c, models, evidence, NULL);
 }
 
-/* Copies the numbers of the rows inside; returns where they are, or NULL where there are none. */
+/* Copies the numbers of the rows inside; returns the copy, or NULL if there are none. */
 static double *copy(const making *c, const double *from, double *to)
 {
     for (int64_t i = 0; i < c->n && from; i++)
@@ -130,8 +129,8 @@ static double *copy(const making *c, const double *from, double *to)
     return from ? to : NULL;
 }
 
-/* Takes what there is of the rows of problems number first, first + 1, ...; the dual variables, as
- * they are given, to where scores will be. */
+/* Takes the data of the rows of problems number first, first + 1, .... The given dual variables go
+ * to where scores will be. */
 static void set_rows(making *c, const pegasos_kernel_models *all,
                      const pegasos_kernel_evidence *evidence, int64_t first)
 {
@@ -183,7 +182,7 @@ static void set_points(making *c)
         for (int64_t i = 0; i < n; i++) {
             const double coef = c->points[k * n + i];
             beta[i] = c->a[k * n + i] * own.labels[i] * factor;
-            /* But for rounding that the bounds know of anyway. */
+            /* Rounding to this size is within the bounds anyway. */
             are_same &= fabs(beta[i] - coef) <= 4 * DBL_EPSILON * fabs(coef);
         }
     }
@@ -192,7 +191,7 @@ static void set_points(making *c)
 
 /* ---- Scores ---------------------------------------------------------------------------------- */
 
-/* Lists the rows that are marked, or have coefficients, these first; returns how many have. */
+/* Lists rows with coefficients, and then other marked rows; returns how many have coefficients. */
 static int64_t list_rows(const making *c, int64_t *n_wanted)
 {
     const int64_t n = c->n;
@@ -214,7 +213,7 @@ static int64_t list_rows(const making *c, int64_t *n_wanted)
     return n_support;
 }
 
-/* some_scores += what coefficients make of values in double; not 0: stopped. */
+/* some_scores += sums of coefficients times values in double; not 0: stopped. */
 static int score_in_double(const making *c, int64_t count, int64_t m)
 {
     const pegasos_kernel_evidence *const e = &c->e;
@@ -223,7 +222,7 @@ static int score_in_double(const making *c, int64_t count, int64_t m)
         for (int64_t x = 0; x < count; x += most) {
             const int64_t n_z = m - z < most ? m - z : most;
             const int64_t n_x = count - x < most ? count - x : most;
-            const bool is_all = n_z == m; /* which the rows with coefficients are the first of */
+            const bool is_all = n_z == m; /* the rows with coefficients are the first of them */
             pegasos_columns *columns;
             for (int64_t p = 0; p < n_points; p++)
                 for (int64_t r = 0; r < n_x; r++)
@@ -239,7 +238,7 @@ static int score_in_double(const making *c, int64_t count, int64_t m)
     return 0;
 }
 
-/* Scores of the rows that are marked; not 0: stopped. */
+/* Computes the scores of marked rows; not 0: stopped. */
 static int score(const making *c, bool in_double)
 {
     const int64_t n = c->n, n_points = c->n_sets * c->n_problems;
@@ -259,8 +258,8 @@ static int score(const making *c, bool in_double)
     return (int)status;
 }
 
-/* Kernel values K(x_i, .) are at most sizes[i], with an error of at most errors[i]. A sum of them
- * in double adds an error of a part of sizes[i] for each number added. */
+/* Kernel values K(x_i, .) are at most sizes[i], with errors of at most errors[i]. In a sum in
+ * double, each number added brings an error of a part of sizes[i]. */
 static point_sums sum_point(const making *c, int64_t point, const double *errors)
 {
     const double *const coef = c->points + point * c->n, *const scores = c->scores + point * c->n;
@@ -281,7 +280,7 @@ static point_sums sum_point(const making *c, int64_t point, const double *errors
     return s;
 }
 
-/* Scores from columns, and in double where that matters; not 0: stopped. */
+/* Computes scores from columns, and in double where that matters; not 0: stopped. */
 static int score_by_columns(const making *c)
 {
     const int64_t n = c->n;
@@ -313,7 +312,7 @@ static int64_t longest_row(const pegasos_rows *rows)
     return most;
 }
 
-/* What is rounded in w itself matters for |w(a)|^2 alone: any w has a primal value. */
+/* Rounding in w itself matters only for |w(a)|^2, since any w has a primal value. */
 static void sum_weights(const making *c, int64_t point, double longest, double squares)
 {
     const double *const coef = c->points + point * c->n;
@@ -331,7 +330,7 @@ static void sum_weights(const making *c, int64_t point, double longest, double s
                   + ((double)c->e.rows->n_features + 4) * DBL_EPSILON * squares;
 }
 
-/* Scores of the linear kernel, from w; not 0: stopped. */
+/* Computes scores of the linear kernel from w; not 0: stopped. */
 static int score_by_weights(const making *c)
 {
     const pegasos_rows *const rows = c->e.rows;
@@ -373,8 +372,8 @@ static int score_by_weights(const making *c)
 
 /* ---- Certificates ---------------------------------------------------------------------------- */
 
-/* Returns sum_i c_i l(z_i - y_i (f_i + b)), and writes by how much it grows at most where each
- * z_i - y_i (f_i + b) is off by doubt + ridge |beta_i|. */
+/* Returns sum_i c_i l(z_i - y_i (f_i + b)). `growth` is the most that it can grow if each z_i - y_i
+ * (f_i + b) is off by doubt + ridge |beta_i|. */
 static double losses_in_doubt(const pegasos_targets *t, const double *scores, double intercept,
                               const double *coef, double doubt, double ridge, double *growth)
 {
@@ -386,15 +385,15 @@ static double losses_in_doubt(const pegasos_targets *t, const double *scores, do
         if (t->labels[i] == 0)
             continue;
         sum += c * loss_value(l, u) + (f - f);
-        /* The loss is convex. */
+        /* By convexity of the loss. */
         more += c * own * fmax(loss_derivative(l, u + own), -loss_derivative(l, u - own));
     }
     *growth = more;
     return sum;
 }
 
-/* Whether |w|^2 is below 0 by more than rounding explains. Where scores cancel to 0, the numbers
- * that they are sums of are rounding errors themselves. */
+/* Whether |w|^2 is below 0 by more than rounding explains. Where scores cancel to 0, their terms
+ * are rounding errors themselves. */
 static bool is_negative(const making *c, int64_t point)
 {
     const point_sums *const s = c->sums + point;
@@ -408,7 +407,7 @@ static bool is_negative(const making *c, int64_t point)
     return s->squared_norm < -BY_ROUNDING * s->size - noise;
 }
 
-/* With `ridge` on the diagonal, |w|^2 and each row's own score are larger, too. */
+/* `ridge` on the diagonal also adds to |w|^2 and to each row's own score. */
 static pegasos_kernel_certificate certificate_of(const making *c, int64_t k)
 {
     const pegasos_targets t = targets_among(&c->m.targets, c->m.epsilons, k);

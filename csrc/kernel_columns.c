@@ -2,20 +2,19 @@
  * kernel_columns.c - columns of a kernel matrix, each computed once as long as there is room.
  *
  * A column that found room stays. Rows are visited in random order, so room for half of the columns
- * meets half of the requests; no replacement could do much better. What is not kept is computed in
- * blocks, for some rows of a round or to be added to scores, and forgotten.
+ * serves half of the requests, and no replacement could do much better. Other columns are computed
+ * in blocks, for some rows of a round or to be added to scores, and forgotten.
  *
- * Values come from whoever writes them: kernels of rows (kernels.c), or a program
- * (kernel_callback.c).
+ * Kernels of rows (kernels.c) or a program (kernel_callback.c) write the values.
  */
 #include "passes.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Rows whose columns are computed, or added to scores, at a time; and columns of a block. */
+/* Rows whose columns are computed, or added to scores, together; and columns of a block. */
 enum { ROWS = 256, WIDTH = 4096, MIRRORED = 512, GATHERED = 16 };
-/* The time in which a kernel value that is there is added to a score, in reads of a number. */
+/* The time in which a known kernel value is added to a score, in numbers read. */
 static const double PART_OF_NUMBER = 0.125;
 /* Clearing a number may take as long as reading this many. */
 static const double CLEARED = 4;
@@ -35,7 +34,7 @@ static int64_t rows_of_block(int64_t width)
 
 typedef struct mirror {
     const pegasos_columns *c;
-    int64_t first, last; /* rows whose columns are there, from `first` on */
+    int64_t first, last; /* rows whose columns are known, from `first` on */
 } mirror;
 
 static void do_mirror(void *argument, int64_t slot, int64_t k)
@@ -49,12 +48,12 @@ static void do_mirror(void *argument, int64_t slot, int64_t k)
             set_to(columns, bytes, j * n + i, get(columns, bytes, i * n + j));
 }
 
-/* Computes all columns, of a symmetric matrix a half, which is mirrored; not 0: stopped. */
+/* Computes all columns, or half of a symmetric matrix, which it mirrors; not 0: stopped. */
 static int fill_all(pegasos_columns *c)
 {
     const int64_t n = c->n_rows;
-    /* A piece's square on the diagonal is not halved: where threads are not worth while, pieces are
-     * small. */
+    /* A piece's square on the diagonal is computed in full. So pieces are small where threads do
+     * not pay. */
     const bool is_little = c->is_symmetric && n * n <= LEAST_SHARED / 2;
     const int64_t part = is_little ? min_of(MIRRORED, n / 8 + 32) : MIRRORED;
     int64_t rows[MIRRORED];
@@ -68,8 +67,8 @@ static int fill_all(pegasos_columns *c)
             return 1;
         mirror m = {c, first, last};
         const int64_t n_tasks = (n - last + GATHERED - 1) / GATHERED;
-        /* As if whole rows were read, and cleared: where memory comes in large pages, it is all of
-         * them that the system clears when they are first written to. */
+        /* The cost is that of reading and clearing whole rows: where memory comes in large pages,
+         * the system clears all of them at the first write. */
         if (c->is_symmetric && n_tasks > 0
             && !run_tasks(c->workers, n_tasks, CLEARED * GATHERED * (double)n, do_mirror, &m))
             return 1;
@@ -103,7 +102,7 @@ int pegasos_columns_keep(pegasos_columns *c, int64_t count, const int64_t *rows)
 
 /* ---- Values among rows ----------------------------------------------------------------------- */
 
-/* Numbers far apart each take a line of cache: those of the next column are asked for meanwhile. */
+/* Numbers far apart each take a cache line, so those of the next column are prefetched. */
 void pegasos_kernel_gather(int64_t count, const int64_t *places, int64_t stride,
                            int64_t value_bytes, const void *columns, int64_t m,
                            const int64_t *which, int64_t out_stride, void *out)
@@ -179,20 +178,20 @@ int pegasos_columns_values(pegasos_columns *c, int64_t count, const int64_t *row
 
 /* ---- Scores ---------------------------------------------------------------------------------- */
 
-/* Scores of `SCORES` rows are updated by `COLUMNS_IN_CACHE` columns before the next rows: both stay
- * in cache. */
+/* COLUMNS_IN_CACHE columns update the scores of SCORES rows before those of the next rows: both
+ * stay in cache. */
 enum { SCORES = 8192, COLUMNS_IN_CACHE = 16, ADDED_TOGETHER = 4, SCORE_LANES = 8 };
 
-/* What coefficients of `count` columns add to the scores of n rows, for several problems. From one
- * column to the next there are `stride` numbers. */
+/* Adds `count` columns, times coefficients, to the scores of n rows, for several problems. Columns
+ * begin `stride` numbers apart. */
 typedef struct addition {
     int64_t count, n, stride, value_bytes, n_problems, coef_stride, score_stride;
     const int64_t *places, *which; /* of columns and coefficients; NULL: 0, 1, 2, ... */
     const void *columns;
     const double *coef;
     double *scores;
-    int64_t n_mirrored; /* coefficients are of rows 0 .. n_mirrored - 1, and values between two of
-                           these serve both; 0: not so */
+    int64_t n_mirrored; /* coefficients belong to rows 0 .. n_mirrored - 1, and the value of two of
+                           these serves both; 0: this is not so */
 } addition;
 
 /* to += u column + constant */
@@ -219,9 +218,9 @@ void pegasos_kernel_add(int64_t n, double factor, double constant, int64_t value
         add_column_double(n, factor, constant, column, scores);
 }
 
-/* Adds four columns to scores, one after the other for each row: as if by four additions. Then the
- * columns from number r on, up to COLUMNS_IN_CACHE, to scores of problem k, of rows number first ..
- * first + m - 1. */
+/* add_four adds four columns to scores, one after the other for each row, with the bits of four
+ * additions. add_columns adds columns from number r on, up to COLUMNS_IN_CACHE, to the scores of
+ * problem k, for rows number first .. first + m - 1. */
 #define DEFINE_ADD_COLUMNS(VALUE)                                                                  \
     static INLINE void add_four_##VALUE(int64_t m, const double *u, const VALUE *const *columns,   \
                                         double *restrict to)                                       \
@@ -293,7 +292,7 @@ typedef struct mirrored_addition {
     double *scores;
 } mirrored_addition;
 
-/* Adds what coefficients of the columns of a block make to the score of its row number r. */
+/* Adds the columns of a block, times coefficients, to the score of its row number r. */
 static void add_mirrored(void *argument, int64_t slot, int64_t r)
 {
     const mirrored_addition *const g = argument;
@@ -304,7 +303,7 @@ static void add_mirrored(void *argument, int64_t slot, int64_t r)
             weighted_sum(g->m, g->coef + k * p->coef_stride, g->columns + r * p->stride);
 }
 
-/* Adds at most ROWS columns that are computed, which has a number for each; not 0: stopped. */
+/* Adds at most ROWS columns, which it computes; `which` has a number for each; not 0: stopped. */
 static int add_computed(pegasos_columns *c, int64_t count, const int64_t *rows, addition p)
 {
     const int64_t n = c->n_rows, width = c->needs_full_rows ? n : min_of(WIDTH, n);
@@ -331,8 +330,8 @@ static int add_computed(pegasos_columns *c, int64_t count, const int64_t *rows, 
     return 0;
 }
 
-/* Adds columns number first, first + 1, ... of the listed rows, at most ROWS, those that are kept
- * first; not 0: stopped. */
+/* Adds columns number first, first + 1, ... of the listed rows, at most ROWS, kept ones first; not
+ * 0: stopped. */
 static int add_some(pegasos_columns *c, int64_t first, int64_t count, const int64_t *rows,
                     addition p)
 {
@@ -362,8 +361,7 @@ int pegasos_columns_add(pegasos_columns *c, int64_t count, const int64_t *rows, 
                         const double *coef, int64_t coef_stride, const int64_t *which,
                         int64_t is_half, int64_t score_stride, double *scores)
 {
-    /* Columns serve later calls as well, if there is room, and computing them again is not cheap.
-     */
+    /* Keep columns for later calls if there is room, and if computing them again is not cheap. */
     const bool is_worth = c->column_of && (c->is_all_at_once || !c->is_cheap);
     const addition p = {.n = c->n_rows,
                         .stride = c->n_rows,

@@ -2,22 +2,22 @@
  * kernel_fit.c - a whole fit of one kernel machine: from labels and kernel values to a gap.
  *
  * The schedule. Dual ascent (kernel.c), whose first epoch is one of Pegasos with steps of exact
- * length, brings the problem to the gap that is asked for. PEGASOS_AUTO gives it a budget of
- * epochs. Where the gap has not halved by then, and the kernel matrix has a factor K = L L^T of few
- * columns, Newton's method (newton.c) runs on the linear machine whose rows are those of L:
- * objectives, dual variables and scores are the same. Dual ascent goes on from there, and completes
- * what the factor's rounding leaves.
+ * length, closes the gap. PEGASOS_AUTO gives it a budget of epochs. If the gap has not halved at
+ * its end, and the kernel matrix has a factor K = L L^T of few columns, Newton's method (newton.c)
+ * runs on the linear machine with the rows of L: it has the same objectives, dual variables and
+ * scores. Dual ascent goes on from there, and removes the errors by the factor's rounding.
  *
  *     begin -> dual ascent --(gap)--> end
  *                 ^  | slow               ^
  *                 |  v                    | slow again: rounding
  *          Newton's method on L ----------+
  *
- * Kernels of few features have such a factor, polynomials above all, and so have smooth kernels of
- * large scale, but for rounding. There, dual ascent's steps along columns of K undo each other.
+ * Kernels of few features have such a factor, above all polynomials. So have smooth kernels of
+ * large scale, up to rounding. With these kernels, steps of dual ascent along columns of K undo
+ * each other.
  *
- * A run of Newton's method is a transaction: it has memory of its own, and one that was stopped is
- * begun again.
+ * A run of Newton's method is a transaction: it has its own memory, and is begun again if it was
+ * stopped.
  */
 #include "fit.h"
 
@@ -28,10 +28,10 @@
  * epochs that Newton's method is likely to cost, if these are fewer. Newton's method reads all
  * numbers of the factor once for each of its columns, and MORE_NUMBERS. */
 static const double BUDGET = 128, MORE_NUMBERS = 5e6;
-/* Newton's method goes on to this part of the gap that is asked for, since dual ascent goes on from
- * the primal point w(a), and not from the best one that Newton's method has found. If that is not
- * enough, it is run again, each time to PART_OF_TOL of the last goal, for at most EPOCHS_OF_RUN
- * epochs. What is left after MOST_RUNS is rounding. */
+/* Newton's method goes on to PART_OF_TOL of tol, as dual ascent goes on from the primal point w(a),
+ * and not from the best one of Newton's method. If that is not enough, it runs again, each time to
+ * PART_OF_TOL of the last goal, for at most EPOCHS_OF_RUN epochs. Only rounding is left after
+ * MOST_RUNS runs. */
 static const double PART_OF_TOL = 0.1;
 enum { EPOCHS_OF_RUN = 300 };
 
@@ -90,9 +90,9 @@ void pegasos_kernel_fit_solution(int64_t n_rows, void *memory, pegasos_solution 
     };
 }
 
-/* ---- What comes before a fit goes on --------------------------------------------------------- */
+/* ---- Before a fit goes on -------------------------------------------------------------------- */
 
-/* Everything that the problem and the options say, but for lambda. */
+/* Takes all from the problem and the options, except lambda. */
 static void set_problem(kernel_fit *f, const double *norms)
 {
     kernel_state *const s = f->s;
@@ -127,7 +127,7 @@ static void forget_model(kernel_fit *f)
     r->relative_gap = INFINITY;
 }
 
-/* Begins at the dual variables that are in memory; false: stopped. */
+/* Begins at the dual variables in memory; false: stopped. */
 static bool begin_at_point(kernel_fit *f)
 {
     kernel_state *const s = f->s;
@@ -152,8 +152,8 @@ static bool begin_at_point(kernel_fit *f)
     return true;
 }
 
-/* Goes on with another lambda; w stays, since optima change little with lambda. Dual variables of a
- * smaller lambda are smaller then; those of a larger one stay within their bounds. */
+/* Goes on with another lambda. w stays, since optima change little with lambda. So dual variables
+ * shrink for a smaller lambda; for a larger one they stay, which their bounds allow. */
 static void change_lam(kernel_fit *f)
 {
     kernel_state *const s = f->s;
@@ -165,7 +165,7 @@ static void change_lam(kernel_fit *f)
         f->arrays.scored[i] *= factor;
         f->arrays.scores[i] *= of_w;
     }
-    r->constant_weight *= of_w; /* not of one class, whose lambda nobody changes */
+    r->constant_weight *= of_w; /* with one class, lambda never changes */
     r->lam = lam;
     r->reference = r->free_intercept ? r->intercept : 0;
     r->n_epochs = r->n_steps = 0;
@@ -176,7 +176,7 @@ static void change_lam(kernel_fit *f)
     forget_model(f);
 }
 
-/* A beginning, other data, kernel values of another type, or another lambda; false: stopped. */
+/* Begins, or takes other data, values of another type or another lambda; false: stopped. */
 static bool prepare(kernel_fit *f, const double *norms)
 {
     kernel_state *const s = f->s;
@@ -195,7 +195,7 @@ static bool prepare(kernel_fit *f, const double *norms)
 
 /* ---- Newton's method ------------------------------------------------------------------------- */
 
-/* A fit of the rows of the factor, to begin at the present dual variables. */
+/* Makes a fit of the rows of the factor, to begin at the present dual variables. */
 static fit fit_of_factor(const kernel_fit *f, const pegasos_factor *factor,
                          const pegasos_problem *problem, const pegasos_options *options)
 {
@@ -253,7 +253,7 @@ static int run_newton(kernel_fit *f)
 
 /* ---- The schedule ---------------------------------------------------------------------------- */
 
-/* Whether Newton's method may follow where dual ascent is slow. */
+/* Whether Newton's method may follow if dual ascent is slow. */
 static bool may_change(const kernel_fit *f)
 {
     const int64_t solver = f->options->solver;
@@ -261,7 +261,7 @@ static bool may_change(const kernel_fit *f)
            && (solver == PEGASOS_NEWTON || (solver == PEGASOS_AUTO && f->options->tol >= 0));
 }
 
-/* Epochs of dual ascent, of n^2 numbers, that take as long as Newton's method. */
+/* The epochs of dual ascent, of n^2 numbers each, that take as long as Newton's method. */
 static int64_t budget_of(const kernel_fit *f)
 {
     const double n = (double)f->targets.n, rank = fmin((double)f->matrix->rank, n);
@@ -277,7 +277,7 @@ static bool is_over(const kernel_fit *f)
            || is_small_gap(f->s->loss, r->relative_gap, r->primal, r->tol);
 }
 
-/* Takes w = 0 where no better model is known; see prefer_zero of solve.c. */
+/* Takes w = 0 if no better model is known; see prefer_zero of solve.c. */
 static void prefer_zero(kernel_fit *f)
 {
     pegasos_kernel *const r = &f->s->run;
@@ -299,7 +299,7 @@ static int run_fit(kernel_fit *f)
     kernel_state *const s = f->s;
     pegasos_kernel *const r = &s->run;
     const int64_t most = f->options->max_epochs;
-    /* In single precision, that may be the reason for being slow: others go on in double. */
+    /* Single precision may be the reason for slowness, so the caller goes on in double. */
     const int64_t most_runs = f->matrix->is_narrow ? 0 : MOST_RUNS;
     while (!s->is_at_rounding) {
         const bool has_budget = may_change(f);
@@ -353,7 +353,7 @@ int pegasos_kernel_solve_one(const pegasos_matrix *matrix, const pegasos_problem
 
 int64_t pegasos_kernel_part_bytes(int64_t n, int64_t value_bytes)
 {
-    /* Labels, four arrays of 8 bytes and values, each of which begins at a multiple of 8. */
+    /* Labels, four arrays of 8 bytes and values; each begins at a multiple of 8. */
     return 8 * 6 + 33 * n + n * n * value_bytes + pegasos_kernel_scratch_bytes(n, value_bytes, n);
 }
 

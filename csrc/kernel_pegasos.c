@@ -1,25 +1,26 @@
 /*
  * kernel_pegasos.c - Pegasos on kernel problems, by alpha counts (figure 3 of the paper).
  *
- * w_{t+1} = v/(lam t) as in pegasos.c, where v = sum_j beta_j phi(x_j) is never written down. With
- * the hinge, beta_j = y_j alpha_j, where alpha_j counts how often row j violated its margin when it
- * was drawn. A decision needs the score f_i = <v, phi(x_i)> of the row alone, and a row that is
- * added to v moves the scores of all rows by its column of the kernel matrix:
+ * w_{t+1} = v/(lam t) as in pegasos.c, where v = sum_j beta_j phi(x_j) is never formed. With the
+ * hinge, beta_j = y_j alpha_j, where alpha_j counts how often row j violated its margin when it was
+ * drawn. A decision needs only the score f_i = <v, phi(x_i)> of its row. A row that is added to v
+ * moves the scores of all rows by its column of the kernel matrix:
  *
  *     draw i;    if y_i f_i < lam (t - 1):    beta_i += y_i,  f_k += y_i K(x_i, x_k) for all k
  *
- * (`take_steps`, `take_step`). Other losses, weights, batches, projection and averages are those of
+ * (`take_steps`, `take_step`). Other losses, weights, batches, projection and averages work as in
  * pegasos.c.
  *
- * Draws are taken in blocks. Decisions within a block need the scores of its own rows only, and of
- * the kernel matrix the columns of its violators among these rows. Coefficients that a block has
- * changed are `unpushed`: later blocks add what these make to the scores of their rows (they pull
- * it), until there are PUSHED_TOGETHER: these are pushed to all rows at once. Where there is room
- * for all columns, a block has all rows, and works on the state itself, which is whole before every
- * draw.
+ * Draws are taken in blocks. Decisions within a block need only the scores of its own rows. Of the
+ * kernel matrix, they need the columns of the block's violators, among these rows. Coefficients
+ * that a block has changed are `unpushed`: later blocks add their part to the scores of their own
+ * rows (they pull it). Once PUSHED_TOGETHER rows are unpushed, these are pushed to all rows at
+ * once. If there is room for all columns, a block has all rows, and works on the state itself,
+ * which is whole before every draw.
  *
- * Other blocks work on copies, which they put back at their end. Where blocks begin depends on the
- * numbers of draws alone. So a block that was stopped is begun again, and ends with the same bits.
+ * Other blocks work on copies, and write them back at their end. Where blocks begin follows from
+ * the numbers of draws alone. So a block that was stopped is begun again, and ends with the same
+ * bits.
  */
 #include "passes.h"
 #include "step.h"
@@ -28,20 +29,20 @@
 #include <math.h>
 #include <string.h>
 
-/* How many draws a block has: SHORTEST at first, where everything violates its margin, and scores
- * say little about the next draw. Blocks grow to one of PARTS of the rows, at least FEW draws and
- * at most LONGEST, and to LONGEST where there are at most FEW rows: the more rows a block has, the
+/* How many draws a block has: SHORTEST at first, when everything violates its margin, and scores
+ * say little about the next draw. Blocks grow to one of PARTS of the rows, but at least FEW draws
+ * and at most LONGEST. With at most FEW rows, they grow to LONGEST. The more rows a block has, the
  * more kernel values it asks for that serve no other block. */
 enum { SHORTEST = 64, LONGEST = 2048, FEW = 512, PARTS = 4 };
-/* All problems go through this many draws before the next ones: they share the columns. */
+/* All problems make this many draws before the next ones, as they share columns. */
 enum { DRAWS_TOGETHER = 64 };
-/* Columns that are asked for together: a few columns take about as long as these. */
+/* Columns that are computed together: a few columns take about as long as these. */
 enum { TOGETHER = 128, TOGETHER_IN_BLOCK = 64 };
-/* A row of a margin below this may well violate it when it is drawn. */
+/* A row with a margin below this may well violate it when it is drawn. */
 static const double NEARLY = 1.2;
-/* Unpushed rows are pushed to all once there are this many. */
+/* Unpushed rows are pushed to all rows once there are this many. */
 enum { PUSHED_TOGETHER = 512 };
-/* What a kernel value costs, in numbers read. */
+/* The cost of a kernel value, in numbers read. */
 enum { NUMBERS_PER_VALUE = 8 };
 
 typedef struct run {
@@ -50,27 +51,27 @@ typedef struct run {
     double *scores, *unpushed; /* of all rows */
     pegasos_watch *watch;
     int64_t n, bytes;
-    bool holds_all; /* blocks have all rows: arrays are the state's, columns the matrix's */
+    bool holds_all; /* blocks have all rows, the state's arrays and the matrix's columns */
     int64_t n_unpushed, *unpushed_rows; /* at most PUSHED_TOGETHER */
     int8_t *marks;
     double *pushed; /* n_problems x n */
-    /* The block: m rows, ascending, and the place of each row of the matrix among them. */
+    /* The block: m rows, ascending, and the place among them of each row of the matrix. */
     int64_t m, *rows, *place_in_block;
     int64_t first, count;          /* draws number `first` and so on, */
     int64_t *room, *place_of_draw; /* their places in the block, */
     int64_t *last;                 /* and the last draw of each row of the block */
     const int64_t *draws;
-    /* Columns of rows of the block among these: their places in `values`, m numbers each. */
+    /* Columns of rows of the block, among these rows: places in `values`, m numbers each. */
     const int64_t *column_of;
     int64_t *own_column_of, n_values, most_values;
     const void *values;
     void *value_room;
-    /* Problems, counts, and what waits for a step to end: copies, or the state; arrays of rows are
-     * n_problems x m. */
+    /* Problems, counts, and rows waiting for a step to end: copies, or the state. Arrays of rows
+     * are n_problems x m. */
     pegasos_linear_set here;
     double *v, *added_to_beta; /* scores, and what was added to beta, */
     double *added_to_sums;     /* or to the sums */
-    /* ... beside beta from before the block, times these numbers; NULL if holds_all. */
+    /* These factors multiply beta from before the block; NULL if holds_all. */
     double *factor, *sums_factor;
     /* Scratch */
     double *key;
@@ -79,7 +80,7 @@ typedef struct run {
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-/* Arrays begin at lines of cache. */
+/* Arrays are aligned to cache lines. */
 enum { ALIGNED = 64 };
 
 static int64_t longest_block(int64_t n)
@@ -118,7 +119,7 @@ static int64_t lay_out(run *r, void *scratch)
     r->added_to_beta = take(&all, K * most * 8);
     r->added_to_sums = r->set->sums ? take(&all, K * most * 8) : NULL;
     r->here.counts = r->set->counts ? take(&all, K * most * 8) : NULL;
-    /* Where pending rows make blocks long, there is room for fewer columns than rows. */
+    /* If pending rows make blocks long, there is room for fewer columns than rows. */
     const int64_t columns = LONGEST * (int64_t)LONGEST / most;
     r->most_values = columns > most ? most : columns > PUSHED_TOGETHER ? columns : PUSHED_TOGETHER;
     r->value_room = take(&all, r->most_values * most * r->bytes);
@@ -144,7 +145,7 @@ int64_t pegasos_kernel_train_scratch_bytes(const pegasos_columns *columns,
 
 /* ---- Columns --------------------------------------------------------------------------------- */
 
-/* Has columns computed of the rows list[0 .. count - 1] of the block; false: it was stopped. */
+/* Computes the columns of the rows list[0 .. count - 1] of the block; false: stopped. */
 static bool compute(run *r, int64_t count, const int64_t *list)
 {
     const double numbers = NUMBERS_PER_VALUE * (double)count * (double)r->m;
@@ -155,7 +156,7 @@ static bool compute(run *r, int64_t count, const int64_t *list)
     if (r->holds_all)
         return pegasos_columns_keep(r->columns, count, r->wanted) == 0
                && !is_to_stop(r->watch, numbers);
-    if (r->n_values + count > r->most_values) { /* room is short: forget those that are there */
+    if (r->n_values + count > r->most_values) { /* room is short: forget the present ones */
         r->n_values = 0;
         for (int64_t l = 0; l < r->m; l++)
             r->own_column_of[l] = -1;
@@ -173,14 +174,14 @@ static pegasos_targets targets_of_problem(const run *r, int64_t k)
     return targets_among(&r->set->targets, r->set->epsilons, k);
 }
 
-/* By how much a row violates its margin, or misses its target; the log loss has all rows in A+. */
+/* By how much a row violates its margin, or misses its target. With the log loss, all rows do. */
 static double key_of(loss_form l, double u)
 {
     return !loss_is_quadratic(l) ? DBL_MAX : l.lower < 0 ? fabs(u) - l.dead : u;
 }
 
-/* For each row of the block, its largest key in a problem which goes on: as decisions are made, but
- * for rounding. */
+/* For each row of the block, its largest key in an unfinished problem. Decisions use these, up to
+ * rounding. */
 static void find_keys(const run *r)
 {
     for (int64_t l = 0; l < r->m; l++)
@@ -203,8 +204,8 @@ static void find_keys(const run *r)
     }
 }
 
-/* Has the columns of the first `count` rows of `list`, and with them, up to `most`, those of rows
- * still to be drawn that violate their margins most, or will soon: keys are above `least`. */
+/* Gets the columns of the first `count` rows of `list`. With them, up to `most`, it gets those of
+ * rows still to be drawn that violate their margins most, or will soon: with keys above `least`. */
 static bool fetch(run *r, int64_t count, int64_t most, double least)
 {
     const int64_t next = next_draw(r->set->n_problems, r->here.problems) - r->first;
@@ -221,8 +222,8 @@ static bool fetch(run *r, int64_t count, int64_t most, double least)
     return compute(r, count + n_others, r->list);
 }
 
-/* Has the columns of rows of a step, its pending rows number j to count - 1, as far as there is
- * room for them; false: it was stopped. */
+/* Gets the columns of rows of a step, its pending rows number j to count - 1, as far as there is
+ * room for them; false: stopped. */
 static bool ensure_columns(run *r, int64_t k, const pegasos_linear *p, int64_t j, int64_t count)
 {
     const int64_t *pending = r->here.pending + k * r->set->batch_size;
@@ -246,7 +247,7 @@ static bool ensure_columns(run *r, int64_t k, const pegasos_linear *p, int64_t j
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
 
-/* v += u phi(x), of row l of the block. */
+/* v += u phi(x), for row l of the block. */
 static void add(const run *r, int64_t l, double u, double *v)
 {
     const char *const column = (const char *)r->values + r->column_of[l] * r->m * r->bytes;
@@ -274,7 +275,7 @@ static void fold(run *r, int64_t k, pegasos_linear *p)
     fold_numbers(p);
 }
 
-/* Ends a step of problem k; false: it was stopped. */
+/* Ends a step of problem k; false: stopped. */
 static bool take_step(run *r, int64_t k, pegasos_linear *p)
 {
     const pegasos_linear_set *set = r->set;
@@ -285,7 +286,7 @@ static bool take_step(run *r, int64_t k, pegasos_linear *p)
     for (int64_t j = 0; j < p->n_pending; j++) {
         const int64_t i = pending[j], l = r->place_in_block[i], place = k * m + l;
         if (r->column_of[l] < 0 && !ensure_columns(r, k, p, j, p->n_pending))
-            return false; /* of copies: columns of the whole matrix stay */
+            return false; /* copies are discarded: columns of the whole matrix stay */
         const double u = take_row(p, own.labels[i], sample_weight(own.weights, i),
                                   r->here.slopes ? r->here.slopes[k * batch + j] : 1, batch,
                                   r->here.counts ? r->here.counts + place : NULL);
@@ -306,7 +307,7 @@ static bool take_step(run *r, int64_t k, pegasos_linear *p)
     return true;
 }
 
-/* Lets problem k see draws number begin .. end - 1 of the block; false: it was stopped. */
+/* Lets problem k see draws number begin .. end - 1 of the block; false: stopped. */
 static bool take_steps(run *r, int64_t k, int64_t begin, int64_t end)
 {
     const int64_t batch = r->set->batch_size, skip = r->here.problems[k].next_draw - r->first;
@@ -343,7 +344,7 @@ static bool take_steps(run *r, int64_t k, int64_t begin, int64_t end)
 
 /* ---- Blocks ---------------------------------------------------------------------------------- */
 
-/* Number of the draw after the block that draw number `first` is in. */
+/* Number of the first draw after the block of draw number `first`. */
 static int64_t end_of_block(int64_t n, int64_t first)
 {
     const int64_t longest = longest_block(n);
@@ -355,7 +356,7 @@ static int64_t end_of_block(int64_t n, int64_t first)
     return end > first ? end : end + ((first - end) / longest + 1) * longest;
 }
 
-/* Finds the rows of a block: of all draws, and of steps under way. */
+/* Finds the rows of a block: of all its draws, and of unfinished steps. */
 static void find_rows(run *r)
 {
     const pegasos_linear_set *set = r->set;
@@ -389,7 +390,7 @@ static void use_state(run *r)
     r->added_to_sums = set->sums;
 }
 
-/* Lets the scores of all rows know all coefficients; false: it was stopped. */
+/* Adds all unpushed coefficients to the scores of all rows; false: stopped. */
 static bool push(run *r)
 {
     const int64_t K = r->set->n_problems;
@@ -403,7 +404,7 @@ static bool push(run *r)
     return true;
 }
 
-/* Lists unpushed rows, or pushes them if there are many; false: it was stopped. */
+/* Lists unpushed rows, or pushes them if there are many; false: stopped. */
 static bool find_unpushed(run *r)
 {
     r->n_unpushed = 0;
@@ -417,7 +418,7 @@ static bool find_unpushed(run *r)
     return r->n_unpushed < PUSHED_TOGETHER || push(r);
 }
 
-/* Copies a problem and what waits for its step to end. */
+/* Copies a problem, and the rows that wait for its step to end. */
 static void copy_problem(const pegasos_linear_set *from, int64_t k, const pegasos_linear_set *to)
 {
     const int64_t first = k * from->batch_size;
@@ -428,8 +429,8 @@ static void copy_problem(const pegasos_linear_set *from, int64_t k, const pegaso
         memcpy(to->slopes + first, from->slopes + first, waiting);
 }
 
-/* Lets a block work on copies of what belongs to its rows, with scores of all coefficients; false:
- * it was stopped. */
+/* Lets a block work on copies of the state of its rows, with scores of all coefficients; false:
+ * stopped. */
 static bool copy_state(run *r)
 {
     const pegasos_linear_set *set = r->set;
@@ -472,14 +473,14 @@ static bool begin_block(run *r, const pegasos_draws *draws, int64_t first)
     return true;
 }
 
-/* Has the columns of all rows of the block that violate their margins now; false: stopped. */
+/* Gets the columns of all rows of the block that violate their margins now; false: stopped. */
 static bool fetch_violators(run *r)
 {
     find_keys(r);
     return fetch(r, 0, r->most_values, 0);
 }
 
-/* Makes what the block's copies have come to the state. */
+/* Writes the results of a block's copies to the state. */
 static void put_back(run *r)
 {
     const pegasos_linear_set *set = r->set;

@@ -1,15 +1,15 @@
 /*
  * kernels.c - values of kernels between rows.
  *
- * Values come tile by tile, in ways that `way_of` chooses. BLAS multiplies dense rows, if there is
- * one, and sparse rows of which little or a good part is stored have loops of their own; other
+ * Values are computed tile by tile, in ways that `way_of` chooses. BLAS multiplies dense rows, if
+ * there is a BLAS. Sparse rows of which little or a good part is stored have their own loops; other
  * sparse rows are made dense, tile by tile. Differences of dense rows, and products without BLAS,
- * go through panels that stay in cache, with the kernel in the same loop (kernels_body.h): the same
- * bits on every machine.
+ * go through panels that stay in cache, with the kernel in the same loop (kernels_body.h), and give
+ * the same bits on every machine.
  *
- * A kernel is a class in src/pegasos/kernels; one that is computed here has a place in
- * pegasos_kernel_function, and says in `finish` what it makes of products or differences. Others
- * write values themselves.
+ * A kernel is a class in src/pegasos/kernels. If it is computed here, it has a place in
+ * pegasos_kernel_function, and a case in `finish` for its function of products or differences.
+ * Other kernels write values themselves.
  */
 #include "exponential.h"
 #include "lanes.h"
@@ -19,8 +19,8 @@
 #include <math.h>
 #include <string.h>
 
-/* The rows of a tile: dense ones, number first, first + 1, ..., or those that are listed; and their
- * squared norms, if the kernel needs them, one after the other. */
+/* The rows of a tile: dense ones, consecutive from number `first`, or listed; and their squared
+ * norms, if the kernel needs them, one after the other. */
 typedef struct tile_rows {
     const void *values, *norms;
     int64_t first, count;
@@ -51,8 +51,8 @@ static pegasos_subset part_of(const pegasos_subset *subset, int64_t first, int64
     return part;
 }
 
-/* <x, Z> = sum_j x_j Z_j, where Z_j, the column j of Z, is row j of its transpose: only entries
- * that meet cost anything. */
+/* <x, Z> = sum_j x_j Z_j, where Z_j, column j of Z, is row j of its transpose: only entries that
+ * meet cost time. */
 static INLINE void multiply_rows(const row_functions *f, const pegasos_rows *transpose,
                                  const pegasos_subset *subset, int64_t stride, void *products)
 {
@@ -67,8 +67,8 @@ static INLINE void multiply_rows(const row_functions *f, const pegasos_rows *tra
     }
 }
 
-/* Products where most entries meet: rows of z are written out side by side, as many as there are
- * registers for their sums, and each x goes over them once. */
+/* Products where most entries meet: as many rows of z as there are registers for sums are written
+ * side by side, and each x goes over them once. */
 typedef void dot_panel(const pegasos_rows *rows, int64_t i, const void *panel, void *sums);
 static INLINE void multiply_panels(dot_panel *dot, const pegasos_rows *x,
                                    const pegasos_subset *subset, const pegasos_subset *others,
@@ -110,16 +110,16 @@ FOR_EVERY_SPARSE_TYPE(DEFINE_PRODUCTS)
 
 /* ---- Tiles ----------------------------------------------------------------------------------- */
 
-/* Rows of a tile at most, on either side; and what it may cost, in numbers read: Ctrl-C waits for
- * one. */
+/* The most rows of a tile, on either side; and its largest cost, in numbers read, as Ctrl-C waits
+ * for a tile. */
 enum { MOST_X = 256, MOST_Z = 1024 };
 static const double NUMBERS_OF_TILE = 5e6;
-/* What a value costs besides, in numbers read: the system clears memory before it is first written,
- * and tanh is computed number by number. */
+/* The cost of a value in addition to its product, in numbers read: the system clears memory before
+ * the first write, and tanh is computed number by number. */
 static const double WRITTEN = 3, OF_TANH = 6;
 
 /* How values are computed: by the points' own function; from differences of dense rows; from
- * products of dense rows; or from those of sparse rows, by their transpose or by panels. */
+ * products of dense rows; or from products of sparse rows, by their transpose or by panels. */
 typedef enum way { BY_KERNEL, BY_DIFFERENCES, BY_DENSE, BY_TRANSPOSE, BY_PANELS } way;
 
 static way way_of(const pegasos_points *x, const pegasos_points *z)
@@ -131,8 +131,8 @@ static way way_of(const pegasos_points *x, const pegasos_points *z)
     return z->by_transpose ? BY_TRANSPOSE : z->by_panels ? BY_PANELS : BY_DENSE;
 }
 
-/* What a product or difference costs, in numbers read, before the kernel makes a value of it. Sizes
- * of tiles follow from this, and the bits of BLAS depend on these. */
+/* The cost of a product or difference, in numbers read, without the kernel's function of it. Sizes
+ * of tiles follow from this cost, and the bits of BLAS depend on these sizes. */
 static double cost_of(const pegasos_points *x, const pegasos_points *z)
 {
     const double d = (double)x->rows.n_features, n = (double)x->rows.n_rows;
@@ -150,7 +150,7 @@ static double cost_of(const pegasos_points *x, const pegasos_points *z)
     }
 }
 
-/* How many rows a tile of m rows z has. These do not depend on threads, and neither do values. */
+/* The size of a tile for m rows z. It does not depend on threads, so values do not either. */
 typedef struct tile_size {
     int64_t x, z;
     double cost; /* of a value */
@@ -175,8 +175,8 @@ static tile_size size_of_tiles(const pegasos_points *x, const pegasos_points *z,
     return size;
 }
 
-/* Rows first, first + 1, ... of some, with their norms; dense copies in `room` if that is not NULL.
- * `norms` has room for those of rows that do not follow each other. */
+/* Consecutive rows of a subset, with their norms; dense copies in `room` unless that is NULL.
+ * `norms` has room for norms of rows that are not consecutive. */
 static tile_rows rows_of_tile(const pegasos_subset *subset, void *room, void *norms)
 {
     const pegasos_points *const p = subset->points;
@@ -220,11 +220,11 @@ static void multiply_by_blas(const pegasos_blas *blas, const tile_rows *x, const
 typedef struct block {
     const pegasos_subset *x, *z;
     const pegasos_workers *workers;
-    const pegasos_rows *transpose; /* of the rows z, where products are by it */
+    const pegasos_rows *transpose; /* of the rows z, for products by it */
     tile_size size;
     int64_t n_across, scratch_bytes, stride;
     char *out;
-    int ended; /* of kernels that write values themselves: they have one thread */
+    int ended; /* a status of kernels that write values themselves: they have one thread */
 } block;
 
 /* Writes a tile of values; not 0: the kernel's own function has failed. */
@@ -250,7 +250,7 @@ static int write_tile(const block *b, const pegasos_subset *x, const pegasos_sub
         DISPATCH_SPARSE(multiply, b->transpose, x, stride, out);
     else if (how == BY_PANELS)
         DISPATCH_SPARSE(multiply_panels, &x->points->rows, x, z, scratch, stride, out);
-    /* All at once, but for BY_TRANSPOSE. */
+    /* One pass, except for BY_TRANSPOSE. */
     for (int64_t first = 0; first < z->count; first += MOST_Z) {
         const pegasos_subset part = part_of(z, first, MOST_Z);
         const tile_rows Z = rows_of_tile(&part, copies_z ? more : NULL, z_norms);
@@ -283,7 +283,7 @@ static int64_t scratch_of_tile(const pegasos_points *x, const pegasos_points *z)
     return round_up(d * each, PEGASOS_BUNDLE_BYTES);
 }
 
-/* A transpose begins with the rows that it is of; then there are offsets, indices, values. */
+/* A transpose begins with the numbers of its rows; then come offsets, indices and values. */
 int64_t pegasos_transpose_bytes(const pegasos_rows *rows)
 {
     const int64_t numbers = (int64_t)stored_numbers(rows);
@@ -323,7 +323,7 @@ int64_t pegasos_transpose(const pegasos_subset *subset, void *room, pegasos_rows
             ends[row_column(x, j) + 1]++;
     for (int64_t c = 0; c < d; c++)
         ends[c + 1] += ends[c];
-    /* Offsets move to the ends while columns are filled, and back after. */
+    /* Offsets move to the ends of columns while these are filled, and then back. */
     for (int64_t k = 0; k < count; k++)
         for (int64_t i = which[k], j = row_offset(x, i); j < row_offset(x, i + 1); j++) {
             const int64_t to = ends[row_column(x, j)]++;

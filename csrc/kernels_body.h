@@ -2,12 +2,12 @@
  * kernels_body.h - kernels as functions of inner products and of differences, for one type of
  * values.
  *
- * kernels.c includes this once per type with these macros, undefined again at the end:
+ * kernels.c includes this once per type with these macros, which this file undefines:
  *
  *     VALUE     float; or double
  *     SUFFIX    ends the name of everything defined here
  *
- * Values are worked on LANES at a time, in loops of fixed length that compilers turn into SIMD.
+ * Loops work on LANES values at a time, with a fixed length, so that compilers make SIMD of them.
  */
 #define NAME(name) PASTE(name, SUFFIX)
 
@@ -46,15 +46,15 @@ static INLINE void NAME(power_lanes)(VALUE *x, VALUE gamma, VALUE coef0, int64_t
     memcpy(x, power, sizeof power);
 }
 
-/* The norms that `finish` takes: of x and z, where each next LANES sums have theirs `x_step` and
- * `z_step` numbers further on. */
+/* The norms for `finish`: of x and z. For each next LANES sums, they are `x_step` and `z_step`
+ * numbers further on. */
 typedef struct NAME(norms) {
     const VALUE *x, *z;
     int x_step, z_step;
 } NAME(norms);
 
-/* Makes kernel values of `count` times LANES sums, in place, each LANES for one x; if `is_apart`,
- * they are of differences, else of products. */
+/* Turns `count` times LANES sums into kernel values, in place; each LANES belong to one x. If
+ * `is_apart`, they are sums of differences, else products. */
 static INLINE void NAME(finish)(const pegasos_kernel_function *f, bool is_apart, int64_t count,
                                 VALUE *restrict sums, NAME(norms) norms)
 {
@@ -76,7 +76,7 @@ static INLINE void NAME(finish)(const pegasos_kernel_function *f, bool is_apart,
             sums[k] = (VALUE)tanh((double)(gamma * sums[k] + coef0));
 }
 
-/* Makes kernel values of n x m products, in place. */
+/* Turns n x m products into kernel values, in place. */
 CLONES_WIDE static void NAME(transform)(const pegasos_kernel_function *f, const tile_rows *x_rows,
                                         const tile_rows *z_rows, int64_t stride, VALUE *products)
 {
@@ -101,10 +101,10 @@ CLONES_WIDE static void NAME(transform)(const pegasos_kernel_function *f, const 
 #define REAL     VALUE
 #define DEPTH    256
 #define ABREAST  4
-#define BUFFERED 32 /* sums that lanes of one length have left wait for those of another */
+#define BUFFERED 32 /* rows of sums that wait for loops of another length */
 
-/* Adds what `depth` features make to the sums of ABREAST rows x and of the LANES rows of a panel:
- * s_r[l] += term of x_r[k] and panel[k][l]. */
+/* Adds the terms of `depth` features to the sums of ABREAST rows x and of the LANES rows of a
+ * panel: s_r[l] += term of x_r[k] and panel[k][l]. */
 #define DEFINE_ADD(name, DO_TERM)                                                                  \
     static INLINE void NAME(name)(const VALUE *const *x, int64_t depth, const VALUE *panel,        \
                                   VALUE root, VALUE sums[ABREAST][LANES])                          \
@@ -142,10 +142,10 @@ DEFINE_ADD(add_squares, DO_SQUARE)
 DEFINE_ADD(add_sizes, DO_SIZE)
 
 /*
- * Kernel values between dense rows of d features. LANES rows z are written out side by side, DEPTH
- * features at a time; between these, sums wait in `out`. Differences lose nothing where rows are
- * far from 0 and near to each other, and with the root of gamma on them squares overflow only where
- * the kernel is 0.
+ * Kernel values between dense rows of d features. LANES rows z are written side by side, DEPTH
+ * features at a time; sums wait in `out` meanwhile. Differences lose nothing where rows are far
+ * from 0 and near one another. They are multiplied by the root of gamma, so that squares overflow
+ * only where the kernel is 0.
  */
 CLONES_WIDE static void NAME(panels)(const pegasos_kernel_function *f, bool is_apart,
                                      const tile_rows *x, const tile_rows *z, int64_t d,
