@@ -1,5 +1,5 @@
 /*
- * arrays.h - arrays of numbers: where they lie in memory, and what is found of them.
+ * arrays.h - arrays of numbers: where they lie in memory, and functions of them.
  */
 #ifndef PEGASOS_ARRAYS_H
 #define PEGASOS_ARRAYS_H
@@ -25,18 +25,18 @@ static INLINE int64_t round_up(int64_t n, int64_t unit)
     return (n + unit - 1) / unit * unit;
 }
 
-/* Where arrays that begin at multiples of `unit` bytes can lie in memory of as many more bytes. */
+/* The first multiple of `unit` in memory that has up to `unit` bytes to spare. */
 static INLINE void *aligned(void *memory, int64_t unit)
 {
     return (char *)memory + (0 - (uintptr_t)memory) % (uintptr_t)unit;
 }
 
 /* Arrays that lie one after the other in a piece of memory. One function lays them out; without
- * memory, it only tells how many bytes they take. */
+ * memory, it only says how many bytes they take. */
 typedef struct layout {
     void *memory;  /* NULL: there is none */
     int64_t unit;  /* arrays begin at multiples of this, in bytes */
-    int64_t bytes; /* that are taken */
+    int64_t bytes; /* taken so far */
 } layout;
 
 /* The next array, of `bytes` bytes; NULL without memory. */
@@ -61,7 +61,7 @@ static INLINE void set_to(void *vector, int64_t value_bytes, int64_t j, double v
         ((double *)vector)[j] = value;
 }
 
-/* Whether none of the numbers is infinite or NaN. */
+/* Whether all numbers are finite. */
 static INLINE bool are_finite(const void *vector, int64_t value_bytes, int64_t count)
 {
     double sum = 0; /* NaN once a number is not finite */
@@ -80,7 +80,7 @@ MAYBE_UNUSED static bool are_in_range(const int64_t *indices, int64_t count, int
     return true;
 }
 
-/* <x, y>, summed in their order. */
+/* <x, y>, summed in order. */
 static INLINE double inner_product(const double *x, const double *y, int64_t n)
 {
     double sum = 0;
@@ -109,7 +109,7 @@ static INLINE double dot_in_lanes(const double *restrict x, const double *restri
     return sum;
 }
 
-/* Leaves the `most` rows of the first `count` in `list` that have the largest keys. */
+/* Moves the `most` rows with the largest keys to the front of the first `count` in `list`. */
 static inline void select_largest(const double *key, int64_t *list, int64_t count, int64_t most)
 {
     int64_t low = 0, high = count - 1;

@@ -1,9 +1,8 @@
 /*
  * bundle.c - epochs of dual coordinate ascent of several problems over the same rows.
  *
- * Such problems go through the rows in one order, since what most of the time goes into, reaching
- * the numbers of w, then serves all of them (`sweep_bundle`). A bundle costs as much as three
- * problems.
+ * These problems visit the rows in one order. Most of the time goes into reaching the numbers of w,
+ * which then serves all problems (`sweep_bundle`). A bundle costs as much as three problems.
  */
 #include "passes.h"
 #include "step.h"
@@ -13,9 +12,9 @@
 #include <string.h>
 
 enum { COSTS = 3, DRAWS_PER_PIECE = 256 };
-/* A piece of work has no more numbers, unless one row has. */
+/* The most numbers of a piece of work, unless one row has more. */
 static const double NUMBERS_PER_PIECE = 1e5;
-/* From where on the factor of w = factor v is folded into v, whose numbers get small beside it. */
+/* Above this factor in w = factor v, the factor is folded into v, whose numbers get small. */
 static const double LARGEST_FACTOR = 1e6;
 
 /* ---- Visits ---------------------------------------------------------------------------------- */
@@ -31,8 +30,8 @@ static INLINE double best_by_length(const loss_form loss, double a, double c, do
     return loss_clip(loss, shrunk(a + (u - diagonal * a) * damped, loss.dead * damped), c);
 }
 
-/* What visits need of a bundle's problems, lane by lane, so that lanes become SIMD; those to spare
- * have labels of 0, and stay as they are. */
+/* The numbers of a bundle's problems that visits need, lane by lane, so that lanes become SIMD.
+ * Unused lanes have labels of 0, and do not change. */
 typedef struct lanes {
     double scale[MOST_LANES], step[MOST_LANES], longer[MOST_LANES]; /* step is 1/(scale longer) */
     double feature[MOST_LANES], square[MOST_LANES];                 /* square is feature^2 */
@@ -68,7 +67,7 @@ static INLINE void store_lanes(const lanes *x, const pegasos_bundle *b, bool wit
     }
 }
 
-/* In the first epoch, see `growth`: steps of the sample that row i, of weight c, is part of now. */
+/* In the first epoch: the length of steps with row i, of weight c, in the sample; see `growth`. */
 static INLINE void lengthen(lanes *x, const pegasos_bundle *b, const int8_t *labels, double c)
 {
     for (int64_t l = 0; l < b->n_problems; l++) {
@@ -81,13 +80,13 @@ static INLINE void lengthen(lanes *x, const pegasos_bundle *b, const int8_t *lab
 }
 
 /*
- * Steps for a bundle of problems, over `count` rows in a given order. No row is left out: most of
- * the time goes into reaching the numbers of w, which serves all problems at once. a is double, and
- * so are the numbers of a visit; v, where w = factor v, and the sums are of the rows' type.
+ * Makes steps for a bundle of problems, over `count` rows in a given order. No row is left out:
+ * most of the time goes into reaching the numbers of w, which serves all problems at once. a and
+ * the numbers of a visit are double; v, where w = factor v, and the sums have the rows' type.
  *
- * The mean of w over visits costs no pass over w: what is added at a visit, after `before` others,
- * is part of all w from then on, so that sum of w over visits = (number of visits) w - sums, where
- * sums += before (what is added).
+ * The mean of w over visits costs no pass over w. An addition at a visit, after `before` others, is
+ * part of all later w. So sum of w over visits = (number of visits) w - sums, where sums += before
+ * (addition).
  */
 static INLINE void sweep_bundle(const row_functions *f, const pegasos_rows *rows,
                                 const pegasos_bundle *b, int64_t before, int64_t count,
@@ -102,7 +101,7 @@ static INLINE void sweep_bundle(const row_functions *f, const pegasos_rows *rows
     for (int64_t j = 0; j < count; j++) {
         const int64_t i = draws[j], next = j + 1 < count ? draws[j + 1] : i;
         const double c = sample_weight(weights, i), z = value_at(&b->targets, i);
-        const double x_norm = norms[i] > 0 ? norms[i] : DBL_MIN; /* is divided by */
+        const double x_norm = norms[i] > 0 ? norms[i] : DBL_MIN; /* a divisor */
         const double visits = (double)(before + j);
         double score[MOST_LANES], change[MOST_LANES], summed[MOST_LANES], moved = 0;
         PREFETCH(labels + next * B);
@@ -155,8 +154,7 @@ void pegasos_bundle_sweep(const pegasos_rows *rows, const pegasos_bundle *b, int
 
 /* ---- Epochs ---------------------------------------------------------------------------------- */
 
-/* The reference of a free intercept moves to where the last epoch has left it: see
- * `pegasos_ascent`. */
+/* Moves the reference of a free intercept to the present intercept: see `pegasos_ascent`. */
 static void begin_epoch(const pegasos_rows *rows, const pegasos_bundle *b, bool is_last)
 {
     if (is_last)
@@ -171,8 +169,8 @@ static void begin_epoch(const pegasos_rows *rows, const pegasos_bundle *b, bool 
     }
 }
 
-/* Makes the sums of sweeps means over `visits`: of v, where w = factor v, and of the
- * weight of the constant feature in w. */
+/* Turns the sums of sweeps into means over `visits`: of v, where w = factor v, and of w's weight of
+ * the constant feature. */
 static void find_means(const pegasos_rows *rows, const pegasos_bundle *b, int64_t visits)
 {
     const int64_t bytes = rows->value_bytes, B = BUNDLE_BYTES / bytes, size = rows->n_features * B;
@@ -184,7 +182,7 @@ static void find_means(const pegasos_rows *rows, const pegasos_bundle *b, int64_
     }
 }
 
-/* Visits some more rows; returns the cost. The mean is over the last half of the last epoch. */
+/* Visits some more rows; returns the cost. Means are over the last half of the last epoch. */
 static double visit(const pegasos_rows *rows, const pegasos_bundle *b)
 {
     const int64_t n = b->order->n_rows, half = n / 2, place = b->order->next % n;
@@ -222,10 +220,10 @@ int64_t pegasos_bundle_run(const pegasos_rows *rows, const pegasos_bundle *bundl
 /* ---- Another lambda -------------------------------------------------------------------------- */
 
 /*
- * With q = before/lam of a problem, w(a) becomes q w. Of the points r a with 1/q <= r <= 1, that of
- * the best dual value is taken: at r = 1/q, w stays as it is, as it does for small lam once no row
- * is at its bound; at r = 1, a does. D(r a) = r A - r^2 B, with A = sum_i (z_i a_i - dead |a_i|)/m
- * and B = lam/2 |q w|^2 + sum_i h_i a_i^2/(2m), is highest at A/(2 B).
+ * With q = before/lam of a problem, w(a) becomes q w. Of the points r a with 1/q <= r <= 1, this
+ * takes the one with the best dual value. At r = 1/q, w stays, as it does for small lam once no row
+ * is at a bound; at r = 1, a stays. D(r a) = r A - r^2 B is highest at A/(2 B), with A = sum_i (z_i
+ * a_i - dead |a_i|)/m and B = lam/2 |q w|^2 + sum_i h_i a_i^2/(2m).
  */
 void pegasos_bundle_change_lam(const pegasos_rows *rows, const pegasos_bundle *b,
                                const double *masses, const double *before, const double *lams)

@@ -1,15 +1,14 @@
 /*
- * certificate.c - primal and dual objective of one problem, which together prove how good a model
- * is.
+ * certificate.c - primal and dual objective of one problem, which prove how good a model is.
  *
  *     P(w, b) = lam/2 |w|^2 + 1/m sum_i c_i l(u_i),      u_i = z_i - y_i (<w, x_i> + b)
  *     D(a) = 1/m sum_i (z_i a_i - c_i l*(a_i/c_i)) - lam/2 |w(a)|^2
  *     w(a) = 1/(lam m) sum_i a_i y_i x_i
  *
- * (loss.h has l, l* and the bounds of a_i). For any w, b and any feasible a, P - D >= P - min P
- * >= 0. Feasible means that a_i is within its bounds and, where the intercept is not penalised,
- * that sum_i a_i y_i = 0 as well. One class has nu b more in P, and sum_i a_i = nu m. Sums run over
- * the rows in their order.
+ * (loss.h has l, l* and the bounds of a_i). For any w, b and any feasible a, P - D >= P - min P >=
+ * 0. Feasible means that a_i is within its bounds and, if the intercept is free, that sum_i a_i y_i
+ * = 0. One class has the term nu b in P, and sum_i a_i = nu m. Sums run over the rows in their
+ * order.
  */
 #include "loss.h"
 #include "rows.h"
@@ -18,14 +17,14 @@
 #include <math.h>
 #include <string.h>
 
-/* An infinite score could pass for a row far on its right side: f - f, which is NaN then, and 0 for
- * numbers, shows it. */
+/* An infinite score could seem to be far on the right side of a margin. f - f shows it: this is NaN
+ * for an infinite score, and 0 for numbers. */
 static INLINE double loss_term(double c, double loss, double f)
 {
     return (c > 0 ? c * loss : 0) + (f - f);
 }
 
-/* Losses are found side by side, and are added up one by one. */
+/* Computes losses side by side, and adds them up one by one. */
 CLONES_WIDE static double sum_log_losses(const pegasos_targets *t, int64_t first, int64_t count,
                                          const double *scores, int64_t stride, double sum)
 {
@@ -60,7 +59,7 @@ double pegasos_loss_sum(const pegasos_targets *t, int64_t first, int64_t count,
     return sum;
 }
 
-/* The b at which a row meets its margin, and the row's label times its weight. */
+/* The b at which a row meets its margin; and its label times its weight. */
 typedef struct breakpoint {
     double b, weight;
 } breakpoint;
@@ -72,7 +71,7 @@ static void merge(const breakpoint *from, int64_t middle, int64_t end, breakpoin
         to[k] = i < middle && (j == end || from[i].b <= from[j].b) ? from[i++] : from[j++];
 }
 
-/* Sorts n breakpoints, and returns which of the two arrays they are in afterwards. */
+/* Sorts n breakpoints, and returns the one of the two arrays that has them in the end. */
 static const breakpoint *sort(int64_t n, breakpoint *breakpoints, breakpoint *other)
 {
     for (int64_t width = 1; width < n; width *= 2) {
@@ -89,10 +88,10 @@ static const breakpoint *sort(int64_t n, breakpoint *breakpoints, breakpoint *ot
 
 /*
  * sum_i c_i max(0, 1 - y_i (f_i + b)) is convex in b, and linear between the breakpoints b = y_i -
- * f_i where a row meets its margin. Its slope begins at minus the weight of the positive rows and
- * grows by c_i at each breakpoint; with nu b, it is `weight` nu larger. The best b are those where
- * the slope changes its sign: from the breakpoint where it reaches 0 to the one where it leaves 0,
- * up to the rounding of `count` additions.
+ * f_i, where a row meets its margin. Its slope begins at minus the weight of the positive rows and
+ * grows by c_i at each breakpoint; nu b adds nu `weight`. At the best b, the slope changes its
+ * sign: from the breakpoint where it reaches 0 to the one where it leaves 0, up to the rounding of
+ * `count` additions.
  */
 static double best_of_hinges(int64_t count, const breakpoint *breakpoints, double weight,
                              double positive, double nu)
@@ -147,22 +146,22 @@ CLONES_WIDE static double slope_in_intercept(const pegasos_targets *t, const dou
     return slope;
 }
 
-/* Of the squared error, the slope is a line: one step from 0 leads to its root, a second one mends
- * what the first has rounded. */
+/* For the squared error, the slope is a line. One step from 0 leads to its root, and a second one
+ * corrects the rounding of the first. */
 static double best_of_squares(const pegasos_targets *t, const double *scores, double penalty)
 {
     double b = 0, curvature;
     for (int k = 0; k < 2; k++) {
         const double slope = slope_in_intercept(t, scores, b, &curvature) + penalty * b;
-        b -= slope == 0 ? 0 : slope / (curvature + penalty); /* it is 0 without rows */
+        b -= slope == 0 ? 0 : slope / (curvature + penalty); /* the slope is 0 without rows */
     }
     return isfinite(b) ? b : NAN;
 }
 
 /*
- * The b at which sum_i c_i l(u_i) + penalty/2 b^2 is least, for any loss: Newton's method on the
- * slope, which grows with b, kept between what is known to lie left and right of the root. Where
- * all rows are of one class, the log loss has none; b ends where no score is within LOSS_FAR of 0.
+ * The b at which sum_i c_i l(u_i) + penalty/2 b^2 is least, for any loss. The slope grows with b,
+ * and Newton's method finds its root, kept between points to its left and right. If all rows are of
+ * one class, the log loss has no root; b ends where no score is within LOSS_FAR of 0.
  */
 static double best_by_slopes(const pegasos_targets *t, const double *scores, double penalty)
 {
@@ -180,10 +179,10 @@ static double best_by_slopes(const pegasos_targets *t, const double *scores, dou
         return low == INFINITY && high == -INFINITY ? 0 : NAN; /* no rows, or an overflow */
     low -= far;
     high += far;
-    /* Errors u round b off at this, however small it is itself. */
+    /* The rounding of b in the errors u, however small b itself is. */
     const double rounding = DBL_EPSILON * (fabs(low) + fabs(high));
-    /* Ends that were no b yet are inside, so that a step may lead there. Steps to where b has been
-     * are refused: two places could lead to each other. */
+    /* Ends that were not tried are inside, so that a step may lead there. Steps to earlier points
+     * are refused, as two points could lead to each other. */
     low -= rounding;
     high += rounding;
     double b = low + (high - low) / 2;
@@ -196,7 +195,7 @@ static double best_by_slopes(const pegasos_targets *t, const double *scores, dou
         *(slope < 0 ? &low : &high) = b;
         const double steepness = curvature + penalty, better = b - slope / steepness;
         const bool is_inside = steepness > 0 && low < better && better < high;
-        /* Also if that is b itself, which is an end by now. */
+        /* This includes b itself, which is an end by now. */
         const bool is_near = steepness > 0 && fabs(better - b) <= rounding;
         b = is_inside || is_near ? better : low + (high - low) / 2;
         if (is_near)
@@ -224,7 +223,7 @@ double pegasos_best_intercept(const pegasos_targets *t, const double *scores, do
     return best_of_hinges(count, breakpoints, total, positive, t->loss.nu);
 }
 
-/* The best constant for labels, from the weighted mean of the labels: nothing else counts. */
+/* The best constant for labels, which depends only on their weighted mean. */
 static double best_of_labels(pegasos_loss loss, double balance, double penalty)
 {
     const int8_t labels[] = {1, -1};
@@ -313,9 +312,9 @@ void pegasos_make_feasible(const pegasos_targets *t, int64_t balance, const doub
         feasible[i] *= sign * feasible[i] * t->labels[i] > 0 ? factor : 1;
 }
 
-/* Of a piecewise quadratic loss, with A = sum_i (z_i a_i - dead |a_i|)/m and B = lam/2 |w(a)|^2 +
- * sum_i h_i a_i^2/(2m), D(r a) = r A - r^2 B is highest at r = A/(2 B), as far as the bounds let a
- * grow. */
+/* For a piecewise quadratic loss, D(r a) = r A - r^2 B with A = sum_i (z_i a_i - dead |a_i|)/m and
+ * B = lam/2 |w(a)|^2 + sum_i h_i a_i^2/(2m). It is highest at r = A/(2 B), as far as the bounds let
+ * a grow. */
 double pegasos_best_dual(const pegasos_targets *t, const double *a, double squared_norm,
                          double mass, double lam, int64_t scaled)
 {
@@ -338,9 +337,9 @@ double pegasos_best_dual(const pegasos_targets *t, const double *a, double squar
     }
     const double first = sum / mass, second = lam / 2 * squared_norm + smoothing / mass;
     double r = 1;
-    scaled = scaled && t->loss.nu == 0; /* else no multiple has the sum of dual variables right */
+    scaled = scaled && t->loss.nu == 0; /* else only a itself has the right sum */
     if (scaled && first <= 0 && loss_is_quadratic(l))
-        return 0; /* of a = 0 */
+        return 0; /* D at a = 0 */
     if (scaled && first > 0 && loss_is_quadratic(l)) {
         const double most = 1 / part, best = second > 0 ? first / (2 * second) : most;
         r = best < most ? best : most;

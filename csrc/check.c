@@ -1,5 +1,5 @@
 /*
- * check.c - what a C program may have got wrong, and a sentence for each; whether memory that comes
+ * check.c - checks the arguments of C programs, with a message for each mistake, and whether memory
  * from a file is that of a fit.
  */
 #include "fit.h"
@@ -59,8 +59,8 @@ static bool is_truth(int64_t number)
     return number == 0 || number == 1;
 }
 
-/* Sizes are small enough for the numbers of bytes of a dense matrix, and of the memory of a fit,
- * which has some hundred of each row and feature, to be numbers. */
+/* Whether sizes are so small that the bytes of a dense matrix, and of the memory of a fit, which
+ * has some hundred for each row and feature, can be counted in int64_t. */
 static bool are_sizes(const pegasos_rows *rows)
 {
     const int64_t most = INT64_MAX / 2048;
@@ -89,7 +89,7 @@ static bool are_rows(const pegasos_rows *rows)
 /* Returns a status. */
 static int check_kernel(const pegasos_kernel_matrix *kernel)
 {
-    const int64_t n = kernel->n_rows, most = 1 << 29; /* the number of bytes is one, too */
+    const int64_t n = kernel->n_rows, most = 1 << 29; /* bytes can be counted, too */
     double value = NAN;
     if (!(1 <= n && n <= most && kernel->n_columns >= 0 && kernel->values))
         return PEGASOS_BAD_KERNEL;
@@ -156,7 +156,7 @@ int pegasos_check(const pegasos_problem *problem, const pegasos_options *options
 
 /* ---- The memory of a fit --------------------------------------------------------------------- */
 
-/* Counters stay below, so that sums of two of them do not overflow. */
+/* Counters stay below this, so that sums of two of them do not overflow. */
 static const int64_t LARGEST = (int64_t)1 << 62;
 
 static bool is_count(int64_t number)
@@ -164,7 +164,7 @@ static bool is_count(int64_t number)
     return 0 <= number && number < LARGEST;
 }
 
-/* Whether the fit begins at its dual point and its model: nothing else counts. */
+/* Whether the fit begins at its dual point and its model, so that nothing else counts. */
 static bool is_at_point(const state *s)
 {
     return s->pending == PEGASOS_BEGIN_AT_POINT || s->pending == PEGASOS_BEGIN_AGAIN;
@@ -193,7 +193,7 @@ static bool is_ascent_safe(const state *s, const int64_t *active)
            && is_count(q->n_visits_at_check) && is_count(q->n_snapshots);
 }
 
-/* Sizes, counters and indices. */
+/* Whether sizes, counters and indices are such as a fit can reach. */
 static bool is_safe(const fit *f, int64_t value_bytes)
 {
     const state *const s = f->s;
@@ -223,7 +223,7 @@ static bool is_safe(const fit *f, int64_t value_bytes)
     return is_linear_safe(&s->pegasos, s);
 }
 
-/* Whether numbers may be dual variables, or sums of slopes. */
+/* Whether numbers can be dual variables or sums of slopes. */
 static bool are_duals(pegasos_loss loss, const double *vector, int64_t count)
 {
     bool holds = are_finite(vector, sizeof(double), count);
@@ -268,7 +268,7 @@ static bool are_newton_numbers(const state *s, const pegasos_problem *problem)
            && loss_smoothing(loss_of(s->loss), p->width) >= 0 && !isnan(p->dual_objective);
 }
 
-/* The arrays of the solver at work. */
+/* Whether the arrays of the present solver are valid. */
 static bool are_arrays(const fit *f)
 {
     const state *const s = f->s;
@@ -284,7 +284,7 @@ static bool are_arrays(const fit *f)
     return is_centre && are_finite(f->point, eight, d + 1) && are_finite(f->scores, eight, n);
 }
 
-/* All numbers; gaps and objectives may be infinite. */
+/* Whether all numbers are valid; gaps and objectives may be infinite. */
 static bool are_numbers(const fit *f)
 {
     const state *const s = f->s;

@@ -1,8 +1,8 @@
 /*
- * exponential.h - exponential functions and logarithms that compilers turn into SIMD, and that have
- * the same bits on every machine, unlike the C library's.
+ * exponential.h - exponential functions and logarithms that compilers turn into SIMD. Unlike those
+ * of the C library, they have the same bits on every machine.
  *
- * Polynomials add pairs of terms, not one term after the other by Horner's rule: that waits for
+ * Polynomials add pairs of terms. Horner's rule would wait for each sum before the next term.
  * each sum in turn.
  */
 #ifndef PEGASOS_EXPONENTIAL_H
@@ -26,9 +26,9 @@
  *
  *     exp(x) = 2^k exp(r),
  *
- * where exp(r) is its Taylor polynomial and 2^k is made by writing k into the exponent: once
- * 1.5 * 2^52 was added (in float, 1.5 * 2^23), k stands in the low bits. What is below the least
- * normal number is about that. Relative error: 1.1e-7 in float, 1.6e-16 in double.
+ * where exp(r) is its Taylor polynomial, and 2^k is made by writing k into the exponent: after 1.5
+ * * 2^52 is added (in float, 1.5 * 2^23), k is in the low bits. Results below the least normal
+ * number become about that number. Relative error: 1.1e-7 in float, 1.6e-16 in double.
  */
 static INLINE double exp_of_double(double x)
 {
@@ -87,7 +87,7 @@ static INLINE double log_of(double x)
     if (!(x <= DBL_MAX)) /* infinite, or not a number */
         return x;
     memcpy(&bits, &normal, sizeof bits);
-    /* 1/sqrt(2) has the mantissa 0x6a09e667f3bcd: the exponent counts from there. */
+    /* 1/sqrt(2) has the mantissa 0x6a09e667f3bcd, from which the exponent counts. */
     const uint64_t shifted = bits - UINT64_C(0x3fe6a09e667f3bcd);
     const int64_t exponent = (int64_t)shifted >> 52;
     bits -= (uint64_t)exponent << 52;

@@ -1,12 +1,12 @@
 /*
- * lanes.h - vectors, of float or double, that stay in registers: arrays of as many numbers go by
- * way of memory, which takes passes over rows twice as long. GCC and clang have such types;
- * elsewhere, vectors have one number. Lanes do not meet but where the best is chosen, of which the
- * first counts: bits do not depend on how many there are.
+ * lanes.h - vectors of float or double that stay in registers. Arrays of the same length go through
+ * memory, and passes over rows take twice as long. GCC and clang have such types; with other
+ * compilers, vectors have one number. Lanes meet only where the best is chosen, and there the first
+ * counts: so bits do not depend on the number of lanes.
  *
  * A body that is included once per type defines REAL as that type. Then VEC is a vector of REALs,
- * PLACES one of whole numbers as long, and these macros work on them. (Functions would pass vectors
- * by value, for which there is no one convention.)
+ * PLACES a vector of as many integers, and these macros work on them. (Functions would pass vectors
+ * by value, for which there is no common convention.)
  */
 #ifndef PEGASOS_LANES_H
 #define PEGASOS_LANES_H
@@ -24,7 +24,7 @@ typedef int64_t whole_double;
 
 #if defined(__GNUC__) && !defined(PEGASOS_NO_VECTORS)
 
-/* Of vectors that are wider than registers, GCC makes comparisons number by number. */
+/* GCC compares vectors that are wider than registers number by number. */
 #if defined(__AVX2__) || defined(HAS_CLONES)
 #define LANES_BYTES 32
 #else
@@ -36,14 +36,14 @@ typedef double vec_double __attribute__((vector_size(LANES_BYTES)));
 typedef int32_t places_float __attribute__((vector_size(LANES_BYTES)));
 typedef int64_t places_double __attribute__((vector_size(LANES_BYTES)));
 
-/* All lanes x. */
+/* x in all lanes. */
 #define SPLAT(x)        ((x) - (VEC){0})
 #define LANE(vector, l) (vector)[l]
 /* a where the mask has ones, b where it has zeros. */
 #define SELECT(mask, a, b) ((VEC)(((mask) & (PLACES)(a)) | (~(mask) & (PLACES)(b))))
 #define LARGER(a, b)       SELECT((a) > (b), a, b)
 #define SMALLER(a, b)      SELECT((a) < (b), a, b)
-/* Where `gain` is above `best`, it becomes the best, and `place` where that is. */
+/* In lanes where `gain` is above `best`, it becomes the best, and `place` becomes its place. */
 #define KEEP_BEST(gain, place, best, where)                                                        \
     do {                                                                                           \
         const PLACES is_better = (gain) > (best);                                                  \

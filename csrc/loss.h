@@ -1,34 +1,34 @@
 /*
- * loss.h - all that the core knows of a loss; another loss is another case of `loss_of`.
+ * loss.h - all that the core knows of a loss. A new loss is a new case of `loss_of`.
  *
- * A row of weight c costs c l(u), a function of u = z - y f(x): the margin of a row of label y is
- * missed by u where z = 1, and u is the error of f(x) where y = 1 and z is its target. It adds
- * c l(u) to m P, and z a - c l*(a/c) to m D, with its dual variable a and the conjugate l*. At the
- * optimum a = c l'(u).
+ * A row of weight c costs c l(u) with u = z - y f(x). For a label y, z = 1 and u is how far f(x)
+ * misses the margin. For a target z, y = 1 and u is the error of f(x). The row adds c l(u) to m P,
+ * and z a - c l*(a/c) to m D, with its dual variable a and the conjugate l*. At the optimum, a = c
+ * l'(u).
  *
  *     hinge                          max(0, u)
  *     squared hinge                  max(0, u)^2
- *     modified Huber                 max(0, u)^2, from u = 2 on 4u - 4
+ *     modified Huber                 max(0, u)^2 up to u = 2, and 4u - 4 from there
  *     log loss                       log(1 + e^(u-1))
  *     epsilon-insensitive            max(0, |u| - epsilon)
  *     squared epsilon-insensitive    max(0, |u| - epsilon)^2
- *     Huber                          u^2/2, from |u| = epsilon on epsilon |u| - epsilon^2/2
+ *     Huber                          u^2/2 up to |u| = epsilon, then epsilon |u| - epsilon^2/2
  *     squared error                  u^2/2
  *
  * All but the log loss are piecewise quadratic, and have the conjugate
  *
  *     l*(p) = dead |p| + width p^2/2,    lower <= p <= upper,
  *
- * so that four numbers tell all of them: l'(u) is 0 for |u| <= dead, grows by 1/width beyond (jumps
- * where width = 0), and ends at the bounds. The conjugate of the log loss is p - H(p), with
- * H(p) = -p log p - (1-p) log(1-p).
+ * Four numbers describe each of them. l'(u) is 0 for |u| <= dead, grows by 1/width beyond (or jumps
+ * if width = 0), and ends at the bounds. The conjugate of the log loss is p - H(p), with H(p) = -p
+ * log p - (1-p) log(1-p).
  *
- * One class (pegasos_loss) has c nu b more, with the intercept b: a number that P is given beside
- * the losses, and that the condition on the sum of dual variables, and the best intercept, know of.
+ * One class (pegasos_loss) adds c nu b, with the intercept b. It is added to P apart from the
+ * losses, and it changes the condition on the sum of dual variables, and the best intercept.
  *
  * Three facts tell losses apart: whether they are smooth (one derivative everywhere), bounded (dual
  * variables have upper ends) and piecewise quadratic (steps of dual variables have a closed form).
- * What rests on the last has a general counterpart, which asks for slopes alone.
+ * Where a method relies on the last, other losses have a general method that only needs slopes.
  */
 #ifndef PEGASOS_LOSS_H
 #define PEGASOS_LOSS_H
@@ -87,15 +87,14 @@ static INLINE double relative_gap_of(double primal, double dual)
     return fmax(primal - dual, 0) / fmax(primal, 1e-300);
 }
 
-/* By what a gap is divided before tol is compared with it: P. One class: nu - D, which is
- * lam/2 |w(a)|^2, whatever nu adds to P. */
+/* The size with which a gap is compared, times tol: P, or for one class nu - D, which is lam/2
+ * |w(a)|^2, whatever nu adds to P. */
 static INLINE double size_of_gap(pegasos_loss loss, double relative_gap, double primal)
 {
     return loss.nu == 0 ? primal : loss.nu - primal * (1 - relative_gap);
 }
 
-/* Whether a gap, (P - D)/P, is small enough, or all of the objective is rounding; never if tol < 0.
- */
+/* Whether a gap, (P - D)/P, is small enough, or the objective is all rounding; false if tol < 0. */
 static INLINE bool is_small_gap(pegasos_loss loss, double relative_gap, double primal, double tol)
 {
     if (loss.nu == 0)
@@ -107,8 +106,8 @@ static INLINE bool is_small_gap(pegasos_loss loss, double relative_gap, double p
 
 /* ---- The rows ------------------------------------------------------------------------------- */
 
-/* Those of problem k of several, whose labels and values follow each other; of the loss, each may
- * have an epsilon of its own. */
+/* The targets of problem k of several, whose labels and values follow each other; `epsilons` may
+ * have an epsilon of each. */
 static INLINE pegasos_targets targets_among(const pegasos_targets *all, const double *epsilons,
                                             int64_t k)
 {
@@ -127,20 +126,20 @@ static INLINE double value_at(const pegasos_targets *t, int64_t i)
     return t->values ? t->values[i] : 1;
 }
 
-/* The sample weight of a row, whether it is in the problem or not. */
+/* The sample weight of a row, also if it is not in the problem. */
 static INLINE double sample_weight(const double *weights, int64_t i)
 {
     return weights ? weights[i] : 1;
 }
 
-/* c_i, 0 for a row that is not in the problem. */
+/* c_i; 0 for a row that is not in the problem. */
 static INLINE double weight_at(const pegasos_targets *t, int64_t i)
 {
     return t->labels[i] == 0 ? 0 : sample_weight(t->weights, i);
 }
 
-/* Labels, z_i and c_i of some rows as numbers, and what stands for no row, up to TARGETS_READ: so
- * loops over them have fixed lengths and no branches. */
+/* Reads y_i, z_i and c_i of some rows as numbers, padded to TARGETS_READ with values that stand for
+ * no row. So loops over them have fixed lengths and no branches. */
 enum { TARGETS_READ = 256 };
 static INLINE void read_targets(const pegasos_targets *t, int64_t first, int64_t count, double *y,
                                 double *z, double *c)
@@ -160,13 +159,13 @@ static INLINE void read_targets(const pegasos_targets *t, int64_t first, int64_t
         c[i] = y[i] != 0 ? c[i] : 0;
 }
 
-/* u_i, where f(x_i) = score. */
+/* u_i, given f(x_i) = score. */
 static INLINE double error_at(const pegasos_targets *t, int64_t i, double score)
 {
     return value_at(t, i) - t->labels[i] * score;
 }
 
-/* Runs a statement in which LOSS is the loss, as a constant where it is a common one: so loops have
+/* Runs a statement in which LOSS is the loss: a constant if it is a common one, so that loops have
  * no branches for it. */
 #define WITH_LOSS(form, ...)                                                                       \
     do {                                                                                           \
@@ -193,7 +192,7 @@ static INLINE bool loss_has_epsilon(int64_t kind)
            || kind == PEGASOS_HUBER;
 }
 
-/* Whether rows have labels, and z = 1; else targets, and y = 1. */
+/* Whether rows have labels, and z = 1. Otherwise they have targets, and y = 1. */
 static INLINE bool loss_has_labels(int64_t kind)
 {
     return kind == PEGASOS_HINGE || kind == PEGASOS_SQUARED_HINGE || kind == PEGASOS_MODIFIED_HUBER
@@ -268,7 +267,7 @@ static INLINE double loss_value(loss_form l, double u)
     return p * (v - l.width * p / 2);
 }
 
-/* l'(u); at a corner, the least in size. */
+/* l'(u); at a corner, the one closest to 0. */
 static INLINE double loss_derivative(loss_form l, double u)
 {
     if (!loss_is_quadratic(l))
@@ -279,8 +278,8 @@ static INLINE double loss_derivative(loss_form l, double u)
     return clamp(v / l.width, l.lower, l.upper);
 }
 
-/* l'(u) of some errors side by side, and `second`, l''(u), where l is smooth; else 0. Where l'' has
- * a jump since l' reaches a bound, it is that within. */
+/* l'(u) of some errors side by side, and `second`, l''(u) if l is smooth, else 0. Where l' reaches
+ * a bound, l'' jumps, and `second` is its value within the bounds. */
 enum { LOSS_LANES = 8 };
 static INLINE void loss_slopes(loss_form l, const double *u, double *slope, double *second)
 {
@@ -340,14 +339,14 @@ static INLINE double nu_rescaled(pegasos_nu_rescaling rescaling, int64_t i, doub
     return clamp(rescaling.inside * a + rescaling.lift * (c - a), 0, c);
 }
 
-/* What l* adds to the curvature of D along a: the second derivative of c l*(a/c); 0 for the log
- * loss, of which `loss_best` knows more. */
+/* What l* adds to the curvature of D along a: the second derivative of c l*(a/c). For the log loss
+ * it is 0, as `loss_best` treats this loss by itself. */
 static INLINE double loss_diagonal(loss_form l, double c)
 {
     return l.width > 0 && c > 0 ? l.width / c : 0;
 }
 
-/* -p log p, 0 at 0. */
+/* -p log p; 0 at 0. */
 static INLINE double entropy_of(double p)
 {
     return p > 0 ? -p * log_of(p) : 0;
@@ -362,27 +361,27 @@ static INLINE double loss_conjugate(loss_form l, double a, double c)
     return l.dead == 0 ? quadratic : l.dead * fabs(a) + quadratic;
 }
 
-/* c l*(a/c) of a = c l'(u), where value = c l(u): without another logarithm. */
+/* c l*(a/c) for a = c l'(u), given value = c l(u): this needs no other logarithm. */
 static INLINE double loss_conjugate_of(loss_form l, double a, double c, double u, double value)
 {
     return loss_is_quadratic(l) ? loss_conjugate(l, a, c) : a * u - value;
 }
 
-/* What a row adds to m (P - D) where w = w(a): c l(u) + c l*(a/c) - a u. */
+/* What a row adds to m (P - D) if w = w(a): c l(u) + c l*(a/c) - a u. */
 static INLINE double loss_gap(loss_form l, double a, double c, double u)
 {
     return c * loss_value(l, u) - a * u + loss_conjugate(l, a, c);
 }
 
-/* How far u is from where a is the slope of the log loss; infinite at its ends. */
+/* How far u is from where the log loss has the slope a; infinite at the bounds of a. */
 static INLINE double log_loss_excess(double a, double c, double u)
 {
     return a > 0 ? u - 1 - log_of(a / (c - a)) : INFINITY;
 }
 
-/* How steep m D is along a, in units of scores, of an a whose derivative is `slope` without what
- * the corner of l* adds at 0; 0 at the optimum. Below 0: a bound or that corner stops a, and the
- * slope is this far from releasing it. */
+/* How steep m D is along a, in units of scores; 0 at the optimum. `slope` is the derivative there,
+ * without the corner of l* at 0. Below 0, a bound or that corner stops a, and the slope is this far
+ * from releasing it. */
 static INLINE double loss_steepness(loss_form l, double a, double c, double slope)
 {
     if (!loss_is_quadratic(l))
@@ -395,18 +394,18 @@ static INLINE double loss_steepness(loss_form l, double a, double c, double slop
 }
 
 /*
- * The log loss: the dual variable b at which u - q (b - a) is where b is the slope. With b = c p,
- * p = 1/(1 + e^-z), that is the root of F(z) = z - (u - 1) + q (b - a), which grows; it is convex
- * below 0 and concave above, so that Newton's method from 0, or from between 0 and the root, goes
- * to the root without passing it. Where it passed 0, it had begun beyond the root. The last step is
- * made in p, whose error is the square of the step. (Yu, Huang and Lin: Dual coordinate descent
- * methods for logistic regression and maximum entropy models, Machine Learning 85, 2011, solve the
- * same equation for b.)
+ * The log loss: the dual variable b for which the slope at u - q (b - a) is b. With b = c p and p =
+ * 1/(1 + e^-z), it is the root of F(z) = z - (u - 1) + q (b - a). F grows, is convex below 0 and
+ * concave above. So Newton's method from 0, or from between 0 and the root, goes to the root
+ * without passing it. If a step passes 0, it began beyond the root. The last step is made in p,
+ * whose error is the square of the step. (Yu, Huang and Lin: Dual coordinate descent methods for
+ * logistic regression and maximum entropy models, Machine Learning 85, 2011, solve the same
+ * equation for b.)
  */
 static INLINE double log_loss_best(double a, double c, double u, double q)
 {
     enum { STEPS = 60 };
-    const double accuracy = 1e-8; /* whose square is rounding */
+    const double accuracy = 1e-8; /* its square is rounding */
     const double sign = u - 1 - q * (c / 2 - a) < 0 ? -1 : 1;
     double z = 0 < a && a < c ? log_of(a / (c - a)) : 0;
     const bool is_right = z * sign > 0;
@@ -423,7 +422,7 @@ static INLINE double log_loss_best(double a, double c, double u, double q)
     return c * p;
 }
 
-/* The best value of a dual variable that is a now, where a change of 1 changes u by -q. */
+/* The best value of a dual variable that is a now, if a change of it by 1 changes u by -q. */
 static INLINE double loss_best(loss_form l, double a, double c, double u, double q)
 {
     if (!loss_is_quadratic(l))
@@ -445,18 +444,17 @@ static INLINE double loss_best(loss_form l, double a, double c, double u, double
 #define LOSS_FAR 40.0
 
 /*
- * Newton's method takes a loss that is smooth. One with corners, or with a narrow width, is
- * smoothed (newton.c), which gives it another width and a centre; the width of a smooth one is its
- * own.
+ * Newton's method takes a smooth loss. A loss with corners, or with a narrow width, is smoothed
+ * (newton.c), and has another width and a centre. Otherwise, the width is the loss's own.
  */
 
-/* How much of a width is smoothing; none with the log loss, which any width leaves as it is. */
+/* The part of a width that is smoothing; 0 for the log loss, which no width changes. */
 static INLINE double loss_smoothing(loss_form l, double width)
 {
     return loss_is_quadratic(l) ? width - l.width : 0;
 }
 
-/* Slope of the smoothed loss at u, which is a dual variable. */
+/* The slope of the smoothed loss at u, which is a dual variable. */
 static INLINE double loss_slope(loss_form l, double centre, double c, double u, double width)
 {
     if (!loss_is_quadratic(l))
@@ -464,7 +462,7 @@ static INLINE double loss_slope(loss_form l, double centre, double c, double u, 
     return loss_clip(l, shrunk(centre + c * u / width, c * l.dead / width), c);
 }
 
-/* Its second derivative there, given the slope: 0 at the bounds, and where l' is 0. */
+/* Its second derivative, given the slope: 0 at the bounds, and where l' is 0. */
 static INLINE double loss_second_derivative(loss_form l, double slope, double c, double width)
 {
     if (!loss_is_quadratic(l))
@@ -473,7 +471,7 @@ static INLINE double loss_second_derivative(loss_form l, double slope, double c,
     return is_within && (l.dead == 0 || slope != 0) ? c / width : 0;
 }
 
-/* The width of a smooth loss; any for the log loss. */
+/* The width of a smooth loss; for the log loss, any number. */
 static INLINE double loss_width(loss_form l)
 {
     return l.width > 0 ? l.width : 0.5;

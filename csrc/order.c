@@ -19,7 +19,7 @@ static uint64_t next_random(uint64_t *generator)
     return mix(*generator += UINT64_C(0x9e3779b97f4a7c15));
 }
 
-/* high and low half of a * b, without a 128-bit type */
+/* The high and low half of a * b, without a 128-bit type. */
 static uint64_t multiply(uint64_t a, uint64_t b, uint64_t *low)
 {
     const uint64_t a0 = a & 0xffffffff, a1 = a >> 32, b0 = b & 0xffffffff, b1 = b >> 32;
@@ -28,8 +28,8 @@ static uint64_t multiply(uint64_t a, uint64_t b, uint64_t *low)
     return a1 * b1 + (middle >> 32) + (((middle & 0xffffffff) + a0 * b1) >> 32);
 }
 
-/* Unbiased in [0, n), n >= 1: the high half of random * n, drawn again when the low half falls into
- * the incomplete interval (Lemire, ACM TOMACS 29:1, 2019). */
+/* The high half of random * n is drawn again if the low half falls into the incomplete interval, so
+ * that the result is unbiased (Lemire, ACM TOMACS 29:1, 2019). */
 int64_t pegasos_bounded_random(uint64_t *generator, int64_t n)
 {
     assert(n >= 1);
@@ -62,8 +62,8 @@ static void begin_epoch(pegasos_order *order, int64_t *permutation)
         permutation[i] = i;
 }
 
-/* One draw. A permutation is shuffled as it is used (Fisher and Yates): position p swaps with a
- * random later one, and is not touched again in its epoch. */
+/* One draw. A permutation is shuffled while it is used (Fisher and Yates): position p swaps with a
+ * random later one, and stays as it is for the rest of its epoch. */
 static int64_t draw(pegasos_order *order, int64_t *permutation)
 {
     const int64_t n = order->n_rows, position = order->next % n;
@@ -88,7 +88,7 @@ void pegasos_order_seek(pegasos_order *order, uint64_t seed, int64_t n_rows, int
 {
     assert(n_rows >= 1 && next >= 0 && (permutation || sampling == PEGASOS_UNIFORM));
     assert(sampling >= PEGASOS_PERMUTATION && sampling <= PEGASOS_UNIFORM);
-    /* Draws from the start of the epoch that shapes the permutation in force at `next`. */
+    /* Redraw from the start of the epoch whose permutation is used at `next`. */
     const int64_t epoch = sampling == PEGASOS_CYCLIC ? 0 : next / n_rows;
     const int64_t begin = epoch * n_rows;
     const int64_t end = next - begin > n_rows ? begin + n_rows : next;

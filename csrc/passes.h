@@ -1,8 +1,7 @@
 /*
- * passes.h - work in pieces, between which a run asks whether to go on. Solvers call `poll` here
- * alone; called from Python, it is Watch.ask in _core.pyx, which hears Ctrl-C. Pieces are rows that
- * are read one after the other, tasks that threads share, or parts of blocks, each of which has
- * sums of its own.
+ * passes.h - work in pieces, between which a run asks whether to go on. Solvers call `poll` only
+ * here. In Python, `poll` is Watch.ask in _core.pyx, which hears Ctrl-C. Pieces are consecutive
+ * rows, tasks that threads share, or parts of blocks, where each block has its own sums.
  */
 #ifndef PEGASOS_PASSES_H
 #define PEGASOS_PASSES_H
@@ -11,13 +10,13 @@
 
 #include <math.h>
 
-/* Whether `poll` is called after this many numbers: then the state is to be whole. */
+/* Whether `poll` comes after this many more numbers: the state must be whole then. */
 static INLINE bool is_due(const pegasos_watch *watch, double numbers)
 {
     return watch->n_read + numbers >= watch->every;
 }
 
-/* To be called after each piece of work, which read this many numbers: whether to stop. */
+/* Call this after each piece of work, with the numbers that it read; true: stop. */
 static INLINE bool is_to_stop(pegasos_watch *watch, double numbers)
 {
     watch->n_read += numbers;
@@ -27,7 +26,7 @@ static INLINE bool is_to_stop(pegasos_watch *watch, double numbers)
     return watch->poll && watch->poll(watch->context, &watch->progress) != 0;
 }
 
-/* To be called at the end of each epoch, with how far the run is now: whether to stop. */
+/* Call this at the end of each epoch, with how far the run is now; true: stop. */
 static INLINE bool is_to_stop_after_epoch(pegasos_watch *watch, pegasos_progress now)
 {
     watch->progress = now;
@@ -36,7 +35,7 @@ static INLINE bool is_to_stop_after_epoch(pegasos_watch *watch, pegasos_progress
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
-/* The most rows that are read before a run asks whether to go on. */
+/* The most rows that are read between polls. */
 enum { ROWS_PER_PIECE = 256 };
 
 /* How many numbers a row costs, on average. */
@@ -52,10 +51,10 @@ static INLINE int64_t rows_of_piece(const pegasos_rows *rows, int64_t first)
 
 /* ---- Tasks ----------------------------------------------------------------------------------- */
 
-/* Work of fewer numbers is not worth other threads. */
+/* Work of fewer numbers is not worth several threads. */
 enum { LEAST_SHARED = 1000000 };
 
-/* Does task number k in slot number `slot`, of which no two are at work at a time. */
+/* Does task number k in slot number `slot`; two tasks of a slot never run at the same time. */
 typedef void (*task_function)(void *argument, int64_t slot, int64_t k);
 
 typedef struct task_round {
@@ -71,7 +70,7 @@ static inline void run_slot(void *argument, int64_t slot)
         r->task(r->argument, slot, k);
 }
 
-/* Does all of n tasks, each of which reads `numbers` numbers; false: stopped. */
+/* Does n tasks, each of which reads `numbers` numbers; false: stopped. */
 static inline bool run_tasks(const pegasos_workers *workers, int64_t n, double numbers,
                              task_function task, void *argument)
 {
@@ -94,26 +93,26 @@ static inline bool run_tasks(const pegasos_workers *workers, int64_t n, double n
 /* ---- Blocks ---------------------------------------------------------------------------------- */
 
 /*
- * Passes over blocks of rows, or of other items, which threads may share. Each block has sums of
- * its own, which are added up in a tree at the end. How many blocks there are, and where they
- * begin, follows from the size of the data alone: so threads do not change a bit.
+ * Passes over blocks of rows, or of other items, which threads may share. Each block has its own
+ * sums, which are added up in a tree at the end. The number of blocks and their beginnings follow
+ * from the size of the data alone, so threads do not change a bit.
  */
 typedef struct block_pass block_pass;
 
-/* Works on the items first .. first + count - 1, which are in a block. */
+/* Works on the items first .. first + count - 1, which are in one block. */
 typedef void block_work(const block_pass *pass, int64_t block, int64_t first, int64_t count);
 
 struct block_pass {
     block_work *work;
-    const void *context; /* of `work` */
-    int64_t n;           /* items, */
-    int64_t n_blocks;    /* in blocks, */
-    int64_t piece;       /* of which at most this number are worked on at once */
-    double cost;         /* of an item, in numbers read */
+    const void *context; /* for `work` */
+    int64_t n;           /* items */
+    int64_t n_blocks;
+    int64_t piece; /* the most items that `work` gets at once */
+    double cost;   /* of an item, in numbers read */
 };
 
-/* Numbers that all blocks together read before the run asks whether to go on; and the fewest in a
- * pass for which other threads are asked. */
+/* The numbers that all blocks together read between polls; and the fewest numbers of a pass that is
+ * worth several threads. */
 #define NUMBERS_OF_WAVE 4e6
 #define WORTH_THREADS   1e5
 
@@ -126,13 +125,13 @@ static INLINE int64_t items_of_block(const block_pass *pass)
     return (lines + pass->n_blocks - 1) / pass->n_blocks * ITEMS_OF_LINE;
 }
 
-/* Where a block begins; n, if it is empty. */
+/* Where a block begins; n if it is empty. */
 static INLINE int64_t first_of_block(const block_pass *pass, int64_t block)
 {
     return min_of(block * items_of_block(pass), pass->n);
 }
 
-/* The part of each block that is under way. */
+/* The part of each block that is worked on. */
 typedef struct wave {
     const block_pass *pass;
     int64_t begin, end;
@@ -149,7 +148,7 @@ static inline void work_on_block(void *argument, int64_t block)
 }
 
 /* Makes a pass; false: stopped. Threads go over all blocks in waves, each of which is some pieces
- * of every block; one thread goes over one block after the other. */
+ * of every block. One thread goes over one block after the other. */
 static inline bool go_over_blocks(const block_pass *pass, const pegasos_threads *threads,
                                   pegasos_watch *watch)
 {
@@ -174,8 +173,8 @@ static inline bool go_over_blocks(const block_pass *pass, const pegasos_threads 
     return true;
 }
 
-/* Adds up `count` sums of each block in those of the first; `stride` is from one block's to the
- * next one's. */
+/* Adds up `count` sums of each block, into those of the first block. Blocks' sums begin `stride`
+ * numbers apart. */
 static INLINE void add_up_blocks(int64_t n_blocks, int64_t stride, int64_t count, double *sums)
 {
     for (int64_t apart = 1; apart < n_blocks; apart *= 2)

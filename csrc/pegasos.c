@@ -1,5 +1,5 @@
 /*
- * pegasos.c - Pegasos for linear machines. kernel_pegasos.c has it for kernel machines.
+ * pegasos.c - Pegasos for linear machines. For kernel machines, see kernel_pegasos.c.
  *
  * The problem:   min_w  P(w) = lam/2 |w|^2 + 1/m sum_i c_i max(0, 1 - y_i <w, x_i>)
  *
@@ -13,15 +13,15 @@
  * hinge (`ball` in src/pegasos/problems/_losses.py has others), w <- min(1, 1/(sqrt(lam) |w|)) w.
  *
  * Another loss l(u), u = z - y <w, x>, has the slope l'(u) where the hinge has 1: A+ are the rows
- * whose slope is not 0, and row i adds l'(u_i) y_i x_i. Rows with sample weights c_i add c_i n/m
- * times that: P divides by m = sum_i c_i, while each of n rows is drawn equally often, and n/m is
+ * whose slope is not 0, and row i adds l'(u_i) y_i x_i. A row of sample weight c_i adds c_i n/m
+ * times that: P divides by m = sum_i c_i, while each of n rows is drawn equally often. n/m is
  * `weight_factor`. With the hinge and weights of 1, both factors are 1.
  *
- * The slope of a smooth loss grows with the error: a step of 1/(lam t) at small t would leap far
+ * The slope of a smooth loss grows with the error. A step of 1/(lam t) at small t would leap far
  * beyond the optimum, and the next one further back. So its rates begin later: eta_t = 1/(lam (t +
  * t0)), t0 = `delay`, which is 0 for losses with corners. With l'' <= L, the loss on a row has the
- * curvature L c n/m |x|^2, and steps of eta_t <= 1/(L c n/m |x|^2) do not leap. So the caller, who
- * knows the rows, sets t0 >= L n/m max c |x|^2/lam.
+ * curvature L c n/m |x|^2, and steps of eta_t <= 1/(L c n/m |x|^2) do not leap. The caller knows
+ * the rows, and sets t0 >= L n/m max c |x|^2/lam.
  *
  * The lazy scale. Shrinking w costs O(d) if done in place. But with T = t + t0,
  * 1 - eta_t lam = (T - 1)/T, and these factors telescope: with w_t = v_t / (lam (T - 1)) put
@@ -42,8 +42,8 @@
  * The average of iterates costs no pass over w either: see count_step in step.h, for S and a.
  *
  * Names above: t is the step, k the batch size, u the error. Names below: problem is the number of
- * a problem in its set, i a row, y its label, z its target, and the coefficient of a row what a
- * step adds to v per x. core.h explains q, v, a and S.
+ * a problem in its set, i a row, y its label, z its target. The coefficient of a row is the
+ * multiple of x that a step adds to v. core.h explains q, v, a and S.
  */
 #include "passes.h"
 #include "step.h"
@@ -66,8 +66,8 @@ void pegasos_linear_start(pegasos_linear *problem)
                                 .q = 1};
 }
 
-/* v += r x_i, for the coefficient r, and |v|^2 with it: |v + r x|^2 - |v|^2 = r (<v, x> +
- * <v + r x, x>), which holds for rows with repeated columns too. */
+/* v += r x_i, for the coefficient r, and updates |v|^2 by |v + r x|^2 - |v|^2 = r (<v, x> + <v + r
+ * x, x>), which also holds for rows with repeated columns. */
 static INLINE void add_with_norm(const row_functions *f, const pegasos_rows *rows,
                                  pegasos_linear *p, int64_t i, double coefficient, void *v)
 {
@@ -91,8 +91,8 @@ static void fold(pegasos_linear *p, const pegasos_rows *rows, void *v, void *a)
     fold_numbers(p);
 }
 
-/* O(1), save for two rare passes over v: its norm is summed afresh once in d additions, before
- * rounding can pile up, and q is folded into v before it gets small. */
+/* Projects in O(1), except for two rare passes over v: its norm is summed again after d additions,
+ * before rounding piles up, and q is folded into v before it gets small. */
 static void project(pegasos_linear *p, const pegasos_rows *rows, void *v, void *a)
 {
     const int64_t d = rows->n_features, bytes = rows->value_bytes;
@@ -117,7 +117,7 @@ static INLINE double take_row_of(const pegasos_rows *rows, const pegasos_linear_
                     set->counts ? set->counts + place : NULL);
 }
 
-/* Ends step t: adds the pending rows to v, projects, and lets the result into the average. */
+/* Ends step t: adds the pending rows to v, projects, and adds the result to the average. */
 static INLINE void take_step(const row_functions *f, const pegasos_rows *rows,
                              const pegasos_linear_set *set, int64_t problem, pegasos_linear *p)
 {
@@ -147,7 +147,7 @@ static INLINE void take_step(const row_functions *f, const pegasos_rows *rows,
     count_step(p, set->targets.loss.nu);
 }
 
-/* Rows are asked for this many draws before they are needed. */
+/* Rows are prefetched this many draws before they are needed. */
 #define PREFETCH_AHEAD 2
 
 /* Runs a problem over draws[0 .. count - 1]. `draws` has `ahead` entries, at least `count`: rows of
@@ -185,8 +185,7 @@ static INLINE void run_problem(const row_functions *f, const pegasos_rows *rows,
 }
 
 /* Runs a bundle over draws number first .. first + count - 1, with steps of one draw. A row is
- * added to all problems of the bundle in one call, even if it is a violation in one of them
- * alone. */
+ * added to all problems of the bundle in one call, even if it violates the margin of only one. */
 static INLINE void run_bundle(const row_functions *f, const pegasos_rows *rows,
                               const pegasos_linear_set *set, int64_t first, int64_t count,
                               const int64_t *draws)
@@ -230,7 +229,7 @@ static INLINE void run_bundle(const row_functions *f, const pegasos_rows *rows,
 
 /* ---- Loops for every type of rows ------------------------------------------------------------ */
 
-/* The algorithm with the primitives of one type inlined, per instruction set. */
+/* The algorithm with the functions of one type of rows inlined, per instruction set. */
 #define DEFINE_DRIVERS(TYPE)                                                                       \
     CLONES static void run_##TYPE(const pegasos_rows *rows, const pegasos_linear_set *set,         \
                                   int64_t problem, int64_t count, int64_t ahead,                   \
@@ -249,9 +248,9 @@ FOR_EVERY_TYPE(DEFINE_DRIVERS)
     }
 FOR_EVERY_SPARSE_TYPE(DEFINE_BUNDLE_DRIVER)
 
-/* Draws that every problem goes through before the next ones. Dense rows are long beside a weight
- * vector, so a few of them stay in cache while each problem steps on them. A sparse row is short,
- * and a change of problem brings a whole new weight vector into cache: it pays to stay long. */
+/* The draws that a problem makes before the next problem does. Dense rows are long compared with a
+ * weight vector, so a few of them stay in cache while each problem steps on them. A sparse row is
+ * short, and a change of problem loads a whole weight vector, so each problem makes many draws. */
 #define BLOCK_DENSE  32
 #define BLOCK_SPARSE 4096
 
@@ -295,7 +294,7 @@ void pegasos_linear_run(const pegasos_rows *rows, const pegasos_linear_set *set,
 }
 
 /* An upper bound of the numbers that all problems read for a draw. For problems that project, it
- * has a pass over v at every draw, although such passes are rare. */
+ * counts a pass over v at every draw, although such passes are rare. */
 static double numbers_of_draw(const pegasos_rows *rows, const pegasos_linear_set *set)
 {
     const double row = cost_of_row(rows);

@@ -4,10 +4,10 @@
 #ifndef PEGASOS_PLATFORM_H
 #define PEGASOS_PLATFORM_H
 
-#include <stdint.h> /* which defines __GLIBC__ where it is of glibc */
+#include <stdint.h> /* which defines __GLIBC__ with glibc */
 
-/* The same bits everywhere: no fused multiply-adds. gcc has only the flag, -ffp-contract=off, which
- * CMakeLists.txt sets. */
+/* No fused multiply-adds, for the same bits everywhere. gcc only has a flag, -ffp-contract=off,
+ * which CMakeLists.txt sets. */
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
 #elif defined(_MSC_VER)
@@ -31,12 +31,12 @@
 #define MAYBE_UNUSED
 #endif
 
-/* name_suffix, where the suffix is a macro: bodies that are included once per type have a name of
- * their own for each. */
+/* name_suffix, where the suffix is a macro: each type has its own name in bodies that are included
+ * once per type. */
 #define PASTE2(name, suffix) name##_##suffix
 #define PASTE(name, suffix)  PASTE2(name, suffix)
 
-/* Before a loop over lanes that is to have no jumps: gcc's -O2 unrolls none by itself. */
+/* For loops over lanes that should have no jumps: gcc's -O2 unrolls none by itself. */
 #if defined(__clang__)
 #define UNROLLED _Pragma("clang loop unroll(full)")
 #elif defined(__GNUC__)
@@ -45,14 +45,14 @@
 #define UNROLLED
 #endif
 
-/* One machine-code version per instruction set, chosen when the library is loaded. Needs the ifunc
- * mechanism of glibc. All versions give the same bits: sums have a fixed shape (rows_body.h) and
- * the build forbids contraction to fused multiply-add. */
+/* One machine-code version per instruction set, chosen when the library is loaded. This needs the
+ * ifunc mechanism of glibc. All versions give the same bits: sums have a fixed shape (rows_body.h)
+ * and the build forbids contraction to fused multiply-add. */
 #if defined(__GNUC__) && defined(__x86_64__) && defined(__GLIBC__) && !defined(PEGASOS_NO_CLONES)
 #define HAS_CLONES
 #define CLONES __attribute__((target_clones("avx2", "default")))
-/* For loops that twice as wide registers make faster: sums of products, bundles, kernel functions.
- * Adding rows gets slower by them, and so do Pegasos's sparse loops. */
+/* For loops that are faster with registers of twice the width: sums of products, bundles, kernel
+ * functions. Adding rows is slower with them, and so are Pegasos's sparse loops. */
 #define CLONES_WIDE __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define CLONES

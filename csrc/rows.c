@@ -1,12 +1,11 @@
 /*
- * rows.c - whether index arrays describe a matrix, some rows of one, and its columns with numbers.
+ * rows.c - checks index arrays, copies some rows, and numbers the columns that are stored.
  */
 #include "rows.h"
 
 #include <string.h>
 
-/* Loops of fixed length, which compilers turn into SIMD; a part that is no multiple is done alone.
- * */
+/* Loops have this fixed length, so that compilers make SIMD of them; the rest is checked alone. */
 enum { CHECKED_TOGETHER = 32 };
 
 #define DEFINE_CHECKS(INDEX, UNSIGNED)                                                             \

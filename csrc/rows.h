@@ -1,5 +1,5 @@
 /*
- * rows.h - what the solvers ask of rows, for every type of rows.
+ * rows.h - functions of rows that solvers use, for every type of rows.
  */
 #ifndef PEGASOS_ROWS_H
 #define PEGASOS_ROWS_H
@@ -12,8 +12,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* For assertions: what can be told of rows in constant time. Values of CSR rows, if there are none,
- * may lie anywhere. */
+/* For assertions: checks rows in constant time. CSR rows without values may have them anywhere. */
 MAYBE_UNUSED static bool are_plausible(const pegasos_rows *rows)
 {
     const int64_t bytes = rows->value_bytes;
@@ -25,7 +24,7 @@ MAYBE_UNUSED static bool are_plausible(const pegasos_rows *rows)
     return (uintptr_t)rows->values % (uintptr_t)bytes == 0;
 }
 
-/* ... and whether rows first .. first + count - 1 are among them. */
+/* For assertions: also checks that rows first .. first + count - 1 exist. */
 MAYBE_UNUSED static bool are_there(const pegasos_rows *rows, int64_t first, int64_t count)
 {
     return are_plausible(rows) && count >= 0 && first >= 0 && first <= rows->n_rows - count;
@@ -38,19 +37,19 @@ static INLINE int64_t row_offset(const pegasos_rows *rows, int64_t i)
                                    : ((const int64_t *)rows->indptr)[i];
 }
 
-/* Where row i begins, dense or CSR; of the row after the last one, where that ends. */
+/* Where row i begins, dense or CSR; for i = n_rows, where the last row ends. */
 static INLINE int64_t row_begin(const pegasos_rows *rows, int64_t i)
 {
     return rows->index_bytes == 0 ? i * rows->n_features : row_offset(rows, i);
 }
 
-/* How many numbers are stored. */
+/* The number of stored numbers. */
 static INLINE double stored_numbers(const pegasos_rows *rows)
 {
     return (double)(row_begin(rows, rows->n_rows) - row_begin(rows, 0));
 }
 
-/* ... and how many in a row, in the mean. */
+/* The average number of stored numbers in a row. */
 static INLINE double stored_in_row(const pegasos_rows *rows)
 {
     return stored_numbers(rows) / (double)rows->n_rows;
@@ -63,26 +62,26 @@ static INLINE int64_t row_column(const pegasos_rows *rows, int64_t j)
                                   : ((const int64_t *)rows->indices)[j];
 }
 
-/* What the solver asks of rows; rows_body.h writes them once per type. `next` is a row that will be
- * wanted soon and may be fetched meanwhile; i itself if there is none. */
+/* Functions of one type of rows; rows_body.h defines them. `next` is a row that will be used soon
+ * and may be fetched meanwhile; i itself if there is none. */
 typedef struct row_functions {
-    /* Asks for where row i begins. */
+    /* Prefetches where row i begins. */
     void (*prefetch_offset)(const pegasos_rows *rows, int64_t i);
     /* <v, x_i> */
     double (*dot)(const pegasos_rows *rows, int64_t i, const void *v, int64_t next);
     /* v += u x_i */
     void (*add)(const pegasos_rows *rows, int64_t i, double u, void *v);
-    /* v += sum_i factors[i] x_{which[i]}, with the bits of `add` row by row; NULL where that is as
+    /* v += sum_i factors[i] x_{which[i]}, with the bits of `add` row by row; NULL if that is as
      * fast. */
     void (*add_rows)(const pegasos_rows *rows, int64_t count, const int64_t *which,
                      const double *factors, void *v);
-    /* Vectors in a bundle; the same for interleaved ones, `width` of them and a whole bundle. */
+    /* Vectors in a bundle; `dot` for `width` interleaved vectors, and `add` for a whole bundle. */
     int lanes;
     void (*dot_bundle)(const pegasos_rows *rows, int64_t i, const void *v, int64_t stride,
                        int width, int64_t next, double *out);
     void (*add_bundle)(const pegasos_rows *rows, int64_t i, const double *u, void *v);
-    /* out[t * width + l] = <v_l, x_i> for the rows i = which[t], t < count <= TILE; NULL where
-     * tiles do not pay. A row's numbers do not depend on which others are with it. */
+    /* out[t * width + l] = <v_l, x_i> for the rows i = which[t], t < count <= TILE; NULL if tiles
+     * do not pay. A row's numbers do not depend on the other rows. */
     void (*dot_tile)(const pegasos_rows *rows, const int64_t *which, int64_t count, const void *v,
                      int64_t stride, int width, double *out);
 } row_functions;
@@ -170,13 +169,13 @@ enum {
     DEFINE(wide_csr64)                                                                             \
     DEFINE(double_csr64)
 
-/* What FOR_EVERY_TYPE leaves out of these. */
+/* Those of FOR_EVERY_WIDE_TYPE that are not in FOR_EVERY_TYPE. */
 #define FOR_EVERY_MIXED_TYPE(DEFINE)                                                               \
     DEFINE(wide_dense)                                                                             \
     DEFINE(wide_csr32)                                                                             \
     DEFINE(wide_csr64)
 
-/* Calls name_TYPE(arguments), where float rows go by the types that start with `single`. */
+/* Calls name_TYPE(arguments); types of float rows start with `single`. */
 #define DISPATCH_SPARSE_AS(single, name, rows, ...)                                                \
     do {                                                                                           \
         const bool is_float = (rows)->value_bytes == 4;                                            \
@@ -195,7 +194,7 @@ enum {
             DISPATCH_SPARSE_AS(single, name, rows, __VA_ARGS__);                                   \
     } while (0)
 
-/* ... with vectors of the rows' type, and with double vectors. */
+/* With vectors of the rows' type, and with double vectors. */
 #define DISPATCH(name, rows, ...)        DISPATCH_AS(float, name, rows, __VA_ARGS__)
 #define DISPATCH_SPARSE(name, rows, ...) DISPATCH_SPARSE_AS(float, name, rows, __VA_ARGS__)
 #define DISPATCH_WIDE(name, rows, ...)   DISPATCH_AS(wide, name, rows, __VA_ARGS__)

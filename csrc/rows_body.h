@@ -1,16 +1,16 @@
 /*
- * rows_body.h - the primitives on which the solvers stand, for one type of rows.
+ * rows_body.h - the functions of rows that solvers are made of, for one type of rows.
  *
- * rows.h includes this once per type with these macros, which are undefined again at the end:
+ * rows.h includes this once per type with these macros, which this file undefines:
  *
  *     VALUE    float or double, the type of the stored numbers
  *     VECTOR   float or double, the type of the vectors that rows are multiplied with and added to
  *     INDEX    int32_t or int64_t; not defined for dense rows
  *     SUFFIX   ends the name of everything defined here
  *
- * Sums have a fixed shape, LANES partial sums in VECTOR that are added up in double, so that a
- * compiler may put lanes in SIMD registers of any width without changing one bit. Partial sums run
- * over at most CHUNK terms each, which keeps a float sum accurate however long the row.
+ * Sums have a fixed shape: LANES partial sums in VECTOR are added up in double. So a compiler may
+ * put lanes in SIMD registers of any width without changing one bit. Partial sums run over at most
+ * CHUNK terms each, which keeps a float sum accurate for rows of any length.
  */
 #define NAME(name) PASTE(name, SUFFIX)
 
@@ -20,8 +20,8 @@
 #define BLOCK 16
 #define CHUNK 4096
 
-/* Asks for BLOCK values, from number j of all stored ones on, and their columns: into the second
- * cache, since the first one is full of w. */
+/* Prefetches BLOCK values, from number j of all stored ones, and their columns: into the
+ * second-level cache, since the first-level one is full of w. */
 static INLINE void NAME(prefetch_block)(const pegasos_rows *rows, int64_t j)
 {
     for (int l = 0; l < BLOCK; l += 64 / (int)sizeof(VALUE))
@@ -35,7 +35,7 @@ static INLINE void NAME(prefetch_offset)(const pegasos_rows *rows, int64_t i)
     PREFETCH((const char *)rows->indptr + i * rows->indptr_bytes);
 }
 
-/* The next row is asked for block by block as this one is used: in one go, the requests would fill
+/* The next row is prefetched block by block while this one is used. All requests at once would fill
  * the queue that this row's own loads need. */
 static INLINE double NAME(dot)(const pegasos_rows *rows, int64_t i, const void *vector,
                                int64_t next)
@@ -93,10 +93,10 @@ static INLINE void NAME(add_squares)(const pegasos_rows *rows, int64_t i, double
         v[column[j]] += u * ((double)x[j] * x[j]);
 }
 
-/* out[l] = <v_l, x_i> for `width` vectors that are interleaved: number j of v_l is v[j stride + l].
- * Each has the bits of `dot`. What costs time on sparse rows is to reach the numbers of v;
- * neighbours come along for little, so that a bundle of 16 vectors costs about twice as much as
- * one. What the next row needs of v is asked for as this one is used. */
+/* out[l] = <v_l, x_i> for `width` interleaved vectors: number j of v_l is v[j stride + l]. Each has
+ * the bits of `dot`. With sparse rows, reaching the numbers of v takes the time. Neighbours come
+ * along for little, so a bundle of 16 vectors costs about twice as much as one. What the next row
+ * needs of v is prefetched meanwhile. */
 static INLINE void NAME(dot_bundle)(const pegasos_rows *rows, int64_t i, const void *vectors,
                                     int64_t stride, const int width, int64_t next, double *out)
 {
@@ -156,8 +156,8 @@ static INLINE void NAME(add_bundle)(const pegasos_rows *rows, int64_t i, const d
     }
 }
 
-/* sums[l] = <v_l, x_i> for the vectors of a panel, PANEL_LINES lines of cache wide and interleaved
- * as in a bundle: sums stay in registers. */
+/* sums[l] = <v_l, x_i> for the vectors of a panel, which is PANEL_LINES cache lines wide and
+ * interleaved like a bundle. Sums stay in registers. */
 static INLINE void NAME(dot_panel)(const pegasos_rows *rows, int64_t i, const void *panel,
                                    void *sums)
 {
@@ -179,8 +179,8 @@ static INLINE void NAME(dot_panel)(const pegasos_rows *rows, int64_t i, const vo
     memcpy(out, sum, sizeof sum);
 }
 
-/* |x_i|^2. A column may be there more than once, and its entries add up: where columns do not rise,
- * they are added in `scratch`, which is n_features zeros before and after. */
+/* |x_i|^2. A column may occur more than once, and its entries add up. If columns do not rise, they
+ * are added in `scratch`, which must be n_features zeros, and is so again in the end. */
 static INLINE double NAME(squared_norm)(const pegasos_rows *rows, int64_t i, double *scratch)
 {
     const int64_t begin = row_offset(rows, i), end = row_offset(rows, i + 1);
@@ -209,7 +209,7 @@ static INLINE double NAME(squared_norm)(const pegasos_rows *rows, int64_t i, dou
 
 #else
 
-#define LANES 16 /* sum_lanes knows */
+#define LANES 16 /* sum_lanes relies on this */
 #define CHUNK 16384
 
 static INLINE double NAME(sum_lanes)(const VECTOR *lane)
@@ -230,12 +230,10 @@ static INLINE void NAME(prefetch_lanes)(const VALUE *x)
 
 static INLINE void NAME(prefetch_offset)(const pegasos_rows *rows, int64_t i)
 {
-    (void)rows; /* which is known */
+    (void)rows; /* which are dense: offsets are known */
     (void)i;
 }
 
-/* The next row is asked for piece by piece as this one is used: in one go, the requests would fill
- * the queue that this row's own loads need. */
 static INLINE double NAME(dot)(const pegasos_rows *rows, int64_t i, const void *vector,
                                int64_t next)
 {
@@ -282,8 +280,8 @@ static INLINE void NAME(add_squares)(const pegasos_rows *rows, int64_t i, double
         v[j] += u * ((double)x[j] * x[j]);
 }
 
-/* Four rows at a time, so that a number of v is loaded and stored once for all of them. The next
- * four, which lie close together, are asked for meanwhile. */
+/* Four rows at a time, so that each number of v is loaded and stored once for all four. The next
+ * four, which lie close together, are prefetched meanwhile. */
 static INLINE void NAME(add_rows)(const pegasos_rows *rows, int64_t count, const int64_t *which,
                                   const double *factors, void *vector)
 {
@@ -321,8 +319,8 @@ static INLINE void NAME(add_rows)(const pegasos_rows *rows, int64_t count, const
         NAME(add)(rows, which[i], factors[i], vector);
 }
 
-/* out[l] = <v_l, x_i> for interleaved vectors, as above for sparse rows. A number of x meets those
- * of all vectors at once, and x is fetched once for all of them. */
+/* out[l] = <v_l, x_i> for interleaved vectors, as for sparse rows. Each number of x is loaded once
+ * for all vectors. */
 static INLINE void NAME(dot_bundle)(const pegasos_rows *rows, int64_t i, const void *vectors,
                                     int64_t stride, const int width, int64_t next, double *out)
 {
@@ -381,7 +379,7 @@ static INLINE double NAME(squared_norm)(const pegasos_rows *rows, int64_t i, dou
     return sum;
 }
 
-/* A number of each vector, once at hand, meets four rows. */
+/* Each number of the vectors is loaded once for four rows. */
 static INLINE void NAME(dot_tile)(const pegasos_rows *rows, const int64_t *which, int64_t count,
                                   const void *vectors, int64_t stride, const int width, double *out)
 {

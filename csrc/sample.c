@@ -1,22 +1,22 @@
 /*
- * sample.c - where Newton's method begins if rows are many beside features: at the solution of a
- * random part of the rows.
+ * sample.c - where Newton's method begins if rows are many compared with features: at the solution
+ * of a random part of the rows.
  *
- * That part is a problem like the whole one, with the same lambda, and is solved by the same
- * program, down to a coarse gap, from an epoch of Pegasos on. All of this takes as long as a few
- * passes over all rows. The model is as good as a sample's can be; from there, Newton's method on
- * all rows takes a few iterations.
+ * The sample is a problem like the whole one, with the same lambda. The same program solves it to a
+ * coarse gap, from an epoch of Pegasos on. This takes as long as a few passes over all rows. The
+ * model is as good as a sample's can be; from there, Newton's method on all rows takes a few
+ * iterations.
  *
  * The sample is a transaction: a fit that is stopped in it draws it again, with the same bits.
  */
 #include "fit.h"
 
-/* A sample has one of PART rows; there is none if these are fewer than ROWS_PER_FEATURE for each
- * feature: with 33 (one of 8 of 32,561 rows x 123), fits took 1.4 times as long as without a
- * sample; with 58 (15,000 rows x 16), three quarters of the time. */
+/* A sample has one of PART rows. There is none if these are fewer than ROWS_PER_FEATURE for each
+ * feature. With 33 (one of 8 of 32,561 rows x 123), fits took 1.4 times as long as without a
+ * sample; with 58 (15,000 rows x 16), they took three quarters of the time. */
 enum { PART = 16, ROWS_PER_FEATURE = 50 };
-/* The relative gap down to which a sample is solved, and epochs for it: 130,000 rows x 54 took 119
- * ms with 0.3, 134 ms with 0.02 and with 0.1. */
+/* The relative gap to which a sample is solved, and its epochs: 130,000 rows x 54 took 119 ms with
+ * 0.3, and 134 ms with 0.02 and with 0.1. */
 static const double SAMPLE_GAP = 0.3;
 enum { EPOCHS_OF_SAMPLE = 50 };
 /* The rows of a sample may have this many times their share of the numbers, and a few more. */
@@ -28,7 +28,7 @@ static int64_t rows_of_sample(int64_t n_rows, int64_t n_features)
     return m / ROWS_PER_FEATURE > n_features ? m : 0;
 }
 
-/* A sample's memory: its rows, what belongs to them, and its fit's. */
+/* A sample's memory: its rows, their data, and the memory of its fit. */
 typedef struct parts {
     int64_t m, numbers; /* rows, and how many numbers they may have */
     void *values, *indices;
@@ -38,7 +38,7 @@ typedef struct parts {
     void *memory, *scratch;
 } parts;
 
-/* Lays them out, and returns how many bytes they take; 0: there is no sample. */
+/* Lays out a sample's memory, and returns how many bytes it takes; 0: there is no sample. */
 static int64_t lay_out(parts *p, const pegasos_rows *rows, void *memory)
 {
     const int64_t d = rows->n_features, m = rows_of_sample(rows->n_rows, d);
@@ -66,9 +66,8 @@ int64_t pegasos_sample_scratch_bytes(const pegasos_rows *rows)
     return lay_out(&p, rows, NULL);
 }
 
-/* Draws m rows, of those that are in the problem: each is taken with the probability that makes the
- * number of rows right (Knuth, The Art of Computer Programming, vol. 2, algorithm 3.4.2 S). Returns
- * how many numbers they have. */
+/* Draws m rows of the problem: each is taken with the probability that leads to m rows (Knuth, The
+ * Art of Computer Programming, vol. 2, algorithm 3.4.2 S). Returns how many numbers they have. */
 static int64_t draw(const fit *f, int64_t m, int64_t *which)
 {
     uint64_t generator = f->options->seed;

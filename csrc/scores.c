@@ -1,5 +1,5 @@
 /*
- * scores.c - passes over rows in double precision, whatever the rows: scores, sums of rows, norms.
+ * scores.c - passes over rows in double precision, for all types of rows: scores, sums and norms.
  */
 #include "rows.h"
 
@@ -9,15 +9,14 @@ static INLINE const void *number(const row_functions *f, const void *vector, int
     return (const char *)vector + k * (BUNDLE_BYTES / f->lanes);
 }
 
-/* Row number j of those to score. */
+/* The row to score as number j. */
 static INLINE int64_t scored(int64_t first, const int64_t *which, int64_t j)
 {
     return which ? which[j] : first + j;
 }
 
-/* Of a dense row, all scores while it is at hand; of sparse rows, one problem's at a time, since
- * the parts of its coefficients that they meet stay in cache, which those of all problems may not.
- * */
+/* A dense row gets all scores while it is in cache. Sparse rows get the scores of one problem at a
+ * time: the coefficients that they meet stay in cache, while those of all problems might not. */
 static INLINE void score_rows(const row_functions *f, const pegasos_rows *rows, int64_t first,
                               const int64_t *which, int64_t count, int64_t n_problems,
                               const void *coef, const double *intercepts, double *scores)
@@ -33,8 +32,8 @@ static INLINE void score_rows(const row_functions *f, const pegasos_rows *rows, 
         }
 }
 
-/* `width` scores from number k on of each of up to TILE rows. `next` is a sparse row that will be
- * wanted soon. */
+/* `width` scores, from number k on, of up to TILE rows. `next` is a sparse row that will be used
+ * soon. */
 static INLINE void score_tile(const row_functions *f, const pegasos_rows *rows,
                               const int64_t *which, int64_t count, int64_t next, int64_t n_problems,
                               int64_t k, const int width, const void *coef, double *scores)
@@ -51,7 +50,7 @@ static INLINE void score_tile(const row_functions *f, const pegasos_rows *rows,
             scores[t * n_problems + k + l] = out[t * width + l];
 }
 
-/* Scores where neighbours in `coef` belong to different problems: of dense rows, some at a time. */
+/* Scores with interleaved coefficients; some dense rows at a time. */
 static INLINE void score_bundles(const row_functions *f, const pegasos_rows *rows, int64_t first,
                                  const int64_t *which, int64_t count, int64_t n_problems,
                                  const void *coef, const double *intercepts, double *scores)
@@ -80,7 +79,7 @@ static INLINE void score_bundles(const row_functions *f, const pegasos_rows *row
     }
 }
 
-/* Rows with factors of 0, which nobody can foresee, are left out without a branch. */
+/* Leaves out rows with factors of 0 without a branch, as these cannot be foreseen. */
 static INLINE void combine_rows(const row_functions *f, const pegasos_rows *rows, int64_t first,
                                 int64_t count, const double *factors, double *sum)
 {
@@ -213,7 +212,7 @@ static INLINE void scale(int64_t d, const void *restrict x, int64_t value_bytes,
         set_to(out, bytes, j, factor * get(x, value_bytes, j));
 }
 
-/* One loop for each pair of types, which it knows. */
+/* One loop for each pair of types, so that the compiler knows the types. */
 CLONES static void scale_dense(int64_t d, const void *x, int64_t value_bytes, double factor,
                                int64_t bytes, void *out)
 {

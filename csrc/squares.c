@@ -1,42 +1,42 @@
 /*
  * squares.c - where Newton's method begins with the squared error: at its optimum.
  *
- * That loss is quadratic everywhere, so that Newton's matrix is the same at all points, and
- * a single step from w = 0 goes to the optimum:
+ * This loss is quadratic everywhere, so Newton's matrix is the same at all points, and one step
+ * from w = 0 goes to the optimum:
  *
  *     (lam I + 1/m sum_i c_i x_i x_i^T) w = 1/m sum_i c_i z_i x_i.
  *
- * Outputs over the same rows share the matrix. Their targets z are further columns of x, so that
- * one pass finds the right sides, too. They also share the pass that finds their gaps: at w, the
+ * Outputs over the same rows share the matrix. Their targets z are further columns of x, so one
+ * pass also finds the right sides. Outputs also share the pass that finds their gaps. At w, the
  * multiples r of the dual variables a_i = c_i u_i have
  *
  *     P = lam/2 |w|^2 + 1/(2m) sum_i c_i u_i^2,
  *     D(r a) = r A - r^2 B,    A = 1/m sum_i z_i a_i,
  *                              B = 1/(2m) sum_i c_i u_i^2 + 1/(2 lam m^2) |sum_i a_i x_i|^2.
  *
- * At the optimum, D is highest at r = 1. Where rounding has spoiled w, D(a) may be far below 0: the
- * best r = A/(2 B) is taken, where D is A^2/(4 B), as certificates do (pegasos_best_dual).
+ * At the optimum, D is highest at r = 1. If rounding has spoiled w, D(a) may be far below 0. So r =
+ * A/(2 B) is taken, where D is highest, A^2/(4 B), as in certificates (pegasos_best_dual).
  *
- * A free intercept asks for sum_i a_i = 0, which rounding spoils. So a_i - c_i t takes the place of
- * a_i, with t = 1/m sum_i a_i: sums change by t times those of c_i z_i and of c_i x_i, and
- * sum_i a_i^2/c_i by m t^2. The matrix has the sums of c_i x_i, maybe in single precision. Those of
- * c_i z_i are added up again: z may be far from 0, and t is large then.
+ * A free intercept needs sum_i a_i = 0, which rounding spoils. So a_i - c_i t replaces a_i, with t
+ * = 1/m sum_i a_i. Sums then change by t times the sums of c_i z_i and of c_i x_i, and sum_i
+ * a_i^2/c_i by m t^2. The matrix has the sums of c_i x_i, maybe in single precision. Those of c_i
+ * z_i are summed again: if z is far from 0, t is large.
  *
- * Newton's method goes on from there, and mends what rounding has left.
+ * Newton's method goes on from there, and corrects the rounding.
  *
  * All of this is a transaction: fits that were stopped in it begin again, with the same bits.
  */
 #include "fit.h"
 #include "symmetric.h"
 
-/* The fewest rows of a block, which has a matrix of its own, and the rows of a piece. A pass takes
- * as many outputs as there are features, but at least FEW_OUTPUTS and at most MANY_OUTPUTS: the
- * work grows with the square of the columns. */
+/* The fewest rows of a block, which has its own matrix, and the rows of a piece. A pass takes as
+ * many outputs as there are features, but at least FEW_OUTPUTS and at most MANY_OUTPUTS: the work
+ * grows with the square of the columns. */
 enum { ROWS_PER_BLOCK = 1024, ROWS = 128, FEW_OUTPUTS = 16, MANY_OUTPUTS = 128 };
-/* What the second pass adds up for each output, and then a vector of features. */
+/* The sums of the second pass for each output; after them comes a vector of features. */
 enum { SQUARE_SUM, PRODUCT_SUM, TARGET_SUM, TOTAL, NUMBERS };
 /* The least tol for which single precision is tried; and, with a free intercept, the least variance
- * of targets beside the mean of their squares. */
+ * of targets, as a part of the mean of their squares. */
 static const double LEAST_SINGLE = 1e-4, LEAST_VARIANCE = 1e-6;
 
 static int64_t stride_of(int64_t n_features, int64_t n_outputs)
@@ -57,8 +57,8 @@ static int64_t blocks_of(int64_t n_rows, int64_t n_features)
     return symmetric_blocks(n_rows, ROWS_PER_BLOCK, stride);
 }
 
-/* A block's numbers beside its matrix: rows of the first pass; then sums and scores of outputs, of
- * which there are at most as many as rows. */
+/* A block's numbers, without its matrix: rows of the first pass; then sums and scores of outputs,
+ * which are at most as many as rows. */
 static int64_t numbers_of_block(int64_t stride)
 {
     return ROWS * (stride + NUMBERS);
@@ -69,7 +69,7 @@ typedef struct squares {
     fit *f;
     int64_t n_problems, n_blocks;
     symmetric m;
-    bool is_thin;      /* which stored numbers alone make (symmetric.h) */
+    bool is_thin;      /* the matrix is made of stored numbers only (symmetric.h) */
     double *of_blocks; /* see numbers_of_block */
     double constant_feature;
     double *weights; /* of the features and the constant one, for one output */
@@ -77,7 +77,7 @@ typedef struct squares {
     double *means;   /* feature/m sum_i c_i x_i: with a free intercept, the feature is 1 */
 } squares;
 
-/* Lays out what comes after the scratch of a fit; returns how many bytes it takes. */
+/* Lays out memory after the scratch of a fit; returns how many bytes it takes. */
 static int64_t lay_out(squares *x, int64_t n_rows, int64_t d, int64_t n_problems, void *scratch)
 {
     const int64_t stride = stride_of(d, n_problems), n_blocks = blocks_of(n_rows, d);
@@ -99,12 +99,12 @@ int64_t pegasos_squares_scratch_bytes(const pegasos_rows *rows, int64_t n_proble
     const int64_t d = rows->n_features;
     squares x;
     if (d >= PEGASOS_NEWTON_MAX_UNKNOWNS)
-        return 0; /* it does not begin */
+        return 0; /* there is no such beginning */
     return pegasos_scratch_bytes(rows) + PEGASOS_BUNDLE_BYTES
            + lay_out(&x, rows->n_rows, d, min_of(n_problems, together(d)), NULL);
 }
 
-/* Adds sqrt(c_i/m) (x_i, feature, z_i of each problem), times itself. */
+/* Adds the products of sqrt(c_i/m) (x_i, feature, z_i of each problem) with itself. */
 static void add_rows_to_matrix(const block_pass *pass, int64_t block, int64_t first, int64_t count)
 {
     const squares *const x = pass->context;
@@ -133,7 +133,7 @@ static void add_rows_to_matrix(const block_pass *pass, int64_t block, int64_t fi
     symmetric_add_outer(&m, count, room, first == first_of_block(pass, block));
 }
 
-/* The matrix, in place of that of the first block; false: stopped. */
+/* Makes the matrix, in place of that of the first block; false: stopped. */
 static bool make_matrix(const squares *x, pegasos_watch *watch)
 {
     const int64_t n = x->f->rows->n_rows, stride = x->m.stride;
@@ -146,8 +146,8 @@ static bool make_matrix(const squares *x, pegasos_watch *watch)
     return true;
 }
 
-/* Writes scores and dual variables of all outputs, whose w lie interleaved in place of the matrix,
- * and adds up what P and D are made of. */
+/* Writes scores and dual variables of all outputs, and adds to the sums of P and D. The outputs' w
+ * are interleaved in place of the matrix. */
 static void evaluate_rows(const block_pass *pass, int64_t block, int64_t first, int64_t count)
 {
     const squares *const x = pass->context;
@@ -173,8 +173,8 @@ static void evaluate_rows(const block_pass *pass, int64_t block, int64_t first, 
     }
 }
 
-/* Finds the gaps, and lets Newton's method go on from here; a fit whose numbers overflow begins as
- * it does otherwise. False: stopped. */
+/* Finds the gaps, and lets Newton's method go on from here. A fit whose numbers overflow begins as
+ * other fits do. False: stopped. */
 static bool find_gaps(const squares *x, pegasos_watch *watch)
 {
     const int64_t d = x->f->rows->n_features, n_problems = x->n_problems;
@@ -219,8 +219,8 @@ static bool find_gaps(const squares *x, pegasos_watch *watch)
     return !is_to_stop_after_epoch(watch, progress_of_state(x->f->s));
 }
 
-/* Whether problems are to begin with Newton's method, over the same rows, which are more than the
- * features: else there are equations with fewer unknowns. */
+/* Whether problems can begin with Newton's method, over the same rows, of which there are more than
+ * features. With fewer rows, there are equations with fewer unknowns. */
 static bool are_alike(fit *f, int64_t n_problems)
 {
     const size_t n = (size_t)f->rows->n_rows;
@@ -232,9 +232,9 @@ static bool are_alike(fit *f, int64_t n_problems)
            && pegasos_fit_first_solver(f) == PEGASOS_NEWTON;
 }
 
-/* Whether single precision will do, for targets as well, which may be large. What it leaves,
- * Newton's method mends: to a fine gap, that takes longer than double precision. So it does where
- * targets are all but constant, of which a free intercept leaves next to nothing. */
+/* Whether single precision will do, also for targets, which may be large. Newton's method corrects
+ * its rounding, but for a fine gap, that takes longer than double precision. So does it if targets
+ * are nearly constant, as a free intercept then leaves next to nothing of them. */
 static bool is_single(const fit *f, int64_t n_problems, double feature)
 {
     const int64_t n = f->rows->n_rows;
@@ -258,7 +258,7 @@ static bool is_single(const fit *f, int64_t n_problems, double feature)
     return symmetric_may_be_single(f->options->blas, trace, f->problem->lam);
 }
 
-/* Lets fits begin at the optimum, up to rounding; where numbers overflow, as they do otherwise. */
+/* Lets fits begin at the optimum, up to rounding. If numbers overflow, they begin as others do. */
 static int solve_some(squares *all)
 {
     fit *const f = all->f;

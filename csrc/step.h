@@ -1,13 +1,13 @@
 /*
- * step.h - what a step of Pegasos is made of, whatever stands for v: pegasos.c has the algorithm
- * and its names.
+ * step.h - the parts of a step of Pegasos, for any form of v. pegasos.c has the algorithm and its
+ * names.
  */
 #ifndef PEGASOS_STEP_H
 #define PEGASOS_STEP_H
 
 #include "loss.h"
 
-/* w = q v / (lam time): T after the steps taken. */
+/* T after the steps taken: w = q v / (lam T). */
 static INLINE double time_of(const pegasos_linear *p)
 {
     return (double)(p->n_steps + p->delay);
@@ -21,8 +21,8 @@ static INLINE double slope_of(loss_form l, const pegasos_linear *p, double y, do
     return loss_derivative(l, z - y * (f + p->intercept));
 }
 
-/* Whether l'(u) is not 0. Of losses of margins, is y <w_t, x> + y b < 1? Multiplied by lam (T - 1),
- * so that nothing is divided. */
+/* Whether l'(u) is not 0. For losses of margins, this is y <w_t, x> + y b < 1, multiplied by lam (T
+ * - 1) to avoid a division. */
 static INLINE bool violates(loss_form l, const pegasos_linear *p, double y, double z, double dot)
 {
     if (l.lower < 0 || !loss_is_quadratic(l))
@@ -33,16 +33,16 @@ static INLINE bool violates(loss_form l, const pegasos_linear *p, double y, doub
     return y * score < p->lam * time_of(p) * (1 - y * p->intercept);
 }
 
-/* The slope of a row that violates its margin: of the hinge 1, wherever rounding puts u. */
+/* The slope of a row that violates its margin; for the hinge 1, wherever rounding puts u. */
 static INLINE double slope_of_violation(loss_form l, const pegasos_linear *p, double y, double z,
                                         double dot)
 {
     return l.kind == PEGASOS_HINGE ? 1 : slope_of(l, p, y, z, dot);
 }
 
-/* Lets a row of label y and weight c with l'(u) = slope into the step: returns its coefficient, by
- * which multiple of x the caller has to change v. All numbers of the problem but v and a take the
- * row in, and so does `count`, its alpha count, if that is kept. */
+/* Adds a row of label y and weight c, with l'(u) = slope, to the step. Returns its coefficient: the
+ * multiple of x that the caller must add to v. All other numbers of the problem, except a, are
+ * updated here, and so is `count`, the row's alpha count, unless it is NULL. */
 static INLINE double take_row(pegasos_linear *p, double y, double c, double slope,
                               int64_t batch_size, double *count)
 {
@@ -58,8 +58,8 @@ static INLINE double take_row(pegasos_linear *p, double y, double c, double slop
     return coefficient;
 }
 
-/* w <- min(1, sqrt(ball/lam)/|w|) w, where w = q v / (lam T), by a change of q alone; true: q has
- * become so small that it has to be folded into v. */
+/* w <- min(1, sqrt(ball/lam)/|w|) w, where w = q v / (lam T), by changing q only; true: q is so
+ * small that it must be folded into v. */
 static INLINE bool project_on_ball(pegasos_linear *p)
 {
     const double radius = sqrt(p->ball * p->lam) * time_of(p); /* of q v */
@@ -68,9 +68,9 @@ static INLINE bool project_on_ball(pegasos_linear *p)
     return p->q < 1.0 / 1024;
 }
 
-/* v <- q v, q <- 1, but for the arrays. The average's sum S v - a is kept: a <- a - S v, S <- 0; to
- * go on with S / q would be exact too, but S v and a would grow until their difference drowned in
- * rounding. */
+/* v <- q v, q <- 1, for the numbers of a problem without its arrays. The average's sum S v - a
+ * stays: a <- a - S v, S <- 0. S/q would be exact, too, but S v and a would grow until rounding
+ * drowned their difference. */
 static INLINE void fold_numbers(pegasos_linear *p)
 {
     if (p->rate_sum > 0)
@@ -82,12 +82,12 @@ static INLINE void fold_numbers(pegasos_linear *p)
 }
 
 /*
- * Ends step t: moves b by what P has of it beside the losses, and lets w and b into the average.
+ * Ends step t: moves b along the term nu b of P, and adds w and b to the average.
  *
  * The average of w_{tau+1} = q_tau v_{tau+1} / (lam (tau + t0)) over steps costs no O(d) either.
- * With S_t = sum_{tau <= t} q_tau / (tau + t0), a row added to v at step t with coefficient r is
- * part of all later iterates but of none before, and so contributes r (S_T - S_{t-1}) x / lam to
- * their sum. Hence a += S_{t-1} r x beside v += r x, and the sum is (S_T v - a) / lam.
+ * Let S_t = sum_{tau <= t} q_tau / (tau + t0). A row added to v at step t with coefficient r is
+ * part of all later iterates and of none before, and so adds r (S_T - S_{t-1}) x / lam to their
+ * sum. Hence a += S_{t-1} r x goes with v += r x, and the sum is (S_T v - a) / lam.
  */
 static INLINE void count_step(pegasos_linear *p, double nu)
 {
@@ -101,7 +101,7 @@ static INLINE void count_step(pegasos_linear *p, double nu)
 }
 
 /* Number of the first draw that an unfinished problem has not read; -1 if all are finished.
- * Finished problems may be far ahead: what they have read is not drawn again. */
+ * Finished problems may be far ahead: their draws are not made again. */
 static INLINE int64_t next_draw(int64_t n_problems, const pegasos_linear *problems)
 {
     int64_t next = -1;
@@ -113,7 +113,7 @@ static INLINE int64_t next_draw(int64_t n_problems, const pegasos_linear *proble
     return next;
 }
 
-/* How many draws to make at once, `most` at most: no more than there are steps to make, so that a
+/* How many draws to make at once: at most `most`, and no more than the steps left need, so that a
  * short run draws little. */
 static INLINE int64_t count_draws(const pegasos_linear_set *set, int64_t most)
 {
@@ -125,8 +125,7 @@ static INLINE int64_t count_draws(const pegasos_linear_set *set, int64_t most)
     return left < most / set->batch_size + 1 ? left * set->batch_size : most;
 }
 
-/* Draws number `first` and so on, of which there may be fewer than `count` in a list; `room` has
- * room for them. */
+/* Makes the draws number `first` and so on, in `room`; a list may have fewer than `count`. */
 static INLINE const int64_t *take_draws(const pegasos_draws *draws, int64_t first, int64_t *count,
                                         int64_t *room)
 {
@@ -145,11 +144,11 @@ static INLINE const int64_t *take_draws(const pegasos_draws *draws, int64_t firs
 
 /*
  * The first epoch from a = 0 is Pegasos, with steps of exact length (Shalev-Shwartz and Zhang, JMLR
- * 14, 2013, "SGD initialisation"). Pegasos's w_t is v/(lam t) with the sum of rows v; w(a) is
- * v/(lam m), too short until all rows were seen. So let N be the weight of the rows seen so far,
- * but m/2 at least: the sample seen so far has w_t = (m/N) w(a) and the curvature (m/N) s |x_i|^2,
- * and its dual tells the length of the step. After the epoch N = m, and w_t is w(a): dual ascent
- * goes on from there. This returns m/N.
+ * 14, 2013, "SGD initialisation"). With the sum of rows v, Pegasos's w_t is v/(lam t), and w(a) is
+ * v/(lam m), which is too short until all rows are seen. So let N be the weight of the rows seen so
+ * far, but at least m/2. The sample seen so far has w_t = (m/N) w(a) and the curvature (m/N) s
+ * |x_i|^2, and its dual gives the length of the step. After the epoch N = m, and w_t is w(a): dual
+ * ascent goes on from there. This returns m/N.
  */
 static INLINE double growth(double mass, double weight_seen)
 {

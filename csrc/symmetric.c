@@ -1,9 +1,9 @@
 /*
  * symmetric.c - symmetric matrices: sums of products of rows, and equations with them.
  *
- * Rows are stored one after the other, which for Fortran are columns: a lower triangle of ours is
- * its upper one. Sums of plain loops have a fixed shape, so that every instruction set gives the
- * same bits; BLAS may round its own way.
+ * Rows are stored one after the other. For Fortran, these are columns: our lower triangle is its
+ * upper one. Sums of plain loops have a fixed shape, so every instruction set gives the same bits.
+ * A BLAS may round in its own way.
  */
 #include "symmetric.h"
 #include "passes.h"
@@ -14,11 +14,11 @@
 #include <string.h>
 
 enum { LANES = SYMMETRIC_LANES, TILE_COLUMNS = 4, MOST_BLOCKS = 8 };
-/* Numbers that the matrices of all blocks have together, at most, unless there are two blocks. */
+/* The most numbers that the matrices of all blocks have together, unless there are two blocks. */
 static const double MATRICES = 1e6;
 
-/* Adds to the lower triangle of `matrix` the products of columns of TILE_ROWS rows `z`, numbers of
- * which meet TILE_COLUMNS others while they are at hand. */
+/* Adds to the lower triangle of `matrix` the products of columns of the TILE_ROWS rows `z`. Each
+ * loaded number is multiplied with TILE_COLUMNS others. */
 CLONES_WIDE static void add_tile(int64_t size, int64_t stride, const double *restrict z,
                                  double *restrict matrix)
 {
@@ -48,7 +48,7 @@ CLONES_WIDE static void add_tile(int64_t size, int64_t stride, const double *res
         }
 }
 
-/* Row i of the factor, given those above it; returns its pivot before the root. */
+/* Finds row i of the factor, given the rows above, and its pivot before the root. */
 CLONES_WIDE static void factorise_row(int64_t i, int64_t stride, double *restrict lower,
                                       double *pivot)
 {
@@ -93,7 +93,7 @@ void symmetric_add_outer(const symmetric *m, int64_t count, void *z, bool is_fir
         add_tile(m->size, m->stride, rows + k * TILE_ROWS * m->stride, m->numbers);
 }
 
-/* What an output costs beside the numbers of a row, for a call and for products of outputs. */
+/* The cost of an output, in addition to a row's numbers: for a call and for products of outputs. */
 static double cost_of_output(int64_t n_outputs)
 {
     const double call = 10, product = 0.25;
@@ -211,7 +211,7 @@ static int factorise_by_blas(const symmetric *m)
         m->blas->spotrf("U", &size, m->numbers, &stride, &failed);
     else
         m->blas->dpotrf("U", &size, m->numbers, &stride, &failed);
-    /* A pivot that is no number may pass; so are all after it. */
+    /* LAPACK may accept a pivot that is NaN; then so are all later ones. */
     const double last = get(m->numbers, m->bytes, (m->size - 1) * (m->stride + 1));
     return failed || !(last < INFINITY) ? SYMMETRIC_NOT_POSITIVE : SYMMETRIC_FACTORED;
 }
