@@ -1,4 +1,4 @@
-/* check.h - a C test framework of one page: CHECK(condition) reports, RUN(test) names. */
+/* check.h - a C test framework of one page: CHECK(condition) reports, RUN(test) names tests. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -26,7 +26,7 @@ static int checks_made, checks_failed;
 
 #define REPORT() (printf("%d checks, %d failed\n", checks_made, checks_failed), checks_failed != 0)
 
-/* A digest of bits, which begins as FNV1A, and a file for it. */
+/* A digest of bits, which starts with FNV1A, and a file for it. */
 #define FNV1A UINT64_C(0xcbf29ce484222325)
 
 static inline uint64_t fnv1a(uint64_t digest, const void *data, size_t size)

@@ -1,6 +1,6 @@
 /*
- * losses.h - the losses as pegasos.h writes them down, for tests: each by a formula of its own,
- * where the core has one for several (loss.h).
+ * losses.h - the losses of pegasos.h, for tests: each has its own formula, while the core has one
+ * formula for several (loss.h).
  */
 #ifndef LOSSES_H
 #define LOSSES_H
@@ -12,7 +12,7 @@
 
 enum { LOSSES = 8 };
 
-/* One of each kind, in the order of their numbers. */
+/* One loss of each kind, in the order of their numbers. */
 static const pegasos_loss losses[LOSSES] = {
     {PEGASOS_HINGE,                       0   },
     {PEGASOS_SQUARED_HINGE,               0   },
@@ -34,7 +34,7 @@ static inline bool has_corners(pegasos_loss loss)
     return loss.kind == PEGASOS_HINGE || loss.kind == PEGASOS_EPSILON_INSENSITIVE;
 }
 
-/* By how much u misses [-epsilon, epsilon]. */
+/* How far u is outside [-epsilon, epsilon]. */
 static inline double miss_of(pegasos_loss loss, double u)
 {
     return u > loss.epsilon ? u - loss.epsilon : u < -loss.epsilon ? u + loss.epsilon : 0;
@@ -88,7 +88,7 @@ static inline double slope_at(pegasos_loss loss, double u)
     }
 }
 
-/* l''(u), where it is one number. */
+/* l''(u), where it exists. */
 static inline double second_derivative_at(pegasos_loss loss, double u)
 {
     switch (loss.kind) {
@@ -164,7 +164,7 @@ static inline double conjugate_at(pegasos_loss loss, double p)
     }
 }
 
-/* What a row adds to m D, beside the norm: z a - c l*(a/c). */
+/* What a row adds to m D, without the norm: z a - c l*(a/c). */
 static inline double dual_at(pegasos_loss loss, double a, double c, double z)
 {
     return c > 0 ? z * a - c * conjugate_at(loss, a / c) : 0;

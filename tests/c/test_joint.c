@@ -1,8 +1,8 @@
 /*
- * test_joint.c - the joint problem of several classes: its certificate against plain sums, and that
- * a fit may be stopped anywhere.
+ * test_joint.c - the joint problem of several classes: its certificate compared with plain sums,
+ * and stops anywhere in a fit.
  *
- * With an argument, writes a digest of what was found to that file, as test_pegasos.c.
+ * With an argument, writes a digest of what was found to that file, like test_pegasos.c.
  */
 #include "check.h"
 #include "core.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N = 40, D = 5, K = 3, OFTEN = 397 /* times; an iteration asks fewer */ };
+enum { N = 40, D = 5, K = 3, OFTEN = 397 /* polls; an iteration has fewer */ };
 
 static double x[N * D], norms[N], weights[N];
 static int64_t codes[N];
@@ -53,7 +53,7 @@ static void *make_memory(void)
     return memory;
 }
 
-/* Stops at every `context`-th question. */
+/* Stops at every OFTEN-th poll; `context` counts down. */
 static int stop_now_and_then(void *context, const pegasos_progress *progress)
 {
     int64_t *const left = context;
@@ -64,7 +64,7 @@ static int stop_now_and_then(void *context, const pegasos_progress *progress)
     return 1;
 }
 
-/* Fits into `memory`; returns how often it was stopped. */
+/* Fits into `memory`; returns the number of stops. */
 static int fit(const pegasos_joint_options *options, void *memory, int64_t *left)
 {
     void *const room = malloc((size_t)pegasos_joint_scratch_bytes(&problem, options));
@@ -156,7 +156,7 @@ static int write_digest(const char *path)
 {
     uint64_t digest = FNV1A;
     void *const memory = make_memory();
-    for (int t = 0; t < 2; t++) { /* of dual ascent, Newton's method goes on */
+    for (int t = 0; t < 2; t++) { /* Newton's method goes on from dual ascent */
         fit(all[t], memory, NULL);
         digest = fnv1a(digest, memory, (size_t)pegasos_joint_state_bytes(N, D, K, 1));
     }

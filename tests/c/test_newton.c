@@ -1,8 +1,8 @@
 /*
- * test_newton.c - Newton's method on its own: its equations, its line search, that it may be
- * stopped anywhere, and that plain loops go where BLAS goes.
+ * test_newton.c - Newton's method on its own: its equations, its line search, stops anywhere, and
+ * plain loops compared with BLAS.
  *
- * With an argument, writes a digest of what was found to that file, as test_pegasos.c.
+ * With an argument, writes a digest of what was found to that file, like test_pegasos.c.
  */
 #include "check.h"
 #include "fit.h"
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* BLAS and LAPACK, as far as a caller brings them: upper triangles of columns. */
+/* The BLAS and LAPACK that a caller provides: upper triangles of columns. */
 #define DEFINE_BLAS(P, VALUE)                                                                      \
     static void P##syrk(char *uplo, char *trans, int *n, int *k, VALUE *alpha, VALUE *a, int *lda, \
                         VALUE *beta, VALUE *c, int *ldc)                                           \
@@ -62,7 +62,7 @@ DEFINE_BLAS(s, float)
 
 static const pegasos_blas blas = {dsyrk, ssyrk, dpotrf, spotrf, dpotrs, spotrs};
 
-/* Memory of zeros for one test, which gives all of it back. */
+/* Memory of zeros for one test, which frees all of it at its end. */
 static void *taken[1000];
 static int n_taken;
 
@@ -87,23 +87,23 @@ static void give_back(void)
 
 static uint64_t generator;
 
-/* A random number in [low, high); exact in single precision if those are small integers. */
+/* A random number in [low, high); exact in single precision if these are small integers. */
 static double uniform(double low, double high)
 {
     return low + (high - low) * (double)pegasos_bounded_random(&generator, 4096) / 4096;
 }
 
 /* Types of rows: even ones float, odd ones double; dense, 32-bit CSR, 64-bit CSR. Intercepts: none,
- * a penalised one, a free one. */
+ * penalised, free. */
 enum { TYPES = 6, NONE = 0, PENALIZED = 1, FREE = 2, INTERCEPTS = 3 };
 
 /* A problem at w = 0. */
 typedef struct problem {
     int64_t n, d;
     double *x; /* n x d: the rows, dense */
-    double *c; /* weights, 0 for rows that are not in the problem */
+    double *c; /* weights; 0 for rows that are not in the problem */
     int8_t *labels;
-    double *values; /* where the loss takes targets; else ones */
+    double *values; /* targets, if the loss takes targets; else ones */
     pegasos_rows rows;
     pegasos_problem own;
     pegasos_options options;
@@ -111,7 +111,7 @@ typedef struct problem {
     fit fit;
 } problem;
 
-/* Any would do for the log loss. */
+/* The log loss may have any width. */
 static double own_width(pegasos_loss loss)
 {
     return loss.kind >= PEGASOS_HUBER ? 1 : 0.5;
@@ -151,7 +151,7 @@ static void set_rows(problem *p, int type)
     }
 }
 
-/* A problem of the x that is given, or of random rows, many of whose numbers are zero. */
+/* Makes a problem of the given x, or of random rows, many of whose numbers are zero. */
 static problem make(int64_t n, int64_t d, double *x, int type, pegasos_loss loss, int intercept,
                     double lam)
 {
@@ -254,14 +254,14 @@ static double error_of(const problem *p, int64_t i, double score)
     return p->values[i] - p->labels[i] * score;
 }
 
-/* What is smoothing of the width: all of it where the loss has corners. */
+/* The smoothing part of the width: all of it if the loss has corners. */
 static double smoothing_of(const problem *p)
 {
     const pegasos_loss loss = p->fit.targets.loss;
     return p->state.newton.width - (has_corners(loss) ? 0 : own_width(loss));
 }
 
-/* a_i(u), and how it grows with u. Of a loss that is smoothed, a_i is the best of
+/* a_i(u), and its derivative. For a smoothed loss, a_i maximises
  * u a - c l*(a/c) - delta/2 (a - A)^2/c. */
 static double slope_of(const problem *p, int64_t i, double u, double *second_derivative)
 {
@@ -278,7 +278,7 @@ static double slope_of(const problem *p, int64_t i, double u, double *second_der
     return a;
 }
 
-/* Whether P and D of what was found are those it tells, written down; P is to be within `gap`. */
+/* Checks by the formulas that P and D are those reported; P - D must be at most gap P. */
 static void check_certificate(const problem *p, double gap)
 {
     const state *s = &p->state;
@@ -312,7 +312,8 @@ static void check_certificate(const problem *p, double gap)
     CHECK(primal - dual <= gap * primal);
 }
 
-/* The slope of the smooth objective at `point`, whose scores are given; A and delta stay. */
+/* The gradient of the smooth objective at `point`, whose scores are given, with the present A and
+ * delta. */
 static void gradient_at(const problem *p, const double *point, const double *scores, double *slope)
 {
     const state *s = &p->state;
@@ -334,8 +335,7 @@ static double product(const double *x, const double *y, int64_t n)
     return sum;
 }
 
-/* The second derivative by which equations are made: conjugate gradients have a wider band of the
- * hinge. */
+/* The second derivative in the equations. For the hinge, conjugate gradients have a wider band. */
 static double curvature_of(const problem *p, int64_t i, double u)
 {
     double second_derivative;
@@ -347,8 +347,8 @@ static double curvature_of(const problem *p, int64_t i, double u)
     return fabs(slope - c / 2) < c ? c / (2 * width) : 0;
 }
 
-/* Makes one iteration, and compares its step with Newton's equations written down. Returns how many
- * rows were in the band. */
+/* Makes one iteration, and compares its step with Newton's equations by the formulas. Returns the
+ * number of rows in the band. */
 static int64_t check_step(problem *p, double tolerance)
 {
     state *const s = &p->state;
@@ -359,7 +359,7 @@ static int64_t check_step(problem *p, double tolerance)
     memcpy(scores, p->fit.scores, (size_t)p->n * sizeof *scores);
     p->options.max_epochs = s->n_epochs + 1;
     CHECK(run(p) == PEGASOS_DONE);
-    /* With the A and delta of the step, which it leaves. */
+    /* A and delta are still those of the step. */
     int64_t n_band = 0, n_curved = 0;
     double curvature_sum = 0;
     gradient_at(p, step, scores, before);
@@ -385,8 +385,8 @@ static int64_t check_step(problem *p, double tolerance)
     for (int64_t j = 0; j < size; j++)
         CHECK(fabs(left[j] / left_norm + before[j] / right_norm) <= tolerance);
     if (s->lam < 1e-12)
-        return n_band; /* a line search may not come to its end where the least is so far */
-    /* It ends where the slope is a hundredth of what it was. */
+        return n_band; /* a line search may not reach a minimum that is so far away */
+    /* The search ends where the slope is a hundredth of its first value. */
     for (int64_t i = 0; i < p->n; i++) {
         const double score = score_of(p, i, p->fit.point);
         CHECK(fabs(p->fit.scores[i] - score) <= 1e-9 * (1 + fabs(score)));
@@ -402,7 +402,7 @@ static int in_order(const void *one, const void *other)
     return (x > y) - (x < y);
 }
 
-/* Targets whose rows are to be in the band, or not. */
+/* Sets targets so that n_band rows are in the band. */
 static void set_errors(problem *p, int64_t n_band)
 {
     const pegasos_loss loss = p->fit.targets.loss;
@@ -413,8 +413,8 @@ static void set_errors(problem *p, int64_t n_band)
     }
 }
 
-/* Moves a problem so that so many of its rows are in the band, and stay there if A moves. Of some
- * losses all rows are; returns how many. */
+/* Moves a problem so that n_band rows are in the band, and stay there if A moves. For some losses,
+ * all rows are in the band; returns how many are. */
 static int64_t set_band(problem *p, int64_t n_band)
 {
     const pegasos_loss loss = p->fit.targets.loss;
@@ -437,7 +437,7 @@ static int64_t set_band(problem *p, int64_t n_band)
         set_errors(p, n_band);
         return n_band;
     }
-    /* Those that are within the margin. */
+    /* The rows within the margin are in the band. */
     for (int64_t i = 0; i < p->n; i++) {
         p->labels[i] = p->fit.scores[i] > 0 ? 1 : -1;
         sizes[i + 1] = fabs(p->fit.scores[i]);
@@ -463,8 +463,8 @@ static void equations_are_solved_however_many_rows_there_are(void)
             const pegasos_loss loss = losses[kind % LOSSES];
             const double lam = lams[kind / LOSSES / INTERCEPTS / 2];
             const bool has_blas = kind / LOSSES / INTERCEPTS % 2;
-            /* BLAS has single precision, as far as its errors stay below a tenth of what lam adds.
-             * Those grow with the matrix, which is twenty times as large for the squared hinge. */
+            /* BLAS works in single precision while its errors stay below a tenth of what lam adds.
+             * They grow with the matrix, which is twenty times as large for the squared hinge. */
             const double single = has_corners(loss) ? 1e-6 : 2e-5;
             for (int k = 0; k < 7; k++) {
                 problem p = make(120, 40, NULL, type, loss, kind / LOSSES % INTERCEPTS, lam);
@@ -476,7 +476,7 @@ static void equations_are_solved_however_many_rows_there_are(void)
         }
 }
 
-/* Nothing but a small lam holds the matrix up: rounding errors of single precision would show. */
+/* Only a small lam makes the matrix positive definite: errors of single precision would show. */
 static void features_that_add_up_to_a_constant_are_no_trouble(void)
 {
     for (int type = 0; type < TYPES; type++)
@@ -494,7 +494,7 @@ static void features_that_add_up_to_a_constant_are_no_trouble(void)
         }
 }
 
-/* lam is lost beside the sum: of equal features, none leaps. */
+/* lam is lost in the rounding of the sum: among equal features, none may leap. */
 static void singular_equations_have_an_answer(void)
 {
     for (int type = 0; type < TYPES; type++)
@@ -529,7 +529,7 @@ static void conjugate_gradients_solve_the_equations_of_many_features(void)
             }
 }
 
-/* So many that equations are solved by products. */
+/* There are so many features that equations are solved by products. */
 static void features_without_values_change_nothing(void)
 {
     enum { FEW = 10, MANY = PEGASOS_NEWTON_MAX_UNKNOWNS + 1 };
@@ -556,7 +556,7 @@ static void features_without_values_change_nothing(void)
         }
 }
 
-/* Few rows lie where it is curved: it is smoothed, too. */
+/* The loss is curved at few rows, so it is smoothed, too. */
 static void a_narrow_loss_is_smoothed(void)
 {
     for (int type = 0; type < TYPES; type++)
@@ -576,7 +576,7 @@ static void a_narrow_loss_is_smoothed(void)
         }
 }
 
-/* Calls of `stop_later` that are left until it stops. */
+/* Stops when the count of calls left reaches 0. */
 static int stop_later(void *n_left, const pegasos_progress *progress)
 {
     CHECK(progress->n_epochs >= 0 && progress->objective > 0 && progress->relative_gap >= 0);
@@ -593,13 +593,13 @@ static void a_run_may_be_stopped_anywhere(void)
     const int64_t shapes[2][2] = {
         {600, 12},
         {30,  60}
-    }; /* of several pieces; of few rows */
+    }; /* with several pieces; with few rows */
     for (int type = 0; type < TYPES; type++)
         for (int kind = 0; kind < 4 * LOSSES * INTERCEPTS; kind++) {
             const int64_t *shape = shapes[kind / 2 % 2];
             const uint64_t seed = generator;
-            problem
-                runs[3]; /* whole; stopped after each iteration; at the first poll, the second */
+            /* Whole; stopped after each iteration; stopped at the first poll, the second, ... */
+            problem runs[3];
             for (int k = 0; k < 3; k++) {
                 problem *const p = runs + k;
                 generator = seed;
@@ -642,7 +642,7 @@ static int count_polls(void *n_polls, const pegasos_progress *progress)
     return progress->n_epochs < 0;
 }
 
-/* Of many rows or features, whatever is under way: a piece is worth a million numbers or so. */
+/* With many rows or features, in every part of a run: a piece is about a million numbers. */
 static void a_run_asks_after_about_so_many_numbers(void)
 {
     const int64_t shapes[3][2] = {
@@ -675,7 +675,7 @@ static void plain_loops_go_where_blas_goes(void)
             const int64_t n = shapes[kind % 3][0], d = shapes[kind % 3][1];
             const uint64_t seed = generator;
             if (kind % 3 == 2 && kind / 3 != type)
-                continue; /* each type and each kind once: BLAS takes its time here */
+                continue; /* each type and each kind once, as BLAS is slow here */
             problem runs[2];
             for (int k = 0; k < 2; k++) {
                 problem *const p = runs + k;
@@ -707,7 +707,7 @@ static void a_point_whose_objective_is_no_number_is_told(void)
     give_back();
 }
 
-/* For every type of rows and every loss; no BLAS, whose bits are its own. */
+/* For every type of rows and every loss; without BLAS, which has its own bits. */
 static int write_digest(const char *path)
 {
     uint64_t digest = FNV1A;

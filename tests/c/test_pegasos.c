@@ -1,8 +1,8 @@
 /*
  * test_pegasos.c - the C core on its own: no Python, every type of rows, all state on the stack.
  *
- * With an argument, writes a digest of what was trained to that file, so that builds with and
- * without clones per instruction set can be compared bit by bit.
+ * With an argument, writes a digest of what was trained to that file, to compare builds with and
+ * without clones per instruction set bit by bit.
  */
 #include "check.h"
 #include "core.h"
@@ -24,7 +24,7 @@ static double dense_double[N * D], csr_double[N * D];
 static int32_t indices32[N * D], indptr32[N + 1];
 static int64_t indices64[N * D], indptr64[N + 1];
 static int8_t labels[K * N], inside[K * N]; /* inside: 1 where the label is not 0 */
-static double values[K * N];                /* of losses that take targets */
+static double values[K * N];                /* for losses that take targets */
 static int64_t draws[DRAWS];
 
 static pegasos_rows rows_of_type(int type)
@@ -77,7 +77,7 @@ static void make_data(void)
     pegasos_order_draw(&order, permutation, DRAWS, draws);
 }
 
-/* What belongs to the rows of problem k, and those after it; weights may be NULL. */
+/* The targets of problem k, followed by those of later problems; weights may be NULL. */
 static pegasos_targets targets_of(pegasos_loss loss, int64_t k, const double *weights)
 {
     const bool is_labelled = has_labels(loss);
@@ -96,7 +96,7 @@ static double weight_of(const pegasos_targets *t, int64_t i)
     return t->labels[i] == 0 ? 0 : t->weights ? t->weights[i] : 1;
 }
 
-/* sum_i c_i l(u_i), by the formulas. */
+/* sum_i c_i l(u_i), by the formulas of losses.h. */
 static double loss_of_scores(const pegasos_targets *t, const double *scores, double intercept)
 {
     double sum = 0;
@@ -192,7 +192,7 @@ static void every_type_of_rows_gives_the_same_model(void)
         }
 }
 
-/* The steps of the textbook, in a ball that is small enough to matter. */
+/* Compares with the textbook's steps, also in a ball that is small enough to matter. */
 static void check_steps(pegasos_loss loss, double ball)
 {
     static bench b;
@@ -343,8 +343,8 @@ static void permutations_hold_every_row_once(void)
     }
 }
 
-/* Of random bits x, a draw is the high half of x n. Here n is 3/8 of 2^64: of 8 values of x, 3 lead
- * to 0, 3 to 1 and 2 to 2 modulo 3, but for those that are drawn again, 0 and 3. */
+/* A draw is the high half of x n, with random bits x. Here n is 3/8 of 2^64. Of 8 values of x, 3
+ * lead to 0, 3 to 1 and 2 to 2 modulo 3, except for 0 and 3, which are drawn again. */
 static void large_draws_are_unbiased(void)
 {
     enum { DRAWN = 6000 };
@@ -389,8 +389,8 @@ static void scores_are_dot_products(void)
     }
 }
 
-/* Dual coordinate ascent climbs, keeps w = w(a), stays within its bounds, and gets to where no
- * coordinate can climb: what a row adds to the gap, c l(u) + c l*(a/c) - a u, is 0. */
+/* Checks that dual coordinate ascent climbs, keeps w = w(a), stays within bounds, and reaches a
+ * point where none can climb: there, a row adds c l(u) + c l*(a/c) - a u = 0 to the gap. */
 static void climb_to_the_top(const pegasos_rows *rows, pegasos_loss loss)
 {
     double norms[N], a[N] = {0}, w[D] = {0}, scratch[D] = {0}, weights[N];
@@ -403,7 +403,7 @@ static void climb_to_the_top(const pegasos_rows *rows, pegasos_loss loss)
         for (int j = 0; j < D; j++)
             norm += dense_double[i * D + j] * dense_double[i * D + j];
         CHECK(fabs(norms[i] - norm) < 1e-9 * (1 + norm));
-        if (labels[i] != 0) /* others are not in the problem */
+        if (labels[i] != 0) /* the row is in the problem */
             active[n_active++] = i;
         weights[i] = i % 3 == 0 ? 0.5 : 2;
     }
@@ -411,7 +411,7 @@ static void climb_to_the_top(const pegasos_rows *rows, pegasos_loss loss)
     pegasos_dual_start(&problem, n_active);
     double before = 0;
     for (int epoch = 0; epoch < 1000; epoch++) {
-        /* in two pieces, which must not matter */
+        /* Two pieces must do the same as one. */
         const int64_t some =
             pegasos_dual_run(rows, &problem, &targets, norms, active, a, w, NULL, 7);
         CHECK(some <= 7);
@@ -435,7 +435,7 @@ static void climb_to_the_top(const pegasos_rows *rows, pegasos_loss loss)
         CHECK(dual >= before - 1e-12);
         before = dual;
         if (epoch % 20 == 19)
-            pegasos_dual_start(&problem, n_active); /* everybody again */
+            pegasos_dual_start(&problem, n_active); /* all rows again */
         else
             pegasos_dual_begin_epoch(&problem);
     }
@@ -493,10 +493,10 @@ static void the_dual_is_climbed_to_its_top(void)
         }
 }
 
-/* How columns are given to a kernel run: all at once, when they are wanted, or parts of them. */
+/* How a kernel run gets columns: all at once, one by one when they are needed, or parts of them. */
 enum { WHOLE, COLUMNS, PARTS };
 
-/* A kernel matrix, and those of its columns that were asked for. */
+/* A kernel matrix, and the columns that were asked for. */
 enum { BLOCK = 256 * N };
 typedef struct source {
     const void *gram;
@@ -554,7 +554,7 @@ static int stop_every_seventh(void *context, const pegasos_progress *progress)
     return ++*(int64_t *)context % 7 == 0;
 }
 
-/* Brings a kernel problem to a gap; `cut`: stopping at every poll. Returns its objective. */
+/* Solves a kernel problem to a gap; `cut`: it is stopped at every poll. Returns its objective. */
 static double kernel_objective(const void *gram, int64_t bytes, int mode, int is_free,
                                pegasos_loss loss, double tol, bool cut, double *coef)
 {
@@ -615,7 +615,7 @@ static void make_gram(double *gram, float *narrow)
         }
 }
 
-/* Wherever it is cut, with the same bits; and however kernel values come, to the same optimum. */
+/* Cuts do not change bits, and ways to get kernel values do not change the optimum. */
 static void kernel_problems_are_solved(void)
 {
     static double gram[N * N], coef[N], cut[N];
@@ -642,7 +642,7 @@ typedef struct kernel_bench {
     double beta[K * N], sums[K * N], scores[K * N], unpushed[K * N];
 } kernel_bench;
 
-/* Polls that stop a run, further and further apart: a block that was stopped is begun again. */
+/* Polls that stop a run at growing distances, since a block that was stopped is begun again. */
 typedef struct stops {
     int64_t n_polls, next, apart;
 } stops;
@@ -686,8 +686,7 @@ static void train_kernel(kernel_bench *b, const void *gram, int64_t bytes, int m
     CHECK(status == PEGASOS_DONE);
 }
 
-/* Wherever it is cut, with the same bits; and however kernel values come, that of the linear kernel
- * is linear Pegasos. */
+/* Cuts do not change bits. With the linear kernel, any way to get values gives linear Pegasos. */
 static void kernel_pegasos_is_pegasos(void)
 {
     static double gram[N * N];
@@ -738,8 +737,8 @@ static void kernel_pegasos_is_pegasos(void)
             }
 }
 
-/* Whether the best intercept is better than those near it, and than all at which a row is at one of
- * the ends of a piece of its loss. */
+/* Checks that no intercept is better than the best one: neither those near it, nor those at which a
+ * row is at an end of a piece of its loss. */
 static void check_best_intercept(const pegasos_targets *t, const double *scores)
 {
     double room[4 * N];
@@ -831,7 +830,7 @@ static void write_targets(pegasos_loss loss, double *targets)
         targets[i] = has_labels(loss) ? labels[i] : values[i];
 }
 
-/* What they mean, for n rows; writes to `y`. */
+/* Reads these targets, for n rows; writes labels to `y`. */
 static pegasos_targets read_targets(const pegasos_problem *p, int64_t n, int8_t *y)
 {
     for (int64_t i = 0; i < n; i++)
@@ -841,10 +840,10 @@ static pegasos_targets read_targets(const pegasos_problem *p, int64_t n, int8_t 
     return (pegasos_targets){n, y, has_labels(p->loss) ? NULL : p->targets, p->weights, p->loss};
 }
 
-/* Numbers that the memory of a fit has room for. */
+/* The size of a fit's memory, in numbers. */
 enum { MEMORY = 100 * N + 100 * D + 30000 };
 
-/* A fit that is stopped again and again, and moved in memory; how many calls that took. */
+/* Solves a problem with many stops, and moves its memory; returns the number of calls. */
 static int64_t fit_in_parts(const pegasos_problem *problem, const pegasos_options *options,
                             double *memory, pegasos_solution *solution)
 {
@@ -856,7 +855,7 @@ static int64_t fit_in_parts(const pegasos_problem *problem, const pegasos_option
         pegasos_options part = *options;
         part.poll = stop;
         part.context = &n_polls;
-        part.poll_every = pow(1.02, (double)calls); /* transactions are to come to their end */
+        part.poll_every = pow(1.02, (double)calls); /* so that transactions come to their end */
         part.resume = calls > 0;
         memcpy(moved, memory, bytes);
         memset(memory, 0xff, bytes);
@@ -867,7 +866,7 @@ static int64_t fit_in_parts(const pegasos_problem *problem, const pegasos_option
     return calls;
 }
 
-/* D of r times the dual variables, whose own square is lam/2 `norm`. */
+/* D of r times the dual variables a, where |w(a)|^2 is `norm`. */
 static double dual_of_multiple(const pegasos_targets *t, const double *a, double r, double norm,
                                double mass, double lam)
 {
@@ -877,7 +876,7 @@ static double dual_of_multiple(const pegasos_targets *t, const double *a, double
     return sum - lam / 2 * r * r * norm;
 }
 
-/* The highest D of multiples of the dual variables, by thirds: D is concave. */
+/* The highest D of multiples of the dual variables. D is concave, so thirds are cut off. */
 static double best_of_multiples(const pegasos_targets *t, const double *a, double norm, double mass,
                                 double lam)
 {
@@ -897,14 +896,14 @@ static double best_of_multiples(const pegasos_targets *t, const double *a, doubl
     return dual_of_multiple(t, a, low, norm, mass, lam);
 }
 
-/* Whether a linear fit has found P of its model, and a D that its dual variables prove. */
+/* Checks that a linear fit has the P of its model, and a D that its dual variables prove. */
 static void check_linear_machine(const pegasos_problem *p, const pegasos_solution *found)
 {
     int8_t y[N];
     double scores[N], w[D] = {0}, mass = 0, balance = 0, size = 0, norm = 0, squared = 0;
     const pegasos_targets t = read_targets(p, N, y);
     const double none = 0, b = found->intercept, feature = p->intercept_scaling;
-    double a[N]; /* with a free intercept, dual variables are to be balanced */
+    double a[N]; /* balanced, if the intercept is free */
     pegasos_make_feasible(&t, p->free_intercept, found->dual_variables, a);
     for (int i = 0; i < N; i++)
         mass += weight_of(&t, i);
@@ -933,8 +932,7 @@ static void check_linear_machine(const pegasos_problem *p, const pegasos_solutio
     CHECK(dual <= primal * (1 + 1e-9));
 }
 
-/* A whole fit from C: wherever it is stopped it ends with the same bits, and its gap is that of its
- * model. */
+/* A fit from C ends with the same bits wherever it is stopped, and its gap is that of its model. */
 static void a_whole_fit_is_certified(void)
 {
     static double whole_memory[MEMORY], cut_memory[MEMORY];
@@ -967,8 +965,8 @@ static void a_whole_fit_is_certified(void)
         }
 }
 
-/* Without a tolerance, the number of epochs ends dual ascent; 0 epochs are 0 epochs. The first one
- * is of Pegasos, which takes w to be longer than w(a); the model is certified by w(a). */
+/* Without a tolerance, the number of epochs ends dual ascent; it may be 0. In the first epoch, of
+ * Pegasos, w is longer than w(a), but the model must be certified by w(a). */
 static void dual_ascent_makes_as_many_epochs_as_it_may(void)
 {
     static double memory[MEMORY];
@@ -992,8 +990,8 @@ static void dual_ascent_makes_as_many_epochs_as_it_may(void)
         }
 }
 
-/* Bits and objectives of fits of one problem after the other in the same memory: other lambdas,
- * other weights, other solvers; whether they are stopped at every poll or not. */
+/* Solves a problem in memory of an earlier fit, with another lambda, other weights or another
+ * solver; `is_cut`: it is stopped at every poll. */
 static void solve_after(const pegasos_problem *problem, const pegasos_options *options,
                         const int8_t *y, const double *norms, void *memory, void *room, bool is_cut,
                         int64_t *n_polls)
@@ -1043,7 +1041,7 @@ static void a_fit_goes_on_where_the_last_one_ended(void)
                     problem.weights = heavier;
                     pegasos_set_pending(D, whole_memory, PEGASOS_BEGIN_AT_POINT);
                     pegasos_set_pending(D, cut_memory, PEGASOS_BEGIN_AT_POINT);
-                } else if (step == 5) { /* it is said that they may be others, but they are not */
+                } else if (step == 5) { /* data may have changed, but have not */
                     pegasos_set_pending(D, whole_memory, PEGASOS_CHECK_DATA);
                     pegasos_set_pending(D, cut_memory, PEGASOS_CHECK_DATA);
                     options.solver =
@@ -1061,7 +1059,7 @@ static void a_fit_goes_on_where_the_last_one_ended(void)
                 solve_after(&problem, &options, y, norms, alone_memory, room, false, &n_polls);
                 pegasos_fit_solution(N, D, alone_memory, &alone);
                 CHECK(fabs(whole.objective - alone.objective) <= 1.1e-6 * alone.objective);
-                /* Data that are still the same are recognised. */
+                /* Unchanged data are recognised. */
                 pegasos_set_pending(D, alone_memory, PEGASOS_CHECK_DATA);
                 solve_after(&problem, &options, y, norms, alone_memory, room, false, &n_polls);
                 const int64_t n_epochs = alone.n_epochs;
@@ -1074,11 +1072,11 @@ static void a_fit_goes_on_where_the_last_one_ended(void)
 
 /* ---- Kernel machines of C programs ----------------------------------------------------------- */
 
-/* Rows, and what is to go wrong when values between them are asked for. */
+/* Rows, and which call for values between them goes wrong. */
 typedef struct points {
     const double *x;
     int64_t n, d;
-    bool is_linear; /* or rational: 1/(1 + |x - z|^2) */
+    bool is_linear; /* else rational: 1/(1 + |x - z|^2) */
     int64_t stops, breaks;
     int64_t n_calls, n_values;
 } points;
@@ -1112,8 +1110,8 @@ static int write_values(void *context, int64_t count, const int64_t *rows, int64
     return p->n_calls == p->stops;
 }
 
-/* P and the highest D of multiples of the dual variables, from all kernel values: what was found is
- * that P, and no bound above that D. */
+/* Finds P, and the highest D of multiples of the dual variables, from all kernel values. The fit
+ * must have this P, and no bound above this D. */
 static void check_kernel_machine(const pegasos_problem *problem, const pegasos_solution *found,
                                  double tol)
 {
@@ -1168,8 +1166,8 @@ static void check_same_machines(const pegasos_solution *one, const pegasos_solut
     CHECK(one->dual_objective == other->dual_objective && one->n_epochs == other->n_epochs);
 }
 
-/* All losses and intercepts, with weights and without, stopped or not. A row without weight is
- * outside, and a machine whose kernel is <x, z> is the linear machine. */
+/* With all losses and intercepts, with weights and without, stopped or not. A row without weight is
+ * outside, and a machine with the kernel <x, z> is the linear machine. */
 static void kernel_machines_are_certified(void)
 {
     static double memory[MEMORY], other[MEMORY];
@@ -1260,8 +1258,8 @@ static void a_kernel_may_stop_a_fit(void)
     CHECK(pegasos_check(&problem, &options) == PEGASOS_STOPPED);
 }
 
-/* Whether a run notices that nothing but rounding errors is left: one that visits single rows does
- * not, and where slopes have bounds, a free intercept leaves the dual objective uncertain. */
+/* Whether a run notices that only rounding errors are left. A run that visits single rows does not.
+ * If slopes have bounds, a free intercept leaves the dual objective uncertain. */
 static bool ends_by_rounding(const pegasos_problem *p)
 {
     const int64_t kind = p->loss.kind;
@@ -1270,8 +1268,7 @@ static bool ends_by_rounding(const pegasos_problem *p)
     return !by_rows && !(kind == PEGASOS_HUBER && p->free_intercept);
 }
 
-/* A gap of 0 is asked for: rounding ends the fit, at the same step if it was stopped at every
- * epoch. */
+/* For a gap of 0, rounding ends the fit, at the same step even if it was stopped at every epoch. */
 static void rounding_ends_a_fit_of_a_kernel_machine(void)
 {
     static double memory[MEMORY], other[MEMORY];
@@ -1305,7 +1302,7 @@ static void rounding_ends_a_fit_of_a_kernel_machine(void)
     CHECK(n_positive > 0);
 }
 
-/* Where the best model is a constant, and where numbers end. */
+/* The best model may be a constant, and numbers may overflow. */
 static void kernel_machines_have_their_limits(void)
 {
     static double memory[MEMORY], far[N * D];
@@ -1319,7 +1316,7 @@ static void kernel_machines_have_their_limits(void)
         ones[i] = 1;
     for (int kind = 0; kind < LOSSES; kind++) {
         if (kind == PEGASOS_LOG_LOSS)
-            continue; /* it has no least value */
+            continue; /* it has no minimum */
         problem.loss = losses[kind];
         CHECK(pegasos_solve(&problem, &options, memory, &found) == PEGASOS_DONE);
         CHECK(found.objective == 0 && fabs(found.intercept - 1) <= problem.loss.epsilon);
@@ -1350,8 +1347,7 @@ static void kernel_machines_have_their_limits(void)
 
 enum { LARGE = 2100 };
 
-/* With room for all columns and with less: the same optimum; and each, stopped or not, with the
- * same bits. */
+/* Room for all columns or for fewer gives the same optimum; stops do not change bits. */
 static void a_kernel_matrix_may_be_larger_than_memory(void)
 {
     static double x[2 * LARGE], targets[LARGE];
@@ -1394,7 +1390,7 @@ static void a_kernel_matrix_may_be_larger_than_memory(void)
             part = moved;
             options.resume = n_parts > 0;
             status = pegasos_solve(&problem, &options, part, &cut);
-            options.poll_every *= 1.5; /* transactions are to come to their end */
+            options.poll_every *= 1.5; /* so that transactions come to their end */
         }
         CHECK(status == PEGASOS_DONE && n_parts > 5);
         check_same_machines(&found[has_room], &cut, LARGE);
@@ -1453,7 +1449,7 @@ static void what_a_program_gets_wrong_is_named(void)
     } while (0)
     REFUSED(rows, n_rows, 0, SIZES);
     REFUSED(rows, n_features, INT64_MAX / 2, SIZES);
-    REFUSED(rows, n_features, INT64_MAX / 2048, SIZES); /* of each row */
+    REFUSED(rows, n_features, INT64_MAX / 2048, SIZES); /* in each row */
     REFUSED(rows, value_bytes, 2, SIZES);
     REFUSED(rows, index_bytes, -1, SIZES);
     REFUSED(rows, values, odd, ROWS);
@@ -1492,7 +1488,7 @@ static void what_a_program_gets_wrong_is_named(void)
         problem.loss = losses[kind];
         REFUSED(problem, weights, none, WEIGHTS);
         problem.loss = losses[kind];
-        if (has_labels(problem.loss)) { /* others take any number, and 0 is one */
+        if (has_labels(problem.loss)) { /* other losses take any number, and 0 is one */
             REFUSED(problem, targets, bad, TARGETS);
             problem.loss = losses[kind];
             REFUSED(problem, targets, none, TARGETS);
@@ -1503,7 +1499,7 @@ static void what_a_program_gets_wrong_is_named(void)
             }
         problem = (pegasos_problem){.rows = &rows, .targets = good, .lam = 0.1};
     }
-    problem.loss.kind = PEGASOS_EPSILON_INSENSITIVE; /* of 0: the absolute error */
+    problem.loss.kind = PEGASOS_EPSILON_INSENSITIVE; /* with 0: the absolute error */
     CHECK(pegasos_check(&problem, &options) == PEGASOS_DONE);
     problem.loss.kind = PEGASOS_SQUARED_EPSILON_INSENSITIVE;
     CHECK(pegasos_check(&problem, &options) == PEGASOS_DONE);
@@ -1574,7 +1570,7 @@ static void what_a_program_gets_wrong_is_named(void)
     CHECK(strcmp(pegasos_message(-1), pegasos_message(PEGASOS_BAD_KERNEL + 1)) == 0);
 }
 
-/* Rows without weight are outside, too: their targets count for nothing. */
+/* Rows without weight are outside the problem, so their targets do not count. */
 static void rows_without_weight_do_not_change_a_fit(void)
 {
     static double memory[2][MEMORY];
@@ -1616,7 +1612,7 @@ static void rows_outside_a_problem_do_not_change_its_fit(void)
     for (int i = 0; i < N; i++)
         for (int j = 0; j < D; j++)
             far[i * D + j] = (labels[i] == 0 ? 1e4 : 1) * dense_double[i * D + j];
-    for (int kind = 0; kind < 9 * 4; kind++) { /* losses of labels */
+    for (int kind = 0; kind < 9 * 4; kind++) { /* losses with labels */
         const pegasos_options options = {
             .tol = 1e-6, .max_epochs = 1000, .seed = 7, .solver = kind / 3 % 3};
         pegasos_solution found[2];
@@ -1642,7 +1638,7 @@ static bool is_close(double found, double expected)
     return fabs(found - expected) <= 5e-16 * fabs(expected);
 }
 
-/* Beside the C library's, whose error is below a unit in the last place. */
+/* Compared with the C library, whose error is below a unit in the last place. */
 static void exponentials_and_logarithms_are_accurate(void)
 {
     for (int k = 0; k <= 100000; k++) {
@@ -1663,7 +1659,7 @@ static void exponentials_and_logarithms_are_accurate(void)
           && isnan(log_of(NAN)));
 }
 
-/* A digest of all that training leaves behind, for every type of rows and every variant. */
+/* Writes a digest of all that training leaves behind, for every type of rows and every variant. */
 static int write_digest(const char *path)
 {
     uint64_t digest = FNV1A;
@@ -1694,7 +1690,7 @@ static int write_digest(const char *path)
             pegasos_source source = {.x = &points, .z = &points, .workers = &workers};
             CHECK(pegasos_kernel_values(&source, N, NULL, 0, N, NULL, N, K) == 0);
             free(workers.scratch);
-            if (kind != PEGASOS_SIGMOID) /* whose bits are the C library's */
+            if (kind != PEGASOS_SIGMOID) /* its bits are the C library's */
                 digest = fnv1a(digest, K, (size_t)(N * N * points.rows.value_bytes));
         }
     for (int kind = 0; kind < 4 * LOSSES; kind++) {

@@ -1,6 +1,6 @@
 /*
- * test_threads.c - problems that share rows, labels and draws, each trained in a thread of its own,
- * get the bits of problems trained one after the other. Under ThreadSanitizer: without a race.
+ * test_threads.c - problems that share rows, labels and draws get the same bits in threads as one
+ * after the other. ThreadSanitizer must find no race.
  */
 #include "check.h"
 #include "core.h"
