@@ -188,13 +188,13 @@ int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem,
  *         compute the gap, keep the best point, and wake rows that are not stuck    (`check_gap`)
  *     begin the next epoch, unless rows were woken for this one                     (`end_epoch`)
  *
- * A gap check costs about an epoch. It is made at the end of an epoch if
  * A gap check costs about an epoch. It is made at the end of an epoch if one of these holds:
- *   - the run may make no other epoch, no row is active, or the run gives up; or
+ *
  *   - the run may make no other epoch, no row is active, or the run gives up;
  *   - the gap is likely to be small enough, by the estimate that an epoch gives (see `ascend`) and
  *     by how fast the estimate falls;
  *   - there are GROWTH_BEFORE_CHECK times the visits of the last check;
+ *   - most rows sleep, and the estimate has fallen far since the last check. The check wakes rows.
  *
  * The last epoch that a run may make ends with two primal points: w(a), and the mean of w(a) over
  * snapshots. With many more rows than features, w(a) swings from visit to visit, and far from the

@@ -71,8 +71,8 @@ double pegasos_constant_feature(const pegasos_problem *problem, const pegasos_ta
                : problem->intercept_scaling;
 }
 
-/* Dual ascent may have a smaller constant feature, so that steps of rows do not undo each other:
- * see pegasos_ascent. In an epoch, it lets a penalised intercept move by at most g^2/lam: by 1. */
+/* Dual ascent may have a smaller constant feature g, so that steps of rows do not undo each other:
+ * see pegasos_ascent. An epoch moves a penalised intercept by at most g^2/lam, so g^2 >= lam. */
 static double feature_of_ascent(const fit *f)
 {
     const pegasos_problem *const p = f->problem;

@@ -3,7 +3,6 @@
  * of the C library, they have the same bits on every machine.
  *
  * Polynomials add pairs of terms. Horner's rule would wait for each sum before the next term.
- * each sum in turn.
  */
 #ifndef PEGASOS_EXPONENTIAL_H
 #define PEGASOS_EXPONENTIAL_H

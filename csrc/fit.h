@@ -182,7 +182,7 @@ static INLINE double newton_intercept(const fit *f)
  * larger. */
 static const double SAFELY = 0.99;
 
-/* Whether the fit goes on without doing anything before. */
+/* Whether nothing must be done before the solver goes on. */
 static INLINE bool goes_on(int64_t pending)
 {
     return pending == PEGASOS_GO_ON || pending == PEGASOS_GAP_CHECKED;

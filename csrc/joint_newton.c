@@ -4,7 +4,7 @@
  * The maximum over classes is smoothed like the hinge in newton.c, by the proximal point method on
  * the dual: given a dual point A, the loss of a row with scores G_k = Delta(k, y) + s_k becomes
  *
- *     max_a [-sum_k a_k G_k - delta/(2 c) sum_k (a_k - A_k)^2],  sum_k a_k = 0,  a_k <= c 1{k = y},
+ *     max_a [-sum_k a_k G_k - delta/(2 c) sum_k (a_k - A_k)^2],  sum_k a_k = 0,  a_k <= c 1{k = y}.
  *
  * A visit of dual ascent finds its maximiser a(G) for q = delta/c. For any W, the rows' a(G) are
  * dual-feasible, and the gradient of the smooth objective is lam (W - W(a)): each gradient brings a

@@ -292,7 +292,7 @@ typedef struct mirrored_addition {
     double *scores;
 } mirrored_addition;
 
-/* Adds the columns of a block, times coefficients, to the score of its row number r. */
+/* Adds row r of a block, times the coefficients of its columns, to the score of this row. */
 static void add_mirrored(void *argument, int64_t slot, int64_t r)
 {
     const mirrored_addition *const g = argument;

@@ -5,7 +5,7 @@
  * length, closes the gap. PEGASOS_AUTO gives it a budget of epochs. If the gap has not halved at
  * its end, and the kernel matrix has a factor K = L L^T of few columns, Newton's method (newton.c)
  * runs on the linear machine with the rows of L: it has the same objectives, dual variables and
- * scores. Dual ascent goes on from there, and removes the errors by the factor's rounding.
+ * scores. Dual ascent goes on from there, and removes what the factor's rounding has left.
  *
  *     begin -> dual ascent --(gap)--> end
  *                 ^  | slow               ^

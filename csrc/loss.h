@@ -3,8 +3,8 @@
  *
  * A row of weight c costs c l(u) with u = z - y f(x). For a label y, z = 1 and u is how far f(x)
  * misses the margin. For a target z, y = 1 and u is the error of f(x). The row adds c l(u) to m P,
- * and z a - c l*(a/c) to m D, with its dual variable a and the conjugate l*. At the optimum, a = c
- * l'(u).
+ * and z a - c l*(a/c) to m D, with its dual variable a and the conjugate l*. At the optimum,
+ * a = c l'(u).
  *
  *     hinge                          max(0, u)
  *     squared hinge                  max(0, u)^2
@@ -17,11 +17,11 @@
  *
  * All but the log loss are piecewise quadratic, and have the conjugate
  *
- *     l*(p) = dead |p| + width p^2/2,    lower <= p <= upper,
+ *     l*(p) = dead |p| + width p^2/2,    lower <= p <= upper.
  *
  * Four numbers describe each of them. l'(u) is 0 for |u| <= dead, grows by 1/width beyond (or jumps
- * if width = 0), and ends at the bounds. The conjugate of the log loss is p - H(p), with H(p) = -p
- * log p - (1-p) log(1-p).
+ * if width = 0), and ends at the bounds. The conjugate of the log loss is p - H(p), with
+ * H(p) = -p log p - (1-p) log(1-p).
  *
  * One class (pegasos_loss) adds c nu b, with the intercept b. It is added to P apart from the
  * losses, and it changes the condition on the sum of dual variables, and the best intercept.

@@ -7,7 +7,7 @@
  * Its own dual is a smooth problem in w. With u_i = z_i - y_i f(x_i),
  *
  *     minimise  lam/2 |w|^2 + 1/m sum_i h_i(u_i),
- *     h_i'(u) = a_i(u) = clip(A_i + c_i u/delta, 0, c_i),
+ *     h_i'(u) = a_i(u) = clip(A_i + c_i u/delta, 0, c_i).
  *
  * For A = 0 this is the hinge, rounded off over a width delta (Huber). For any w, the a_i(u_i) are
  * dual-feasible, and the gradient is lam (w - w(a)): every gradient brings a dual value at no cost.
@@ -71,7 +71,7 @@ static const double FREE = 1e-4;
  * all, adds a hundred times as much as the last one. */
 enum { RIDGES = 6 };
 static const double RIDGE = 1e-10;
-/* For the log loss, a Newton's matrix of at least FEWEST_UNKNOWNS is that of some of the rows: at
+/* For the log loss, Newton's matrix of FEWEST_UNKNOWNS or more is that of some of the rows: at
  * least one of MOST_EVERY, at least ROWS_PER_UNKNOWN for each unknown, and so many that each adds
  * at most MOST_OF_LAM times lam on average (see `thin_out`). */
 enum { FEWEST_UNKNOWNS = 20, MOST_EVERY = 6, ROWS_PER_UNKNOWN = 50 };
@@ -804,11 +804,11 @@ static bool solve_by_products(const run *r, iteration *s)
 }
 
 /*
- * The log loss has all rows in its band. Of every `every` rows, one drawn at random stays for
- * Newton's matrix, and counts `every` times. With R rows for each unknown, a step leaves about 1/R
- * of the gap that a step with all rows would close. A step that must close the rest of the gap gets
- * twice the R that this asks for. Where the gap is as large as P, no step can close it, and R is
- * the least. A feature that few rows have may be missed, and only lam limits steps along it. So
+ * The log loss has all rows in its band. One row of each `every`, drawn at random, stays for
+ * Newton's matrix, and counts for all of them. With R rows for each unknown, a step leaves about
+ * 1/R of the gap that a step with all rows would close. A step that must close the rest of the gap
+ * gets twice the R that this asks for. Where the gap is as large as P, no step can close it, and R
+ * is the least. A feature that few rows have may be missed, and only lam limits steps along it. So
  * rows count for at most MOST_OF_LAM times lam on average. (Byrd, Chin, Neveitt and Nocedal: On the
  * use of stochastic Hessian information in optimization methods for machine learning, SIAM J.
  * Optim. 21 (2011) 977-995.)

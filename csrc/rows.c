@@ -9,7 +9,7 @@
 enum { CHECKED_TOGETHER = 32 };
 
 #define DEFINE_CHECKS(INDEX, UNSIGNED)                                                             \
-    /* Whether all columns are in [0, n_features): below 0 is far above, as an unsigned number. */ \
+    /* Whether all columns are in [0, n_features). As unsigned numbers, negatives are large. */    \
     CLONES static bool columns_are_inside_##INDEX(const INDEX *columns, int64_t count,             \
                                                   int64_t n_features)                              \
     {                                                                                              \

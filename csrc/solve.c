@@ -189,7 +189,7 @@ static void begin_budget(fit *f)
         s->ascent.patience = 2 * PATIENCE * s->n_inside;
 }
 
-/* Changes the solver; the new one begins where the fit stands. false: stopped. */
+/* Changes to a solver, which begins where the fit stands; false: stopped. */
 static bool change_to(fit *f, int64_t solver)
 {
     return solver == PEGASOS_NEWTON ? pegasos_fit_begin_newton(f)
@@ -249,7 +249,7 @@ static bool prepare(fit *f)
 
 /* PEGASOS_AUTO: whether dual ascent should leave the rest to Newton's method after n_epochs. Three
  * things must hold: at most 2 BUDGET epochs are left; fewer are left than were made; and Newton's
- * method is likely to be faster than the epochs made would be over all rows. */
+ * method is likely to take less time than as many epochs over all rows as were made. */
 static bool is_late(const fit *f, int64_t n_epochs)
 {
     const int64_t n_made = n_epochs - f->s->epochs_before_budgets;
