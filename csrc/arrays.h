@@ -61,7 +61,6 @@ static INLINE void set_to(void *vector, int64_t value_bytes, int64_t j, double v
         ((double *)vector)[j] = value;
 }
 
-/* Whether all numbers are finite. */
 static INLINE bool are_finite(const void *vector, int64_t value_bytes, int64_t count)
 {
     double sum = 0; /* NaN once a number is not finite */

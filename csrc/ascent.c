@@ -218,7 +218,6 @@ static const double FIRST_WAKE = 0.03, FALL_BEFORE_WAKE = 0.1;
 /* A run with a larger estimate is far from the optimum. */
 static const double FAR = 0.5;
 
-/* The intercept of w(a). */
 static double intercept_of(const pegasos_dual *p)
 {
     return p->intercept + p->intercept_scaling * p->constant_weight;
@@ -232,7 +231,6 @@ static double weight_of_feature(const fit *f)
     return feature > 0 ? feature / p->intercept_scaling * p->constant_weight : p->constant_weight;
 }
 
-/* Whether snapshots are taken in this epoch. */
 static bool is_averaged(const fit *f)
 {
     return f->s->n_epochs + 1 >= f->options->max_epochs;
@@ -322,9 +320,8 @@ static double sum_of_dual_parts(const fit *f)
  * Estimates the relative gap, which is compared with tol. D comes from running sums, and P - D from
  * what the last epoch saw (`ascend`). Both were computed with the solver's constant feature g and
  * the reference b_0 (struct pegasos_ascent). If the problem has a constant feature f, its |w|^2 has
- * the weight that dual variables give to f, not the weight of g. But the model's b is f times
- * another weight until b_0 has settled. That adds lam/2 times the squared difference of the weights
- * to P - D.
+ * the weight that dual variables give to f, not that of g. Until b_0 has settled, the model's b is
+ * f times another weight. This adds lam/2 times the squared difference of weights to P - D.
  */
 static double estimate_gap(const fit *f)
 {
@@ -354,8 +351,8 @@ static bool are_visits_over(const fit *f, int64_t last_visit)
     return last_visit > 0 && f->s->ascent.n_visits >= last_visit;
 }
 
-/* Notes the estimate of the epoch that ends, and whether the run gives up. Returns the gap expected
- * at its end. */
+/* Notes the estimate of this epoch, and whether the run gives up. Returns the gap expected at its
+ * end. */
 static double note_estimate(const fit *f, pegasos_ascent *s)
 {
     const double two_epochs_ago = s->estimate_before;
@@ -410,7 +407,6 @@ static int find_dual_value(fit *f, double *dual)
     return PEGASOS_DONE;
 }
 
-/* A primal point. */
 typedef struct candidate {
     const double *w;
     double constant; /* the weight of the constant feature */

@@ -178,8 +178,8 @@ bool pegasos_fit_first_epoch(fit *f)
     }
     if (!run_pegasos(f))
         return false;
-    /* Pegasos leaves a dual point, w(a) = w for a_i = c_i alpha_i n/(T + t0), and a model, the mean
-     * of the last half. */
+    /* Pegasos leaves a model, the mean of its last half, and a dual point,
+     * a_i = c_i alpha_i n/(T + t0) with w(a) = w. */
     const double each = (double)f->s->n_inside / (double)(p->n_steps + p->delay);
     for (int64_t i = 0; i < f->rows->n_rows; i++)
         f->a[i] = weight_at(&f->targets, i) * counts[i] * each;
@@ -212,8 +212,8 @@ static void note_change(state *s, int64_t solver)
     s->solver = solver;
 }
 
-/* In the symbols of pegasos_ascent: `feature` is g, `intercept` b_0, `constant` v, and
- * `problem_feature` f. */
+/* With pegasos_ascent's symbols: `feature` is g, `intercept` b_0, `constant` v, `problem_feature`
+ * f. */
 bool pegasos_fit_begin_ascent(fit *f, bool is_zero)
 {
     state *s = f->s;
@@ -343,8 +343,8 @@ bool pegasos_fit_begin_at_point(fit *f, int64_t solver)
     return true;
 }
 
-/* The largest terms of scores, with which rounding grows. For rows far from 0, terms are large, and
- * their sums are about 1. */
+/* The size of scores' terms, with which rounding grows. For rows far from 0, it is large, though
+ * scores are of about 1. */
 static double size_of_terms(const fit *f, const double *w)
 {
     double longest = 0;
@@ -382,16 +382,15 @@ static bool are_vectors(fit *f, bool *same)
     return true;
 }
 
-/* How much rounding changes objectives that are computed again, even small ones for targets of
- * about 1. */
+/* How much rounding changes recomputed objectives, even small ones for targets of about 1. */
 static double rounding_of_fit(const fit *f)
 {
     return SAME * fabs(f->s->primal)
            + RUNNING * rounding_of(f->s->loss) * size_of_terms(f, f->coef);
 }
 
-/* Writes feasible dual variables as in squares.c, which proved a gap by them: it subtracts their
- * mean, and returns it. */
+/* Writes the feasible dual variables that prove a gap in squares.c: less their mean, which it
+ * returns. */
 static double take_mean_away(const fit *f, double *a)
 {
     double total = 0;
@@ -460,10 +459,9 @@ bool pegasos_fit_check_data(fit *f)
 }
 
 /*
- * Optima change little with lambda. For a smaller lambda, w stays: dual variables shrink in
- * proportion to lambda, so that w(a) = 1/(lam m) sum_i a_i y_i x_i stays. For a larger lambda, dual
- * variables stay within their bounds, and w shrinks. No pass over the rows is needed. Epochs are
- * counted from 0.
+ * Optima change little with lambda. For a smaller lambda, dual variables shrink in proportion to
+ * it, so w(a) = 1/(lam m) sum_i a_i y_i x_i stays. For a larger lambda, dual variables stay within
+ * their bounds, and w shrinks. No pass over the rows is needed. Epochs are counted from 0.
  */
 void pegasos_fit_change_lam(fit *f)
 {

@@ -5,10 +5,10 @@
  *     D(a) = 1/m sum_i (z_i a_i - c_i l*(a_i/c_i)) - lam/2 |w(a)|^2
  *     w(a) = 1/(lam m) sum_i a_i y_i x_i
  *
- * (loss.h has l, l* and the bounds of a_i). For any w, b and any feasible a, P - D >= P - min P >=
- * 0. Feasible means that a_i is within its bounds and, if the intercept is free, that sum_i a_i y_i
- * = 0. One class has the term nu b in P, and sum_i a_i = nu m. Sums run over the rows in their
- * order.
+ * (loss.h has l, l* and the bounds of a_i). For any w, b and any feasible a,
+ * P - D >= P - min P >= 0. Feasible means that a_i is within its bounds and, if the intercept is
+ * free, that sum_i a_i y_i = 0. One class has the term nu b in P, and sum_i a_i = nu m. Sums run
+ * over the rows in order.
  */
 #include "loss.h"
 #include "rows.h"
@@ -87,11 +87,10 @@ static const breakpoint *sort(int64_t n, breakpoint *breakpoints, breakpoint *ot
 }
 
 /*
- * sum_i c_i max(0, 1 - y_i (f_i + b)) is convex in b, and linear between the breakpoints b = y_i -
- * f_i, where a row meets its margin. Its slope begins at minus the weight of the positive rows and
- * grows by c_i at each breakpoint; nu b adds nu `weight`. At the best b, the slope changes its
- * sign: from the breakpoint where it reaches 0 to the one where it leaves 0, up to the rounding of
- * `count` additions.
+ * sum_i c_i max(0, 1 - y_i (f_i + b)) is convex in b, and linear between breakpoints b = y_i - f_i,
+ * where a row meets its margin. Its slope begins at minus the weight of the positive rows and grows
+ * by c_i at each breakpoint; nu b adds nu `weight`. The best b are those from where the slope
+ * reaches 0 to where it leaves 0, up to the rounding of `count` additions.
  */
 static double best_of_hinges(int64_t count, const breakpoint *breakpoints, double weight,
                              double positive, double nu)
@@ -313,8 +312,7 @@ void pegasos_make_feasible(const pegasos_targets *t, int64_t balance, const doub
 }
 
 /* For a piecewise quadratic loss, D(r a) = r A - r^2 B with A = sum_i (z_i a_i - dead |a_i|)/m and
- * B = lam/2 |w(a)|^2 + sum_i h_i a_i^2/(2m). It is highest at r = A/(2 B), as far as the bounds let
- * a grow. */
+ * B = lam/2 |w(a)|^2 + sum_i h_i a_i^2/(2m). It is highest at r = A/(2 B), if bounds allow it. */
 double pegasos_best_dual(const pegasos_targets *t, const double *a, double squared_norm,
                          double mass, double lam, int64_t scaled)
 {

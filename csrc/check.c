@@ -86,7 +86,6 @@ static bool are_rows(const pegasos_rows *rows)
                          end - begin);
 }
 
-/* Returns a status. */
 static int check_kernel(const pegasos_kernel_matrix *kernel)
 {
     const int64_t n = kernel->n_rows, most = 1 << 29; /* bytes can be counted, too */

@@ -38,8 +38,8 @@ extern "C" {
 
 /* ---- Losses and targets ---------------------------------------------------------------------- */
 
-/* Targets, weights and loss of one problem. Row i costs c_i l(u_i), with u_i = z_i - y_i f(x_i);
- * loss.h has the losses. */
+/* The targets, weights and loss of a problem. Row i costs c_i l(u_i), u_i = z_i - y_i f(x_i): see
+ * loss.h. */
 typedef struct pegasos_targets {
     int64_t n;             /* rows */
     const int8_t *labels;  /* n: y_i = -1 or +1; always +1 for losses that take targets; 0: the row
@@ -168,13 +168,13 @@ typedef struct pegasos_linear {
     /* state */
     int64_t n_steps;      /* t: steps taken */
     int64_t next_draw;    /* number of this problem's next draw from the stream */
-    int64_t n_drawn;      /* rows drawn for the step under way, below batch_size */
+    int64_t n_drawn;      /* rows drawn for the present step, below batch_size */
     int64_t n_pending;    /* violations among these rows: l'(u) is not 0 */
     int64_t n_violations; /* violations in all steps so far */
     double q; /* product of projection factors: w = q v / (lam (t + t0)); 1 without projection */
     double squared_norm; /* |v|^2, constant feature included; kept only when projecting. It can be
                             negative by rounding, or if a kernel is not positive semi-definite */
-    int64_t n_norm_updates; /* additions to v since squared_norm was last summed afresh */
+    int64_t n_norm_updates; /* additions to v since squared_norm was last recomputed */
     double constant_weight; /* v's component for the constant feature */
     double intercept;       /* b of the unpenalised intercept */
     double rate_sum;      /* S: sum of q_t/(t + t0) over averaged steps since v was last rescaled */
@@ -184,10 +184,9 @@ typedef struct pegasos_linear {
 } pegasos_linear;
 
 /*
- * Problems over CSR rows can be trained as bundles. A bundle has up to B problems, where B numbers
- * fill a cache line of PEGASOS_BUNDLE_BYTES. Vectors of features are interleaved: problem l's
- * weight of feature j is number j B + l, so one line holds all weights of a feature. Unused lanes
- * hold 0.
+ * Problems over CSR rows can be trained as bundles of up to B problems, where B numbers fill a
+ * cache line of PEGASOS_BUNDLE_BYTES. Vectors of features are interleaved: problem l's weight of
+ * feature j is number j B + l, so one line holds all weights of a feature. Unused lanes hold 0.
  */
 enum { PEGASOS_BUNDLE_BYTES = 64 };
 
@@ -220,8 +219,7 @@ void pegasos_linear_start(pegasos_linear *problem);
  * Runs every problem over the draws number first .. first + count - 1; draws[j] is the row of draw
  * first + j. `first` must be at most the next_draw of every problem that is not at its last step. A
  * problem skips draws before its next_draw and stops at its last_step. So a run that was cut
- * anywhere continues with the same bits. Problems do not see each other: a set gives the bits of
- * separate runs.
+ * anywhere continues with the same bits. A set gives the bits of separate runs.
  */
 void pegasos_linear_run(const pegasos_rows *rows, const pegasos_linear_set *set, int64_t first,
                         int64_t count, const int64_t *draws);
@@ -314,8 +312,7 @@ void pegasos_make_feasible(const pegasos_targets *targets, int64_t balance, cons
                            double *feasible);
 
 /* D(a), given squared_norm = |w(a)|^2 with the constant feature, and mass = m. If `scaled`, the
- * best D among feasible multiples of `a`; for the log loss and one class it is D(a) all the same.
- */
+ * best D among feasible multiples of `a`; but for the log loss and one class it is always D(a). */
 double pegasos_best_dual(const pegasos_targets *targets, const double *a, double squared_norm,
                          double mass, double lam, int64_t scaled);
 
@@ -358,8 +355,7 @@ double pegasos_free_feature(double mean_norm, double nu);
 /* Lets the rows active[0 .. n_active - 1] take part, in an epoch that begins now. */
 void pegasos_dual_start(pegasos_dual *problem, int64_t n_active);
 
-/* Begins the next epoch. How far scores moved in the last epoch decides which rows may be left out.
- */
+/* Begins the next epoch. How far scores moved in the last one decides which rows may sleep. */
 void pegasos_dual_begin_epoch(pegasos_dual *problem);
 
 /*
@@ -385,7 +381,7 @@ int pegasos_dual_run_epochs(const pegasos_rows *rows, pegasos_dual *problem,
 
 /*
  * Joint epochs of dual ascent of several problems over the same rows, for searches by epochs.
- * Arrays are interleaved: B problems' numbers, in the rows' type, take PEGASOS_BUNDLE_BYTES. Unused
+ * Arrays are interleaved: a bundle's numbers, in the rows' type, fill PEGASOS_BUNDLE_BYTES. Unused
  * lanes hold 0.
  */
 typedef struct pegasos_bundle {
@@ -405,19 +401,17 @@ typedef struct pegasos_bundle {
 
 /* Visits the rows draws[0 .. count - 1] for each problem. Rows with label 0 are skipped, and no row
  * is left out; `position`, `gap` and moves are not used. If before >= 0, `sums`, zero at first,
- * serve the mean of v over visits. There were `before` visits since the mean began, and the mean is
- * v - sums/(before + count). */
+ * serve the mean of v over visits: after `before` visits, it is v - sums/(before + count). */
 void pegasos_bundle_sweep(const pegasos_rows *rows, const pegasos_bundle *bundle, int64_t before,
                           int64_t count, const int64_t *draws);
 
-/* Goes on until the last epoch ends or it is stopped; returns a status. At the end, `sums` are
- * means over the last half of the last epoch: of v, where w = factor v, and of w's weight of the
- * constant feature. */
+/* Goes on until the last epoch ends or a stop; returns a status. At the end, `sums` are means over
+ * the last half of the last epoch: of v, where w = factor v, and of w's constant weight. */
 int64_t pegasos_bundle_run(const pegasos_rows *rows, const pegasos_bundle *bundle,
                            pegasos_watch *watch);
 
-/* Changes each problem's lam, from `before` to `lams`; `before` is 0 at the start. `masses` are the
- * problems' m. */
+/* Changes each problem's lam from `before`, 0 at the start, to `lams`; `masses` are the problems'
+ * m. */
 void pegasos_bundle_change_lam(const pegasos_rows *rows, const pegasos_bundle *bundle,
                                const double *masses, const double *before, const double *lams);
 
@@ -468,7 +462,7 @@ typedef struct pegasos_workers {
     const pegasos_blas *blas;       /* NULL: plain loops, with the same bits on every machine */
     const pegasos_threads *threads; /* NULL: only the calling thread; same bits */
     int64_t n_threads;
-    void *scratch; /* pegasos_kernel_values_scratch_bytes, for the points at hand */
+    void *scratch; /* pegasos_kernel_values_scratch_bytes, for these points */
     pegasos_watch *watch;
 } pegasos_workers;
 
@@ -490,8 +484,8 @@ typedef struct pegasos_source {
 
 /* Writes K(x_i, z_j) to `out`; `source` is a pegasos_source. i runs over rows[0 .. count - 1]
  * (NULL: 0 .. count - 1), and j over m rows: the list `which`, or consecutive ones from `first` if
- * it is NULL. Rows of `out` begin `stride` numbers apart. Not 0: it was stopped, or the points'
- * `write` has failed. */
+ * it is NULL. Rows of `out` are `stride` numbers apart. Not 0: stopped, or the points' `write`
+ * failed. */
 int pegasos_kernel_values(void *source, int64_t count, const int64_t *rows, int64_t first,
                           int64_t m, const int64_t *which, int64_t stride, void *out);
 
@@ -553,8 +547,7 @@ int pegasos_columns_add(pegasos_columns *columns, int64_t count, const int64_t *
                         double *scores);
 
 /* scores[k][j] += sum_r coef[k][which[r]] K(x_rows[r], x_others[j]), j < m: adds to the scores of
- * some rows, m for each problem. `values` is scratch: pegasos_columns_block numbers of value_bytes.
- */
+ * some rows, m for each problem. `values` is scratch of pegasos_columns_block numbers. */
 int pegasos_columns_score(pegasos_columns *columns, int64_t count, const int64_t *rows, int64_t m,
                           const int64_t *others, int64_t n_problems, const double *coef,
                           int64_t coef_stride, const int64_t *which, void *values, double *scores);
@@ -576,8 +569,7 @@ typedef struct pegasos_matrix {
     int64_t is_narrow;        /* 1: values are float; where float does not suffice, the caller goes
                                  on with double */
     int64_t rank;             /* at most; n_rows if nothing is known */
-    /* Provides a factor of the matrix, which must last until the next call; not 0: it was stopped.
-     * NULL: there is none. */
+    /* Provides a factor of the matrix, valid until the next call; not 0: stopped. NULL: none. */
     int (*factor)(void *context, pegasos_factor *factor);
     void *factor_context; /* for `factor` */
 } pegasos_matrix;
@@ -645,8 +637,8 @@ int64_t pegasos_kernel_scratch_bytes(int64_t n_rows, int64_t value_bytes, int64_
 int pegasos_kernel_run(const pegasos_matrix *matrix, pegasos_kernel *problem,
                        const pegasos_kernel_arrays *arrays);
 
-/* Lets a run begin at the dual variables `a`, made feasible; returns a status. If stopped, nothing
- * has changed. */
+/* Lets a run begin at the dual variables `a`, made feasible; returns a status. A stop changes
+ * nothing. */
 int pegasos_kernel_begin(const pegasos_matrix *matrix, pegasos_kernel *problem,
                          const pegasos_kernel_arrays *arrays);
 
@@ -662,13 +654,11 @@ void pegasos_kernel_leave_round(pegasos_kernel *problem);
  * sums of beta, both n_problems x n_rows doubles. `scores` and `unpushed` have the same shape.
  * `scores` are the scores of beta - unpushed. At the start, both are 0, or unpushed is beta.
  *
- * Draws are taken in blocks, which are transactions: a block that was stopped has changed nothing,
- * and is begun again.
+ * Draws are taken in blocks, which are transactions: a stop changes nothing, and they begin again.
  */
 int pegasos_kernel_train(pegasos_columns *columns, const pegasos_linear_set *set, double *scores,
                          double *unpushed, const pegasos_draws *draws, void *scratch);
 
-/* How many bytes `scratch` has. */
 int64_t pegasos_kernel_train_scratch_bytes(const pegasos_columns *columns,
                                            const pegasos_linear_set *set);
 
@@ -715,7 +705,6 @@ typedef struct pegasos_kernel_certificate {
                               rounding explains: the matrix is not positive */
 } pegasos_kernel_certificate;
 
-/* How many bytes `scratch` has. */
 int64_t pegasos_kernel_certificate_scratch_bytes(const pegasos_kernel_models *models,
                                                  const pegasos_kernel_evidence *evidence);
 
@@ -730,7 +719,6 @@ int pegasos_kernel_certify(const pegasos_kernel_models *models,
  * matrix; beyond it, by conjugate gradients. */
 enum { PEGASOS_NEWTON_MAX_UNKNOWNS = 2000 };
 
-/* How many bytes of scratch it needs. */
 int64_t pegasos_newton_scratch_bytes(int64_t n_rows, int64_t n_features);
 
 /* ---- Fits of several problems over the same rows (fit.c, solve.c) ---------------------------- */
@@ -775,14 +763,14 @@ int pegasos_kernel_solve_one(const pegasos_matrix *matrix, const pegasos_problem
                              const double *norms, void *memory, void *scratch);
 
 /* Like pegasos_kernel_solve_one, for a problem on the n rows `inside`, in ascending order, with the
- * kernel matrix among them. `memory` is that of a fit of n rows. All columns must be kept, or be
- * computed at once. A factor has only the rows `inside`. */
+ * kernel matrix among them. `memory` is that of a fit of n rows, and `scratch` has
+ * pegasos_kernel_part_bytes. All columns must be kept, or be computed at once. A factor has only
+ * these rows. */
 int pegasos_kernel_solve_part(const pegasos_matrix *matrix, const pegasos_problem *problem,
                               const pegasos_options *options, const int8_t *labels,
                               const double *norms, int64_t n, const int64_t *inside, void *memory,
                               void *scratch);
 
-/* How many bytes of scratch pegasos_kernel_solve_part needs. */
 int64_t pegasos_kernel_part_bytes(int64_t n, int64_t value_bytes);
 
 /* Begins fits of the squared error together: call it before pegasos_solve_one. Fits that have begun
@@ -803,11 +791,9 @@ typedef struct pegasos_fit_header {
     int64_t pending;            /* what the fit does before it goes on: PEGASOS_BEGIN, ... */
 } pegasos_fit_header;
 
-/* The arrays of a kernel machine's fit. */
 pegasos_kernel_arrays pegasos_kernel_arrays_in(int64_t n_rows, void *memory);
 
-/* Sets what is pending. A fit of zeros stays at PEGASOS_BEGIN, and a kernel machine's fit does not
- * check data. */
+/* Sets what is pending. A fit of zeros keeps PEGASOS_BEGIN, and kernel machines check no data. */
 void pegasos_set_pending(int64_t n_features, void *memory, int64_t pending);
 
 /* Lets a fit begin at a point; a kernel machine's fit begins at the dual variables. With `before`,

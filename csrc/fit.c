@@ -8,7 +8,6 @@
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-/* Lays out the state of a fit; returns how many bytes it takes. */
 static int64_t lay_out_state(fit *f, int64_t n, int64_t d, void *memory)
 {
     layout all = {memory, 8, 0};

@@ -16,11 +16,11 @@
  * (pegasos_dual's intercept_scaling), and b_0 a reference (its `intercept`) that moves after every
  * epoch. A free intercept needs sum_i a_i y_i = 0, which steps along single coordinates cannot
  * keep. So v penalises the distance of b from b_0, and moving b_0 to b removes that penalty (the
- * method of multipliers). A penalised intercept is the weight of the constant feature f. There, g =
- * f and b_0 = 0 would do, but if rows are short compared with f, all steps move b, and undo each
- * other. So g may be smaller, with b_0 = (1 - (g/f)^2) times the last b: v then penalises b and its
- * distance from the last b (the proximal point method). Few epochs suffice if g^2 is a tenth of the
- * mean of |x_i|^2.
+ * method of multipliers). A penalised intercept is the weight of the constant feature f. There,
+ * g = f and b_0 = 0 would do, but if rows are short compared with f, all steps move b, and undo
+ * each other. So g may be smaller, with b_0 = (1 - (g/f)^2) times the last b: v then penalises b
+ * and its distance from the last b (the proximal point method). If g^2 is a tenth of the mean of
+ * |x_i|^2, few epochs suffice.
  */
 typedef struct pegasos_ascent {
     int64_t patience; /* visits: when an epoch ends with at least as many, the run gives up if it is
@@ -35,8 +35,7 @@ typedef struct pegasos_ascent {
     double estimate_since_check; /* the largest since the last gap check, including the one then */
 } pegasos_ascent;
 
-/* Where a run of Newton's method stands. A loss that is not smoothed has its own width, loss_width,
- * and the centre 0. */
+/* Where Newton's method stands. A loss without smoothing has its own width, and the centre 0. */
 typedef struct pegasos_newton {
     double constant_feature; /* value of the feature that carries the intercept; 0: none */
     double narrowest;        /* the least delta, > 0 */
@@ -52,8 +51,7 @@ typedef struct pegasos_newton {
  * are small, each one leaves about a hundredth of the gradient, or less. */
 enum { MOST_IDLE = 3 };
 
-/* Where a fit stands. Its arrays follow in memory. There are no pointers, so copying the memory
- * saves the fit. */
+/* Where a fit stands. Its arrays follow, without pointers, so copying the memory saves the fit. */
 typedef struct state {
     int64_t n_rows, n_features, value_bytes, pending; /* as pegasos_fit_header has them */
     int64_t solver; /* PEGASOS_ASCENT or PEGASOS_NEWTON; or PEGASOS_AUTO: the epoch of Pegasos, or
@@ -172,14 +170,12 @@ static INLINE double fit_objective(const fit *f, const double *w, double interce
     return fit_primal(f, w, intercept, losses);
 }
 
-/* The intercept of Newton's point. */
 static INLINE double newton_intercept(const fit *f)
 {
     return f->s->newton.constant_feature * f->point[f->rows->n_features];
 }
 
-/* A gap of running sums is brought to this part of tol, as the certificate's gap may be a little
- * larger. */
+/* The part of tol for gaps of running sums, as the certificate's gap may be a little larger. */
 static const double SAFELY = 0.99;
 
 /* Whether nothing must be done before the solver goes on. */
@@ -211,12 +207,12 @@ static INLINE bool is_idle(const fit *f)
 }
 
 /*
- * Solvers run until the gap is small, `last_epoch` epochs are made, or they are stopped. They
+ * Solvers run until the gap is small, `last_epoch` epochs are made, or they are stopped; they
  * return a status. Dual ascent begins with all rows of the problem in `active`. It also ends with
- * the first epoch that reaches `last_visit` visits; 0: there is no limit. Newton's method also ends
- * where it is idle. Another run then begins at the best model, with recomputed sums. An iteration
- * that was stopped is begun again: before its end it changes nothing but the best points so far and
- * their objectives.
+ * the first epoch that reaches `last_visit` visits; 0: no limit. Newton's method also ends where it
+ * is idle. Another run then begins at the best model, with recomputed sums. An iteration that was
+ * stopped is begun again: before its end it only changes the best points so far and their
+ * objectives.
  */
 int pegasos_ascent_run(fit *f, int64_t last_visit, int64_t last_epoch);
 int pegasos_newton_run(fit *f, int64_t last_epoch);
@@ -225,11 +221,9 @@ int pegasos_newton_run(fit *f, int64_t last_epoch);
  * mean. Single rows then say little: an epoch of Pegasos or dual ascent would get nowhere. */
 bool pegasos_newton_is_far(fit *f);
 
-/* Replaces the point of Newton's method, whose scores are given, by its best multiple, and writes P
- * there; false: stopped. */
+/* Makes Newton's point, whose scores are given, its best multiple, and writes P; false: stopped. */
 bool pegasos_newton_scale(fit *f, double *primal);
 
-/* The watch of a fit with these options. */
 pegasos_watch pegasos_watch_of(const pegasos_options *options);
 
 /* The objective of the best model with w = 0; writes its intercept. */
@@ -288,7 +282,6 @@ bool pegasos_fit_first_epoch(fit *f);
 bool pegasos_fit_begin_at_point(fit *f, int64_t solver);
 /* Checks whether the data have changed: if so, the fit begins at its point. */
 bool pegasos_fit_check_data(fit *f);
-/* Goes on with another lambda. */
 void pegasos_fit_change_lam(fit *f);
 
 #endif

@@ -29,8 +29,7 @@
  * those with B_k + q C_k <= beta until there are none. beta only grows, so no class comes back.
  *
  * A first epoch is one of Pegasos with steps of exact length: a row is visited as if it and the
- * rows before it were all rows. So W shrinks by 1/t, as in the paper, where t is the weight of
- * these rows.
+ * rows before it were all rows. So W shrinks by 1/t, as in the paper, for rows of weight t so far.
  *
  * Shrinking. After a sweep over all rows, the next sweeps leave out rows whose p was all on one
  * class, and best there. All rows come back once the active rows have a small part of the gap, or
@@ -110,7 +109,6 @@ static joint joint_of(int64_t n_rows, int64_t n_features, int64_t n_classes)
     return j;
 }
 
-/* Lays out the state; returns how many bytes it takes. */
 static int64_t lay_out_state(joint *j, bool averages, void *memory)
 {
     layout all = {memory, 8, 0};
@@ -416,7 +414,6 @@ static void average(const joint *j)
         j->offset_sums[k] += j->offset[k];
 }
 
-/* A step of Pegasos. */
 static void step(const joint *j, pegasos_order *order, double radius)
 {
     pegasos_joint *s = j->s;
@@ -458,8 +455,8 @@ static void step(const joint *j, pegasos_order *order, double radius)
 
 /* ---- The certificate ------------------------------------------------------------------------- */
 
-/* row[k] = a point near theta a_ik that is feasible, except for the sums over rows; returns -sum_k
- * row[k] Delta(k, y). */
+/* row[k] = a feasible point near theta a_ik, except for sums over rows; returns
+ * -sum_k row[k] Delta(k, y). */
 static double make_feasible(const joint *j, int64_t i, const double *of_rows, double theta)
 {
     const int64_t y = j->p->codes[i];
@@ -657,8 +654,8 @@ static bool find_dual(const joint *j, double *dual)
 }
 
 /* Finds the primal point, after `find_dual`: with Pegasos, the average or W; with dual ascent,
- * W(a). If intercepts are free, D needs sum_i a_ik = 0, but ascent goes on from a as it is. So v is
- * summed once more, without balance. False: stopped. */
+ * W(a). If intercepts are free, D needs sum_i a_ik = 0, but ascent goes on from the unbalanced a.
+ * So v is summed once more, without balance. False: stopped. */
 static bool find_point(const joint *j, joint_point *x)
 {
     double value; /* not used: D is known */

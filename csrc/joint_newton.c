@@ -29,8 +29,7 @@ enum { LANES = JOINT_LANES, SEARCHES = 30, ROWS = 128 };
 /* delta begins at FIRST of the objective at W = 0, and shrinks by NARROWER to NARROWEST of it. */
 static const double FIRST = 0.3, NARROWER = 0.6, NARROWEST = 3e-4;
 /* If the first delta is small compared with the scores, few rows have curvature, and steps are far
- * too long along the others. So once less than SHORT of a step is taken, delta becomes WIDER times
- * its first value. */
+ * too long along the others. Once less than SHORT of a step is taken, delta becomes WIDER FIRST. */
 static const double SHORT = 0.1, WIDER = 10;
 /* A line search ends where the slope is FLAT of its first value, and the fall of the objective is
  * ENOUGH of what the first slope promises. */
@@ -77,7 +76,6 @@ int64_t pegasos_joint_newton_after(const pegasos_joint_problem *problem)
     return (int64_t)ceil(ITERATIONS * (2 + products / PRODUCTS / epoch));
 }
 
-/* Lays out the arrays; returns how many bytes they take. */
 static int64_t lay_out_arrays(newton *x, const pegasos_joint_problem *problem, void *scratch)
 {
     const int64_t n = problem->rows->n_rows, d = problem->rows->n_features;
@@ -161,8 +159,8 @@ static bool find_curvature(const newton *x, double *curvature)
     return !joint_is_stopped(j, 0.1 * (double)j->n);
 }
 
-/* Makes the sum of a pair, over those of the n rows of a class that also have class l. Returns how
- * many have it; -1: stopped. */
+/* Makes the sum of a pair, over those of a class's n rows that have class l, too. Returns their
+ * number; -1: stopped. */
 static int64_t sum_pair(const newton *x, int64_t n, int64_t l)
 {
     const joint *const j = x->j;
@@ -295,8 +293,7 @@ static bool solve_equations(newton *x)
     return status != SYMMETRIC_STOPPED;
 }
 
-/* The mean over classes of W is 0, and so is that of a step. Removes what rounding leaves of it, as
- * only lam holds it back. */
+/* The mean over classes of W and of steps is 0. Removes its rounding, which only lam holds back. */
 static void take_mean_away(newton *x)
 {
     const int64_t K = x->j->n_classes;

@@ -106,7 +106,6 @@ typedef struct run {
     double scale, constant;   /* s of the round; what the constant feature adds to K */
 } run;
 
-/* Whether there is room for all columns. */
 static INLINE bool holds_all(const pegasos_columns *columns)
 {
     return columns->n_columns >= columns->n_rows;
@@ -139,7 +138,6 @@ static int64_t rows_of_round(int64_t n_rows, int64_t n_columns)
     return max_of(n_rows / 2, min_of(n_rows, FEW));
 }
 
-/* Lays scratch memory out; returns how many bytes it takes. */
 static int64_t lay_out(scratch *s, void *memory, int64_t n_rows, int64_t value_bytes,
                        int64_t n_columns)
 {
@@ -471,8 +469,8 @@ static void sort_into_active(const run *r, const int64_t *list, int64_t count)
             r->arrays->active[r->s->n_active++] = i;
 }
 
-/* Begins the first round, from a = 0: draws a sample of the rows, and makes an epoch of Pegasos
- * over it. False: stopped. */
+/* Begins at a = 0: draws a sample of the rows, and makes an epoch of Pegasos over it. False:
+ * stopped. */
 static bool begin_with_sample(run *r)
 {
     pegasos_kernel *s = r->s, before = *s;
@@ -697,8 +695,8 @@ static void count_epochs(const run *r)
 }
 
 /* Judges a later round after its gap check. A round that was solved, but has not halved the gap,
- * asks for slopes in double. If they were double and no dual variable has changed, only rounding
- * errors are left to gain. */
+ * asks for slopes in double. If it had them and changed no dual variable, only rounding is left to
+ * gain. */
 static void judge_round(const run *r, double gap_before, bool has_changed)
 {
     pegasos_kernel *s = r->s;
@@ -725,8 +723,8 @@ static void end_round(const run *r, const found *at, double gap_before)
     s->reference += s->free_intercept && is_solution ? s->constant_feature * at->constant : 0;
 }
 
-/* Finds the gap, at the end of a round or where a run begins. Changes nothing before its end;
- * false: stopped. */
+/* Finds the gap, after a round or where a run begins. Changes nothing before its end; false:
+ * stopped. */
 static bool check_gap(run *r)
 {
     pegasos_kernel *s = r->s;

@@ -1,6 +1,5 @@
 /*
- * kernel_body.h - steps on pairs of the rows of a round, for one type of kernel values and one type
- * of slopes.
+ * kernel_body.h - steps on pairs of the rows of a round, for one type of values and one of slopes.
  *
  * kernel.c includes this once for each pair of types with these macros, which this file undefines:
  *
@@ -16,9 +15,9 @@
  *
  * which is highest, within bounds, at the solution of two equations or on an edge of the box.
  *
- * Where l* has a corner at 0, the slope upwards of b = 0 is g - dead, and downwards g + dead. So
- * here a row with b != 0 has the slope of its side, and 0 as a bound. A row with b = 0 steps to the
- * side where it gains.
+ * Where l* has a corner at 0, the slope upwards of b = 0 is g - dead, and downwards g + dead. Here,
+ * rows with b != 0 have the slope of their side, and 0 as a bound. Rows with b = 0 step to where
+ * they gain.
  */
 #define NAME(name) PASTE(name, SUFFIX)
 #define LANES      ((int64_t)(LANES_BYTES / sizeof(REAL)))
@@ -266,9 +265,8 @@ static double NAME(move)(const run *r, const NAME(lists) * l, int64_t k, double 
     return change;
 }
 
-/* Gets the column of row k of the round; false: stopped. If it must be computed, others are
- * computed with it: of rows that have none yet and gain most by their own steps, as these are
- * likely to be needed next. */
+/* Gets the column of row k of the round; false: stopped. If it must be computed, so are those of
+ * the rows without columns that gain most by their own steps, as they are likely to come next. */
 static bool NAME(fetch)(run *r, int64_t k)
 {
     const NAME(lists) l = NAME(lists_of)(r);
@@ -304,8 +302,7 @@ static bool NAME(fetch)(run *r, int64_t k)
  *         solve for the steps of i and j together
  *         move a_i and a_j
  *
- * Each choice is one pass over the rows. Among equal gains the first row counts, so nothing is
- * random here.
+ * Each choice is one pass over the rows. Among equal gains the first row counts: nothing is random.
  */
 static bool NAME(step_on_pairs)(run *r)
 {

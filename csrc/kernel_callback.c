@@ -1,9 +1,8 @@
 /*
  * kernel_callback.c - kernel machines of C programs, with a matrix whose values the program writes.
  *
- * If memory has room for all columns, they stay there once they are computed. If not, a round has
- * the values among its rows, and scores are updated with values that are computed again
- * (kernel_columns.c).
+ * If memory has room for all columns, they stay once they are computed. If not, a round has the
+ * values among its rows, and scores are updated with values computed again (kernel_columns.c).
  */
 #include "fit.h"
 
@@ -47,7 +46,6 @@ static int64_t room_for_columns(const pegasos_kernel_matrix *kernel)
     return min_of(n, max_of(kernel->n_columns, (int64_t)LEAST_ROWS * LEAST_ROWS / n));
 }
 
-/* Lays a fit out in its memory; returns how many bytes it takes. */
 static int64_t lay_out(callback_fit *v, const pegasos_kernel_matrix *kernel, void *memory)
 {
     const int64_t n = kernel->n_rows;
@@ -88,7 +86,6 @@ static bool ask(callback_fit *v, int64_t count, const int64_t *rows, int64_t m,
     return !is_to_stop(&v->watch, NUMBERS_PER_VALUE * (double)(count * m));
 }
 
-/* `values` of pegasos_columns. */
 static int write_values(void *context, int64_t count, const int64_t *rows, int64_t first, int64_t m,
                         const int64_t *which, int64_t stride, void *out)
 {
@@ -124,7 +121,6 @@ static bool begin(callback_fit *v)
     return true;
 }
 
-/* Returns a status. */
 static int solve(callback_fit *v, const pegasos_options *options, void *memory)
 {
     const int64_t n = v->kernel->n_rows;

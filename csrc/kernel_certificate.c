@@ -1,9 +1,9 @@
 /*
  * kernel_certificate.c - primal and dual objectives of kernel machines, and what they prove.
  *
- * Objectives are those of certificate.c, with w = sum_j beta_j phi(x_j) and |w|^2 = sum_j beta_j
- * f_j. The scores f_i = sum_j beta_j K(x_i, x_j) are recomputed. The certificate allows for their
- * rounding.
+ * Objectives are those of certificate.c, with w = sum_j beta_j phi(x_j) and
+ * |w|^2 = sum_j beta_j f_j. Scores f_i = sum_j beta_j K(x_i, x_j) are recomputed, and the
+ * certificate allows for their rounding.
  *
  * Scores from float columns are computed again in double where that matters: for rows with
  * coefficients, and for rows that may be within their margin. Other rows are outside beyond doubt,
@@ -19,8 +19,7 @@
 #include <math.h>
 #include <string.h>
 
-/* How far |w|^2 may be below 0, as a part of the sizes of its terms, and a dual value above a
- * primal one. */
+/* How far |w|^2 may be below 0, as a part of its terms, and a dual value above a primal one. */
 static const double BY_ROUNDING = 1e-5;
 /* With weights, scores of this many rows are computed at a time. */
 enum { ROWS = 256 };
@@ -84,7 +83,6 @@ static int64_t how_many(const pegasos_kernel_models *m, const pegasos_kernel_evi
     return are_kept && apart < together * together ? 1 : m->n_problems;
 }
 
-/* Lays out its parts in `scratch`, and returns how many bytes they take. */
 static int64_t lay_out(making *c, const pegasos_kernel_models *m, const pegasos_kernel_evidence *e,
                        void *scratch)
 {
@@ -102,7 +100,7 @@ static int64_t lay_out(making *c, const pegasos_kernel_models *m, const pegasos_
     c->points = take(&all, 16 * k * n);
     c->scores = take(&all, 16 * k * n);
     c->sums = take(&all, 2 * k * (int64_t)sizeof *c->sums);
-    /* Weights need those of all points and of one, and scores of some rows. */
+    /* By weights: those of all points and of one; scores of some rows. */
     c->some_coef = take(&all, e->rows ? 8 * (2 * k + 1) * d : 16 * k * n);
     c->some_scores = take(&all, 16 * k * (e->rows ? ROWS : n));
     if (e->rows)
@@ -129,8 +127,7 @@ static double *copy(const making *c, const double *from, double *to)
     return from ? to : NULL;
 }
 
-/* Takes the data of the rows of problems number first, first + 1, .... The given dual variables go
- * to where scores will be. */
+/* Takes the data of problems number first, first + 1, ...; given dual variables go to `scores`. */
 static void set_rows(making *c, const pegasos_kernel_models *all,
                      const pegasos_kernel_evidence *evidence, int64_t first)
 {

@@ -52,7 +52,7 @@ static void do_mirror(void *argument, int64_t slot, int64_t k)
 static int fill_all(pegasos_columns *c)
 {
     const int64_t n = c->n_rows;
-    /* A piece's square on the diagonal is computed in full. So pieces are small where threads do
+    /* A piece's square on the diagonal is computed in full, so pieces are small where threads do
      * not pay. */
     const bool is_little = c->is_symmetric && n * n <= LEAST_SHARED / 2;
     const int64_t part = is_little ? min_of(MIRRORED, n / 8 + 32) : MIRRORED;
@@ -178,8 +178,7 @@ int pegasos_columns_values(pegasos_columns *c, int64_t count, const int64_t *row
 
 /* ---- Scores ---------------------------------------------------------------------------------- */
 
-/* COLUMNS_IN_CACHE columns update the scores of SCORES rows before those of the next rows: both
- * stay in cache. */
+/* COLUMNS_IN_CACHE columns update SCORES scores before the next scores: both stay in cache. */
 enum { SCORES = 8192, COLUMNS_IN_CACHE = 16, ADDED_TOGETHER = 4, SCORE_LANES = 8 };
 
 /* Adds `count` columns, times coefficients, to the scores of n rows, for several problems. Columns
@@ -330,8 +329,7 @@ static int add_computed(pegasos_columns *c, int64_t count, const int64_t *rows, 
     return 0;
 }
 
-/* Adds columns number first, first + 1, ... of the listed rows, at most ROWS, kept ones first; not
- * 0: stopped. */
+/* Adds columns number first, ... of the listed rows, at most ROWS, kept first; not 0: stopped. */
 static int add_some(pegasos_columns *c, int64_t first, int64_t count, const int64_t *rows,
                     addition p)
 {

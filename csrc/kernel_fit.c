@@ -13,11 +13,10 @@
  *          Newton's method on L ----------+
  *
  * Kernels of few features have such a factor, above all polynomials. So have smooth kernels of
- * large scale, up to rounding. With these kernels, steps of dual ascent along columns of K undo
- * each other.
+ * large scale, up to rounding. There, steps of dual ascent along columns of K undo each other.
  *
- * A run of Newton's method is a transaction: it has its own memory, and is begun again if it was
- * stopped.
+ * A run of Newton's method is a transaction: it has its own memory, and after a stop it begins
+ * again.
  */
 #include "fit.h"
 
@@ -29,9 +28,8 @@
  * numbers of the factor once for each of its columns, and MORE_NUMBERS. */
 static const double BUDGET = 128, MORE_NUMBERS = 5e6;
 /* Newton's method goes on to PART_OF_TOL of tol, as dual ascent goes on from the primal point w(a),
- * and not from the best one of Newton's method. If that is not enough, it runs again, each time to
- * PART_OF_TOL of the last goal, for at most EPOCHS_OF_RUN epochs. Only rounding is left after
- * MOST_RUNS runs. */
+ * and not from Newton's best. If that is not enough, it runs again, each time to PART_OF_TOL of the
+ * last goal, for at most EPOCHS_OF_RUN epochs. Only rounding is left after MOST_RUNS runs. */
 static const double PART_OF_TOL = 0.1;
 enum { EPOCHS_OF_RUN = 300 };
 
@@ -293,7 +291,6 @@ static void prefer_zero(kernel_fit *f)
     r->relative_gap = f->matrix->is_positive ? gap : r->relative_gap;
 }
 
-/* Returns a status. */
 static int run_fit(kernel_fit *f)
 {
     kernel_state *const s = f->s;

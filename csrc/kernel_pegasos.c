@@ -8,7 +8,7 @@
  *
  *     draw i;    if y_i f_i < lam (t - 1):    beta_i += y_i,  f_k += y_i K(x_i, x_k) for all k
  *
- * (`take_steps`, `take_step`). Other losses, weights, batches, projection and averages work as in
+ * (`take_steps`, `take_step`). Losses, weights, batches, projection and averages are as in
  * pegasos.c.
  *
  * Draws are taken in blocks. Decisions within a block need only the scores of its own rows. Of the
@@ -19,8 +19,7 @@
  * which is whole before every draw.
  *
  * Other blocks work on copies, and write them back at their end. Where blocks begin follows from
- * the numbers of draws alone. So a block that was stopped is begun again, and ends with the same
- * bits.
+ * the numbers of draws alone. So a block that was stopped is begun again, with the same bits.
  */
 #include "passes.h"
 #include "step.h"
@@ -66,8 +65,8 @@ typedef struct run {
     int64_t *own_column_of, n_values, most_values;
     const void *values;
     void *value_room;
-    /* Problems, counts, and rows waiting for a step to end: copies, or the state. Arrays of rows
-     * are n_problems x m. */
+    /* Copies, or the state: problems, counts, rows that wait for a step's end. Arrays are
+     * n_problems x m. */
     pegasos_linear_set here;
     double *v, *added_to_beta; /* scores, and what was added to beta, */
     double *added_to_sums;     /* or to the sums */
@@ -89,7 +88,6 @@ static int64_t longest_block(int64_t n)
     return n <= FEW || part > LONGEST ? LONGEST : part < FEW ? FEW : part;
 }
 
-/* Lays out all arrays in `scratch`; returns how many bytes they take. */
 static int64_t lay_out(run *r, void *scratch)
 {
     const int64_t n = r->n, K = r->set->n_problems, batch = r->set->batch_size;
@@ -180,8 +178,7 @@ static double key_of(loss_form l, double u)
     return !loss_is_quadratic(l) ? DBL_MAX : l.lower < 0 ? fabs(u) - l.dead : u;
 }
 
-/* For each row of the block, its largest key in an unfinished problem. Decisions use these, up to
- * rounding. */
+/* For each row of the block, finds its largest key in an unfinished problem, up to rounding. */
 static void find_keys(const run *r)
 {
     for (int64_t l = 0; l < r->m; l++)
@@ -429,8 +426,7 @@ static void copy_problem(const pegasos_linear_set *from, int64_t k, const pegaso
         memcpy(to->slopes + first, from->slopes + first, waiting);
 }
 
-/* Lets a block work on copies of the state of its rows, with scores of all coefficients; false:
- * stopped. */
+/* Lets a block work on copies of its rows' state, with complete scores; false: stopped. */
 static bool copy_state(run *r)
 {
     const pegasos_linear_set *set = r->set;

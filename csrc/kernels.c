@@ -2,7 +2,7 @@
  * kernels.c - values of kernels between rows.
  *
  * Values are computed tile by tile, in ways that `way_of` chooses. BLAS multiplies dense rows, if
- * there is a BLAS. Sparse rows of which little or a good part is stored have their own loops; other
+ * there is a BLAS. Sparse rows that store little, or a good part, have their own loops; other
  * sparse rows are made dense, tile by tile. Differences of dense rows, and products without BLAS,
  * go through panels that stay in cache, with the kernel in the same loop (kernels_body.h), and give
  * the same bits on every machine.
@@ -110,8 +110,8 @@ FOR_EVERY_SPARSE_TYPE(DEFINE_PRODUCTS)
 
 /* ---- Tiles ----------------------------------------------------------------------------------- */
 
-/* The most rows of a tile, on either side; and its largest cost, in numbers read, as Ctrl-C waits
- * for a tile. */
+/* The most rows of a tile, on either side. Ctrl-C waits for a tile, so its cost, in numbers read,
+ * has a limit. */
 enum { MOST_X = 256, MOST_Z = 1024 };
 static const double NUMBERS_OF_TILE = 5e6;
 /* The cost of a value in addition to its product, in numbers read: the system clears memory before
@@ -271,7 +271,6 @@ static int write_tile(const block *b, const pegasos_subset *x, const pegasos_sub
 
 /* ---- Blocks ---------------------------------------------------------------------------------- */
 
-/* Bytes of scratch that a tile may need. */
 static int64_t scratch_of_tile(const pegasos_points *x, const pegasos_points *z)
 {
     const int64_t d = z->rows.n_features, bytes = z->rows.value_bytes;
@@ -354,7 +353,7 @@ static void do_tile(void *argument, int64_t slot, int64_t k)
         b->ended = write_tile(b, &x, &z, scratch, b->out + (i * b->stride + j) * bytes);
 }
 
-/* Writes all tiles; not 0: it was stopped, or a kernel's own function has failed. */
+/* Writes all tiles; not 0: stopped, or a kernel's own function has failed. */
 static int write_tiles(block *b)
 {
     const pegasos_points *const x = b->x->points, *const z = b->z->points;

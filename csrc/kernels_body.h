@@ -1,6 +1,5 @@
 /*
- * kernels_body.h - kernels as functions of inner products and of differences, for one type of
- * values.
+ * kernels_body.h - kernels as functions of products and of differences, for one type of values.
  *
  * kernels.c includes this once per type with these macros, which this file undefines:
  *
@@ -46,8 +45,8 @@ static INLINE void NAME(power_lanes)(VALUE *x, VALUE gamma, VALUE coef0, int64_t
     memcpy(x, power, sizeof power);
 }
 
-/* The norms for `finish`: of x and z. For each next LANES sums, they are `x_step` and `z_step`
- * numbers further on. */
+/* The norms of x and z, for `finish`. Each next LANES sums have theirs `x_step`, `z_step` further
+ * on. */
 typedef struct NAME(norms) {
     const VALUE *x, *z;
     int x_step, z_step;

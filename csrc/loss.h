@@ -3,7 +3,7 @@
  *
  * A row of weight c costs c l(u) with u = z - y f(x). For a label y, z = 1 and u is how far f(x)
  * misses the margin. For a target z, y = 1 and u is the error of f(x). The row adds c l(u) to m P,
- * and z a - c l*(a/c) to m D, with its dual variable a and the conjugate l*. At the optimum,
+ * and z a - c l*(a/c) to m D, for its dual variable a and the conjugate l*. At the optimum,
  * a = c l'(u).
  *
  *     hinge                          max(0, u)
@@ -106,8 +106,7 @@ static INLINE bool is_small_gap(pegasos_loss loss, double relative_gap, double p
 
 /* ---- The rows ------------------------------------------------------------------------------- */
 
-/* The targets of problem k of several, whose labels and values follow each other; `epsilons` may
- * have an epsilon of each. */
+/* The targets of problem k of several, one after the other; `epsilons` may have one for each. */
 static INLINE pegasos_targets targets_among(const pegasos_targets *all, const double *epsilons,
                                             int64_t k)
 {
@@ -165,8 +164,7 @@ static INLINE double error_at(const pegasos_targets *t, int64_t i, double score)
     return value_at(t, i) - t->labels[i] * score;
 }
 
-/* Runs a statement in which LOSS is the loss: a constant if it is a common one, so that loops have
- * no branches for it. */
+/* Runs a statement in which LOSS is the loss: a constant if it is common, to avoid branches. */
 #define WITH_LOSS(form, ...)                                                                       \
     do {                                                                                           \
         if ((form).kind == PEGASOS_HINGE) {                                                        \
@@ -208,7 +206,6 @@ static INLINE bool loss_is_known(pegasos_loss loss)
            && (loss.nu == 0 || (loss.kind == PEGASOS_HINGE && 0 < loss.nu && loss.nu <= 1));
 }
 
-/* Whether l is piecewise quadratic. */
 static INLINE bool loss_is_quadratic(loss_form l)
 {
     return l.kind != PEGASOS_LOG_LOSS;
@@ -312,7 +309,6 @@ static INLINE void loss_slopes(loss_form l, const double *u, double *slope, doub
 
 /* ---- Its dual variables ---------------------------------------------------------------------- */
 
-/* The bounds of a dual variable. */
 static INLINE double loss_lower(loss_form l, double c)
 {
     return l.lower == 0 || c <= 0 ? 0 : l.lower * c;
@@ -379,7 +375,7 @@ static INLINE double log_loss_excess(double a, double c, double u)
     return a > 0 ? u - 1 - log_of(a / (c - a)) : INFINITY;
 }
 
-/* How steep m D is along a, in units of scores; 0 at the optimum. `slope` is the derivative there,
+/* How steep m D is along a, in units of scores; 0 at the optimum. `slope` is the derivative,
  * without the corner of l* at 0. Below 0, a bound or that corner stops a, and the slope is this far
  * from releasing it. */
 static INLINE double loss_steepness(loss_form l, double a, double c, double slope)
@@ -394,13 +390,12 @@ static INLINE double loss_steepness(loss_form l, double a, double c, double slop
 }
 
 /*
- * The log loss: the dual variable b for which the slope at u - q (b - a) is b. With b = c p and p =
- * 1/(1 + e^-z), it is the root of F(z) = z - (u - 1) + q (b - a). F grows, is convex below 0 and
- * concave above. So Newton's method from 0, or from between 0 and the root, goes to the root
- * without passing it. If a step passes 0, it began beyond the root. The last step is made in p,
- * whose error is the square of the step. (Yu, Huang and Lin: Dual coordinate descent methods for
- * logistic regression and maximum entropy models, Machine Learning 85, 2011, solve the same
- * equation for b.)
+ * The log loss: the dual variable b for which the slope at u - q (b - a) is b. With b = c p and
+ * p = 1/(1 + e^-z), it is the root of F(z) = z - (u - 1) + q (b - a). F grows, is convex below 0
+ * and concave above. So Newton's method from 0, or from between 0 and the root, does not pass the
+ * root. If a step passes 0, it began beyond the root. The last step is made in p, whose error is
+ * the square of the step. (Yu, Huang and Lin: Dual coordinate descent methods for logistic
+ * regression and maximum entropy models, Machine Learning 85, 2011, solve the same equation for b.)
  */
 static INLINE double log_loss_best(double a, double c, double u, double q)
 {

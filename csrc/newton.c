@@ -83,8 +83,7 @@ enum { PRODUCTS = 250 };
 static const double ACCURACY = 0.01, COARSELY = 0.3;
 /* For conjugate gradients, the band is this many times as wide (see `widen_band`). */
 static const double WIDER_BAND = 2;
-/* A line search ends after SEARCHES points beyond its start, or where the slope is FLAT of its
- * first value. */
+/* A line search ends after SEARCHES points beyond its start, or at a slope of FLAT of the first. */
 enum { SEARCHES = 30 };
 static const double FLAT = 0.01;
 /* A column is far from 0 if the square of its mean is more than FAR, and more than FAR times its
@@ -377,8 +376,7 @@ CLONES_WIDE static void evaluate_losses_of_piece(const run *r, piece *x, const d
 }
 
 /* For a loss with one corner, rows enter and leave the band along a step, and those that enter cut
- * it short. Conjugate gradients need not be exact, so they get the second derivatives of a wider
- * band with the same middle. */
+ * it short. Conjugate gradients need not be exact: they get a wider band with the same middle. */
 static void widen_band(const run *r, int64_t first, int64_t count)
 {
     const double width = r->s->width, middle = (r->loss.lower + r->loss.upper) / 2;
@@ -807,11 +805,11 @@ static bool solve_by_products(const run *r, iteration *s)
  * The log loss has all rows in its band. One row of each `every`, drawn at random, stays for
  * Newton's matrix, and counts for all of them. With R rows for each unknown, a step leaves about
  * 1/R of the gap that a step with all rows would close. A step that must close the rest of the gap
- * gets twice the R that this asks for. Where the gap is as large as P, no step can close it, and R
- * is the least. A feature that few rows have may be missed, and only lam limits steps along it. So
- * rows count for at most MOST_OF_LAM times lam on average. (Byrd, Chin, Neveitt and Nocedal: On the
- * use of stochastic Hessian information in optimization methods for machine learning, SIAM J.
- * Optim. 21 (2011) 977-995.)
+ * gets twice this R. Where the gap is as large as P, no step can close it, and R is the least. A
+ * feature that few rows have may be missed, and only lam limits steps along it. So rows count for
+ * at most MOST_OF_LAM times lam on average. (Byrd, Chin, Neveitt and Nocedal: On the use of
+ * stochastic Hessian information in optimization methods for machine learning, SIAM J. Optim. 21
+ * (2011) 977-995.)
  */
 static void thin_out(const run *r, iteration *s)
 {
@@ -833,7 +831,6 @@ static void thin_out(const run *r, iteration *s)
     }
 }
 
-/* Finds the step; false: stopped. */
 static bool solve_equations(const run *r, iteration *s)
 {
     thin_out(r, s);
@@ -906,8 +903,8 @@ CLONES_WIDE static void add_slopes(const block_pass *pass, int64_t block, int64_
 
 /*
  * Finds the t >= 0 where the objective is least; false: stopped. The derivative grows, and is
- * piecewise linear except for the log loss. Newton's method finds its root, kept between points to
- * its left and right.
+ * piecewise linear except for the log loss. Newton's method finds its root, kept between two
+ * points.
  */
 static bool find_least(line *x)
 {
@@ -986,11 +983,9 @@ static bool search(const run *r, iteration *s)
  * If lam is small and the band has fewer rows than there are features, steps are long in directions
  * that the band does not see. The first rows that enter the band cut them short, so each iteration
  * finds a few rows of hundreds. A wider band sees more rows. So the width grows after a short step
- * of such a band, until A moves for the first time. Later, it would grow again whenever it has
- * fallen.
+ * of such a band, until A first moves. Later, it would grow again whenever it has fallen.
  *
- * If A and the width stay, a step gains about half of its slope. If that is below the rounding of
- * P, it gains nothing.
+ * If A and the width stay, a step gains about half of its slope: nothing, if that is rounding of P.
  */
 static void move(const run *r, const iteration *s)
 {
@@ -1059,8 +1054,7 @@ static bool find_best_primal(const run *r)
 
 /* Scores that change step by step keep the rounding of the longest steps. So if a run ends by
  * itself, but the gap of recomputed scores is not small, another run goes on from the best model
- * with these scores. Coarse gaps are recomputed only if the intercept must be found. False:
- * stopped. */
+ * with these scores. Coarse gaps are recomputed only to find the intercept. False: stopped. */
 static bool end_run(const run *r)
 {
     fit *const f = r->f;

@@ -111,8 +111,7 @@ struct block_pass {
     double cost;   /* of an item, in numbers read */
 };
 
-/* The numbers that all blocks together read between polls; and the fewest numbers of a pass that is
- * worth several threads. */
+/* Numbers that all blocks together read between polls; and the fewest that are worth threads. */
 #define NUMBERS_OF_WAVE 4e6
 #define WORTH_THREADS   1e5
 
@@ -173,8 +172,7 @@ static inline bool go_over_blocks(const block_pass *pass, const pegasos_threads 
     return true;
 }
 
-/* Adds up `count` sums of each block, into those of the first block. Blocks' sums begin `stride`
- * numbers apart. */
+/* Adds up `count` sums of each block into those of the first; blocks are `stride` numbers apart. */
 static INLINE void add_up_blocks(int64_t n_blocks, int64_t stride, int64_t count, double *sums)
 {
     for (int64_t apart = 1; apart < n_blocks; apart *= 2)

@@ -179,7 +179,7 @@ typedef struct pegasos_options {
     void *context;     /* passed to `poll` */
     double poll_every; /* numbers to read between calls of `poll`; 0: as many as take about 10 ms */
     int64_t poll_epochs; /* 1: `poll` is also called at the end of every epoch; else 0 */
-    int64_t resume;      /* 1: go on with the fit that is in `memory`; 0: begin anew */
+    int64_t resume;      /* 1: go on with the fit that is in `memory`; 0: begin a new fit */
 } pegasos_options;
 
 /* ---- Its solution ---------------------------------------------------------------------------- */

@@ -6,8 +6,8 @@
 
 #include <stdint.h> /* which defines __GLIBC__ with glibc */
 
-/* No fused multiply-adds, for the same bits everywhere. gcc only has a flag, -ffp-contract=off,
- * which CMakeLists.txt sets. */
+/* No fused multiply-adds, for equal bits. gcc has only a flag, -ffp-contract=off, which
+ * CMakeLists.txt sets. */
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
 #elif defined(_MSC_VER)
@@ -31,8 +31,7 @@
 #define MAYBE_UNUSED
 #endif
 
-/* name_suffix, where the suffix is a macro: each type has its own name in bodies that are included
- * once per type. */
+/* name_suffix, where the suffix is a macro: bodies included once per type have a name for each. */
 #define PASTE2(name, suffix) name##_##suffix
 #define PASTE(name, suffix)  PASTE2(name, suffix)
 

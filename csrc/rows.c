@@ -81,7 +81,6 @@ int64_t pegasos_take_rows(const pegasos_rows *rows, int64_t count, const int64_t
     return n_columns;
 }
 
-/* How many bits are 1. */
 static INLINE int64_t count_bits(uint64_t bits)
 {
     bits -= bits >> 1 & 0x5555555555555555;

@@ -43,7 +43,6 @@ static INLINE int64_t row_begin(const pegasos_rows *rows, int64_t i)
     return rows->index_bytes == 0 ? i * rows->n_features : row_offset(rows, i);
 }
 
-/* The number of stored numbers. */
 static INLINE double stored_numbers(const pegasos_rows *rows)
 {
     return (double)(row_begin(rows, rows->n_rows) - row_begin(rows, 0));
@@ -71,8 +70,7 @@ typedef struct row_functions {
     double (*dot)(const pegasos_rows *rows, int64_t i, const void *v, int64_t next);
     /* v += u x_i */
     void (*add)(const pegasos_rows *rows, int64_t i, double u, void *v);
-    /* v += sum_i factors[i] x_{which[i]}, with the bits of `add` row by row; NULL if that is as
-     * fast. */
+    /* v += sum_i factors[i] x_{which[i]}, with the bits of `add`; NULL if that is as fast. */
     void (*add_rows)(const pegasos_rows *rows, int64_t count, const int64_t *which,
                      const double *factors, void *v);
     /* Vectors in a bundle; `dot` for `width` interleaved vectors, and `add` for a whole bundle. */

@@ -319,8 +319,7 @@ static INLINE void NAME(add_rows)(const pegasos_rows *rows, int64_t count, const
         NAME(add)(rows, which[i], factors[i], vector);
 }
 
-/* out[l] = <v_l, x_i> for interleaved vectors, as for sparse rows. Each number of x is loaded once
- * for all vectors. */
+/* out[l] = <v_l, x_i> for interleaved vectors. Each number of x is loaded once for all of them. */
 static INLINE void NAME(dot_bundle)(const pegasos_rows *rows, int64_t i, const void *vectors,
                                     int64_t stride, const int width, int64_t next, double *out)
 {

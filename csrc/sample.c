@@ -4,8 +4,7 @@
  *
  * The sample is a problem like the whole one, with the same lambda. The same program solves it to a
  * coarse gap, from an epoch of Pegasos on. This takes as long as a few passes over all rows. The
- * model is as good as a sample's can be; from there, Newton's method on all rows takes a few
- * iterations.
+ * model is as good as a sample's can be; from there, Newton's method takes a few iterations.
  *
  * The sample is a transaction: a fit that is stopped in it draws it again, with the same bits.
  */

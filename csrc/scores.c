@@ -32,8 +32,7 @@ static INLINE void score_rows(const row_functions *f, const pegasos_rows *rows, 
         }
 }
 
-/* `width` scores, from number k on, of up to TILE rows. `next` is a sparse row that will be used
- * soon. */
+/* `width` scores, from number k on, of up to TILE rows. `next` is a sparse row that comes soon. */
 static INLINE void score_tile(const row_functions *f, const pegasos_rows *rows,
                               const int64_t *which, int64_t count, int64_t next, int64_t n_problems,
                               int64_t k, const int width, const void *coef, double *scores)

@@ -7,8 +7,7 @@
  * steps of exact length. Before Newton's method, it is an epoch as in the paper (pegasos.c), and
  * Newton's method begins from the mean of its last half. There is no epoch of Pegasos where a fit
  * begins at a point, at a sample's model (sample.c), or at the optimum of the squared error
- * (squares.c). Nor is there one where rows are far from 0: Newton's method then begins at the best
- * constant.
+ * (squares.c). Nor is there one for rows far from 0: Newton's method begins at the best constant.
  *
  * PEGASOS_AUTO takes the solver that is likely to be cheaper, and gives it a budget of passes. A
  * solver's first budget only measures the gap, unless dual ascent gives up (`has_given_up`), or
@@ -71,9 +70,9 @@ static double seconds_a_pass(const pegasos_rows *rows)
  * costs two passes: one for scores, one for additions to w. Newton's method makes about ten
  * iterations of four passes each, with a matrix of the rows where the smoothed loss is curved:
  * about a tenth of all rows, with 2 d^2 products and additions each. A thin row (symmetric.h) costs
- * the square of its stored numbers. Then half of the rows count, as the log loss is curved at all
+ * the square of its stored numbers; then half of the rows count, as the log loss is curved at all
  * rows. Losses with corners take more iterations, so d^2 counts for their thin rows, too. Without a
- * matrix, products count as passes if rows are many and the loss has a corner; else see
+ * matrix, products count as passes if rows are many and the loss has a corner. See
  * `may_be_cheaper`. */
 double pegasos_estimated_seconds(const pegasos_rows *rows, pegasos_loss loss, int64_t solver)
 {
@@ -145,7 +144,6 @@ static bool may_change_solver(const fit *f)
     return f->options->solver == PEGASOS_AUTO && f->options->tol >= 0;
 }
 
-/* Whether the fit ends here. */
 static bool is_over(const fit *f)
 {
     return is_close(f) || f->s->n_epochs >= f->options->max_epochs;
@@ -211,8 +209,7 @@ static bool begin_at_zero(fit *f)
     return true;
 }
 
-/* Begins at the dual point and the model in memory; false: stopped. PEGASOS_AUTO keeps the solver
- * that has run last. */
+/* Begins at the point in memory; false: stopped. PEGASOS_AUTO keeps the last solver. */
 static bool begin_at_point(fit *f)
 {
     const bool is_kept = f->s->first_solver && f->options->solver == PEGASOS_AUTO;
@@ -290,8 +287,7 @@ static bool is_at_rounding(const fit *f)
 
 /* At the end of a budget: the present solver goes on if the gap has halved. Otherwise, the other
  * one does, with twice the budget; false: stopped. After Newton's method was idle, it always goes
- * on once. Then dual ascent must halve the gap in its budget. If it does, Newton's method may run
- * again. */
+ * on once. Then dual ascent must halve the gap in its budget. If so, Newton's method may return. */
 static bool change_if_slow(fit *f)
 {
     state *s = f->s;

@@ -219,7 +219,7 @@ static bool find_gaps(const squares *x, pegasos_watch *watch)
     return !is_to_stop_after_epoch(watch, progress_of_state(x->f->s));
 }
 
-/* Whether problems can begin with Newton's method, over the same rows, of which there are more than
+/* Whether problems can begin with Newton's method: over the same rows, and with more rows than
  * features. With fewer rows, there are equations with fewer unknowns. */
 static bool are_alike(fit *f, int64_t n_problems)
 {
@@ -233,8 +233,8 @@ static bool are_alike(fit *f, int64_t n_problems)
 }
 
 /* Whether single precision will do, also for targets, which may be large. Newton's method corrects
- * its rounding, but for a fine gap, that takes longer than double precision. So does it if targets
- * are nearly constant, as a free intercept then leaves next to nothing of them. */
+ * its rounding. This takes longer than double precision if the gap must be fine, or if targets are
+ * nearly constant: a free intercept then leaves next to nothing of them. */
 static bool is_single(const fit *f, int64_t n_problems, double feature)
 {
     const int64_t n = f->rows->n_rows;

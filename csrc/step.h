@@ -1,6 +1,5 @@
 /*
- * step.h - the parts of a step of Pegasos, for any form of v. pegasos.c has the algorithm and its
- * names.
+ * step.h - the parts of a step of Pegasos, for any form of v: see pegasos.c.
  */
 #ifndef PEGASOS_STEP_H
 #define PEGASOS_STEP_H
@@ -13,7 +12,6 @@ static INLINE double time_of(const pegasos_linear *p)
     return (double)(p->n_steps + p->delay);
 }
 
-/* l'(u) of a row, given its <v, x>. */
 static INLINE double slope_of(loss_form l, const pegasos_linear *p, double y, double z, double dot)
 {
     const double score = p->q * (dot + p->intercept_scaling * p->constant_weight);
@@ -21,8 +19,8 @@ static INLINE double slope_of(loss_form l, const pegasos_linear *p, double y, do
     return loss_derivative(l, z - y * (f + p->intercept));
 }
 
-/* Whether l'(u) is not 0. For losses of margins, this is y <w_t, x> + y b < 1, multiplied by lam (T
- * - 1) to avoid a division. */
+/* Whether l'(u) is not 0. For losses of margins: y <w_t, x> + y b < 1, times lam (T - 1), without a
+ * division. */
 static INLINE bool violates(loss_form l, const pegasos_linear *p, double y, double z, double dot)
 {
     if (l.lower < 0 || !loss_is_quadratic(l))
@@ -68,9 +66,9 @@ static INLINE bool project_on_ball(pegasos_linear *p)
     return p->q < 1.0 / 1024;
 }
 
-/* v <- q v, q <- 1, for the numbers of a problem without its arrays. The average's sum S v - a
- * stays: a <- a - S v, S <- 0. S/q would be exact, too, but S v and a would grow until rounding
- * drowned their difference. */
+/* v <- q v, q <- 1, for a problem's numbers, not its arrays. The average's sum S v - a stays:
+ * a <- a - S v, S <- 0. S/q would be exact, too, but S v and a would grow until rounding drowned
+ * their difference. */
 static INLINE void fold_numbers(pegasos_linear *p)
 {
     if (p->rate_sum > 0)

@@ -39,9 +39,8 @@ void symmetric_add_outer(const symmetric *matrix, int64_t count, void *z, bool i
  *
  * symmetric_stored returns the cost of products of stored numbers, in numbers read, for the rows
  * which[first], which[first + 1], ... (NULL: the rows `first`, ...). symmetric_are_thin says
- * whether this is less than the cost of whole rows. A pass over thin rows asks again for each
- * piece, since a few long rows may lie together. symmetric_cost is the highest cost of a row in
- * such a pass.
+ * whether whole rows cost more. A pass over thin rows asks again for each piece, since a few long
+ * rows may lie together. symmetric_cost is the highest cost of a row in such a pass.
  */
 double symmetric_stored(const pegasos_rows *rows, int64_t first, const int64_t *which,
                         int64_t count, int64_t size);

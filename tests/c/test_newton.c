@@ -312,8 +312,7 @@ static void check_certificate(const problem *p, double gap)
     CHECK(primal - dual <= gap * primal);
 }
 
-/* The gradient of the smooth objective at `point`, whose scores are given, with the present A and
- * delta. */
+/* The gradient of the smooth objective at `point`, for its scores and the present A and delta. */
 static void gradient_at(const problem *p, const double *point, const double *scores, double *slope)
 {
     const state *s = &p->state;

@@ -236,8 +236,7 @@ static void check_steps(pegasos_loss loss, double ball)
                 w[c] *= sqrt(ball / (lam * norm));
             drawn = 0;
         }
-        for (int64_t q = 0; q < drawn;
-             q++) /* of the step under way, which has not added its rows */
+        for (int64_t q = 0; q < drawn; q++) /* of the present step, which has not added its rows */
             CHECK(b.problems[k].n_drawn == drawn);
         CHECK(b.problems[k].n_steps == t);
         for (int i = 0; i < N; i++)
