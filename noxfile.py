@@ -32,12 +32,10 @@ def lint(session):
 
 @nox.session
 def types(session):
-    """mypy, pyright, and the stub of the extension beside the extension."""
+    """mypy and pyright."""
     session.install(".[plot,data,onnx,dask]", "mypy", "pyright")
     session.run("mypy")
     session.run("pyright")
-    session.run("python", "-m", "mypy.stubtest", "pegasos._core", "--ignore-unused-allowlist",
-                "--allowlist", "tests/stubtest.txt")  # fmt: skip
 
 
 @nox.session
