@@ -222,7 +222,7 @@ def _add_info_options(sub: argparse.ArgumentParser) -> None:
 def _add_demo_options(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "-o", "--output", default="pegasos-demo.svg", metavar="FILE",
-        help="the picture, which any browser shows (default pegasos-demo.svg)",
+        help="the picture (default pegasos-demo.svg), which any browser shows; needs matplotlib",
     )  # fmt: skip
 
 
