@@ -351,8 +351,7 @@ static bool are_visits_over(const fit *f, int64_t last_visit)
     return last_visit > 0 && f->s->ascent.n_visits >= last_visit;
 }
 
-/* Notes the estimate of this epoch, and whether the run gives up. Returns the gap expected at its
- * end. */
+/* Notes the epoch's estimate, and whether the run gives up. Returns the gap expected at its end. */
 static double note_estimate(const fit *f, pegasos_ascent *s)
 {
     const double two_epochs_ago = s->estimate_before;
@@ -368,8 +367,7 @@ static double note_estimate(const fit *f, pegasos_ascent *s)
     return s->estimate * sqrt(fall);
 }
 
-/* Whether a gap check is due at the end of an epoch that need not be the last. The reasons stand in
- * the order of the list above. */
+/* Whether a gap check is due in an epoch that need not be the last, for the reasons above. */
 static bool is_check_due(const fit *f, const pegasos_ascent *s, double expected_gap)
 {
     const int64_t n_inside = f->s->n_inside;
@@ -529,8 +527,7 @@ int pegasos_ascent_run(fit *f, int64_t last_visit, int64_t last_epoch)
 /*
  * Where memory cannot hold all rows, some are loaded at a time. A step needs its row, that row's
  * dual variable and w. So it does not depend on the other rows in memory, as long as w = w(a) sums
- * over all rows, loaded or not. Epochs visit the loaded rows, and shrinking and the sums of an
- * epoch are about these alone.
+ * over all rows. Epochs visit the loaded rows; shrinking and an epoch's sums are about these alone.
  */
 int pegasos_dual_run_epochs(const pegasos_rows *rows, pegasos_dual *problem,
                             const pegasos_targets *targets, const double *norms, int64_t *active,

@@ -212,8 +212,7 @@ static void note_change(state *s, int64_t solver)
     s->solver = solver;
 }
 
-/* With pegasos_ascent's symbols: `feature` is g, `intercept` b_0, `constant` v, `problem_feature`
- * f. */
+/* As in pegasos_ascent: `feature` is g, `intercept` b_0, `constant` v, `problem_feature` f. */
 bool pegasos_fit_begin_ascent(fit *f, bool is_zero)
 {
     state *s = f->s;
@@ -343,8 +342,7 @@ bool pegasos_fit_begin_at_point(fit *f, int64_t solver)
     return true;
 }
 
-/* The size of scores' terms, with which rounding grows. For rows far from 0, it is large, though
- * scores are of about 1. */
+/* The size of scores' terms, with which rounding grows: large where rows are far from 0. */
 static double size_of_terms(const fit *f, const double *w)
 {
     double longest = 0;
@@ -389,8 +387,7 @@ static double rounding_of_fit(const fit *f)
            + RUNNING * rounding_of(f->s->loss) * size_of_terms(f, f->coef);
 }
 
-/* Writes the feasible dual variables that prove a gap in squares.c: less their mean, which it
- * returns. */
+/* Writes the dual variables of the gap in squares.c: less their mean, which it returns. */
 static double take_mean_away(const fit *f, double *a)
 {
     double total = 0;

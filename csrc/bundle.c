@@ -85,8 +85,8 @@ static INLINE void lengthen(lanes *x, const pegasos_bundle *b, const int8_t *lab
  * the numbers of a visit are double; v, where w = factor v, and the sums have the rows' type.
  *
  * The mean of w over visits costs no pass over w. An addition at a visit, after `before` others, is
- * part of all later w. So the sum of w is (number of visits) w - sums, with sums += before
- * (addition).
+ * part of all later w. So the sum of w over visits is (number of visits) w - sums, where sums +=
+ * before (addition).
  */
 static INLINE void sweep_bundle(const row_functions *f, const pegasos_rows *rows,
                                 const pegasos_bundle *b, int64_t before, int64_t count,
@@ -169,8 +169,7 @@ static void begin_epoch(const pegasos_rows *rows, const pegasos_bundle *b, bool 
     }
 }
 
-/* Turns the sums of sweeps into means over `visits`: of v (w = factor v) and of w's constant
- * weight. */
+/* Turns sums of sweeps into means over `visits`: of v (w = factor v) and of w's constant weight. */
 static void find_means(const pegasos_rows *rows, const pegasos_bundle *b, int64_t visits)
 {
     const int64_t bytes = rows->value_bytes, B = BUNDLE_BYTES / bytes, size = rows->n_features * B;

@@ -5,10 +5,10 @@
  *     D(a) = 1/m sum_i (z_i a_i - c_i l*(a_i/c_i)) - lam/2 |w(a)|^2
  *     w(a) = 1/(lam m) sum_i a_i y_i x_i
  *
- * (loss.h has l, l* and the bounds of a_i). For any w, b and any feasible a,
- * P - D >= P - min P >= 0. Feasible means that a_i is within its bounds and, if the intercept is
- * free, that sum_i a_i y_i = 0. One class has the term nu b in P, and sum_i a_i = nu m. Sums run
- * over the rows in order.
+ * (loss.h has l, l* and the bounds of a_i). For any w, b and feasible a, P - D >= P - min P >= 0.
+ * Feasible means that a_i is within its bounds and, if the intercept is free, that
+ * sum_i a_i y_i = 0. One class has the term nu b in P, and sum_i a_i = nu m. Sums run over the rows
+ * in order.
  */
 #include "loss.h"
 #include "rows.h"

@@ -38,8 +38,8 @@ extern "C" {
 
 /* ---- Losses and targets ---------------------------------------------------------------------- */
 
-/* The targets, weights and loss of a problem. Row i costs c_i l(u_i), u_i = z_i - y_i f(x_i): see
- * loss.h. */
+/* Targets, weights and loss of a problem. Row i costs c_i l(u_i), where u_i = z_i - y_i f(x_i);
+ * loss.h has the losses. */
 typedef struct pegasos_targets {
     int64_t n;             /* rows */
     const int8_t *labels;  /* n: y_i = -1 or +1; always +1 for losses that take targets; 0: the row
@@ -62,8 +62,7 @@ enum { PEGASOS_NUMBERS_PER_CALL = 25 };
 
 /*
  * Runs ask now and then whether to go on. A run that was stopped can go on later, and ends with the
- * bits of an undisturbed run. For visits of rows, the position is in the state. Any other work that
- * was stopped is begun again.
+ * bits of an undisturbed run: visits of rows keep their position, and other work begins again.
  */
 typedef struct pegasos_watch {
     int (*poll)(void *context, const pegasos_progress *progress); /* not 0: stop; NULL: go on */
@@ -380,9 +379,8 @@ int pegasos_dual_run_epochs(const pegasos_rows *rows, pegasos_dual *problem,
                             pegasos_watch *watch);
 
 /*
- * Joint epochs of dual ascent of several problems over the same rows, for searches by epochs.
- * Arrays are interleaved: a bundle's numbers, in the rows' type, fill PEGASOS_BUNDLE_BYTES. Unused
- * lanes hold 0.
+ * Joint epochs of dual ascent of several problems over the same rows, for searches by epochs. A
+ * bundle's numbers are interleaved, and fill PEGASOS_BUNDLE_BYTES; unused lanes hold 0.
  */
 typedef struct pegasos_bundle {
     int64_t n_problems;      /* 1 to B */
@@ -410,8 +408,7 @@ void pegasos_bundle_sweep(const pegasos_rows *rows, const pegasos_bundle *bundle
 int64_t pegasos_bundle_run(const pegasos_rows *rows, const pegasos_bundle *bundle,
                            pegasos_watch *watch);
 
-/* Changes each problem's lam from `before`, 0 at the start, to `lams`; `masses` are the problems'
- * m. */
+/* Changes each problem's lam from `before`, 0 at the start, to `lams`; `masses` are their m. */
 void pegasos_bundle_change_lam(const pegasos_rows *rows, const pegasos_bundle *bundle,
                                const double *masses, const double *before, const double *lams);
 
@@ -484,7 +481,7 @@ typedef struct pegasos_source {
 
 /* Writes K(x_i, z_j) to `out`; `source` is a pegasos_source. i runs over rows[0 .. count - 1]
  * (NULL: 0 .. count - 1), and j over m rows: the list `which`, or consecutive ones from `first` if
- * it is NULL. Rows of `out` are `stride` numbers apart. Not 0: stopped, or the points' `write`
+ * it is NULL. Rows of `out` are `stride` numbers apart. Not 0: stopped, or `write` of points
  * failed. */
 int pegasos_kernel_values(void *source, int64_t count, const int64_t *rows, int64_t first,
                           int64_t m, const int64_t *which, int64_t stride, void *out);
@@ -637,8 +634,7 @@ int64_t pegasos_kernel_scratch_bytes(int64_t n_rows, int64_t value_bytes, int64_
 int pegasos_kernel_run(const pegasos_matrix *matrix, pegasos_kernel *problem,
                        const pegasos_kernel_arrays *arrays);
 
-/* Lets a run begin at the dual variables `a`, made feasible; returns a status. A stop changes
- * nothing. */
+/* Begins a run at the dual variables `a`, made feasible; returns a status. Stops change nothing. */
 int pegasos_kernel_begin(const pegasos_matrix *matrix, pegasos_kernel *problem,
                          const pegasos_kernel_arrays *arrays);
 
@@ -724,8 +720,7 @@ int64_t pegasos_newton_scratch_bytes(int64_t n_rows, int64_t n_features);
 /* ---- Fits of several problems over the same rows (fit.c, solve.c) ---------------------------- */
 
 /* What a fit does before it goes on. Memory of zeros means PEGASOS_BEGIN. A point is dual
- * variables, coef and intercept. PEGASOS_CHECK_DATA compares data that may have changed with what
- * the fit knows of its own data. */
+ * variables, coef and intercept. PEGASOS_CHECK_DATA checks whether the data have changed. */
 enum {
     PEGASOS_BEGIN = 0,
     PEGASOS_GO_ON = 1,
@@ -763,9 +758,8 @@ int pegasos_kernel_solve_one(const pegasos_matrix *matrix, const pegasos_problem
                              const double *norms, void *memory, void *scratch);
 
 /* Like pegasos_kernel_solve_one, for a problem on the n rows `inside`, in ascending order, with the
- * kernel matrix among them. `memory` is that of a fit of n rows, and `scratch` has
- * pegasos_kernel_part_bytes. All columns must be kept, or be computed at once. A factor has only
- * these rows. */
+ * kernel matrix among them. `memory` is for n rows, and `scratch` has pegasos_kernel_part_bytes.
+ * All columns must be kept, or be computed at once. A factor has only these rows. */
 int pegasos_kernel_solve_part(const pegasos_matrix *matrix, const pegasos_problem *problem,
                               const pegasos_options *options, const int8_t *labels,
                               const double *norms, int64_t n, const int64_t *inside, void *memory,

@@ -1,6 +1,5 @@
 /*
- * fit.h - the state of a fit. Its memory (fit.c), the schedule (solve.c) and the beginnings of
- * solvers (begin.c) share it.
+ * fit.h - the state of a fit, for its memory (fit.c), schedule (solve.c) and beginnings (begin.c).
  */
 #ifndef PEGASOS_FIT_H
 #define PEGASOS_FIT_H
@@ -19,8 +18,8 @@
  * method of multipliers). A penalised intercept is the weight of the constant feature f. There,
  * g = f and b_0 = 0 would do, but if rows are short compared with f, all steps move b, and undo
  * each other. So g may be smaller, with b_0 = (1 - (g/f)^2) times the last b: v then penalises b
- * and its distance from the last b (the proximal point method). If g^2 is a tenth of the mean of
- * |x_i|^2, few epochs suffice.
+ * and its distance from the last b (the proximal point method). If g^2 is a tenth of mean |x_i|^2,
+ * few epochs suffice.
  */
 typedef struct pegasos_ascent {
     int64_t patience; /* visits: when an epoch ends with at least as many, the run gives up if it is
@@ -211,8 +210,7 @@ static INLINE bool is_idle(const fit *f)
  * return a status. Dual ascent begins with all rows of the problem in `active`. It also ends with
  * the first epoch that reaches `last_visit` visits; 0: no limit. Newton's method also ends where it
  * is idle. Another run then begins at the best model, with recomputed sums. An iteration that was
- * stopped is begun again: before its end it only changes the best points so far and their
- * objectives.
+ * stopped is begun again: until its end, it changes only the best points and their objectives.
  */
 int pegasos_ascent_run(fit *f, int64_t last_visit, int64_t last_epoch);
 int pegasos_newton_run(fit *f, int64_t last_epoch);

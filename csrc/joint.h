@@ -29,8 +29,8 @@ typedef struct joint {
      * there is one; the order of rows. */
     double *coef, *intercept, *a, *v, *offset, *sums, *offset_sums;
     int64_t *active;
-    /* Scratch: v, recomputed; numbers of one row, per class; flows and factors, per pair of
-     * classes; draws. */
+    /* Scratch: v, recomputed; numbers of one row, for each class; flows and their factors, for each
+     * pair of classes; draws. */
     double *fresh, *scores, *row, *change, *flows, *balance;
     int64_t *drawn, *worst;
     void *newton_scratch; /* the rest: see joint_newton.c */

@@ -15,8 +15,8 @@
  *
  * An iteration solves Newton's equations at W and moves to about where the smooth objective is
  * least along the step; there it finds the certificate. Once the smooth problem is solved well
- * enough, A becomes a(G), and delta shrinks. delta grows at most once (see SHORT). An iteration is
- * a transaction: see newton.c.
+ * enough, A becomes a(G), and delta shrinks. It grows at most once (SHORT). Iterations are
+ * transactions.
  */
 #include "joint.h"
 #include "symmetric.h"
@@ -159,8 +159,7 @@ static bool find_curvature(const newton *x, double *curvature)
     return !joint_is_stopped(j, 0.1 * (double)j->n);
 }
 
-/* Makes the sum of a pair, over those of a class's n rows that have class l, too. Returns their
- * number; -1: stopped. */
+/* Makes a pair's sum over those of a class's n rows with class l. Returns how many; -1: stopped. */
 static int64_t sum_pair(const newton *x, int64_t n, int64_t l)
 {
     const joint *const j = x->j;

@@ -4,8 +4,7 @@
  * w = sum_j s b_j phi(x_j) with b_j = y_j a_j and s = 1/(lam m) is never formed. A run keeps the
  * scores f_i = sum_j s b_j K(x_j, x_i) of all rows, in double. The slope of m D along b_i is
  * g_i = y_i u_i = y_i z_i - f(x_i), less the derivative of the loss's conjugate (loss.h), whose
- * diagonal is part of the slopes that a run keeps. A step changes one b_i, and so all slopes, by a
- * column of the kernel matrix.
+ * diagonal is part of the kept slopes. A step changes one b_i, and all slopes by a kernel column.
  *
  * A run goes in rounds:
  *
@@ -469,8 +468,7 @@ static void sort_into_active(const run *r, const int64_t *list, int64_t count)
             r->arrays->active[r->s->n_active++] = i;
 }
 
-/* Begins at a = 0: draws a sample of the rows, and makes an epoch of Pegasos over it. False:
- * stopped. */
+/* Begins at a = 0: draws a sample of rows, and makes an epoch of Pegasos on it; false: stopped. */
 static bool begin_with_sample(run *r)
 {
     pegasos_kernel *s = r->s, before = *s;
@@ -695,8 +693,7 @@ static void count_epochs(const run *r)
 }
 
 /* Judges a later round after its gap check. A round that was solved, but has not halved the gap,
- * asks for slopes in double. If it had them and changed no dual variable, only rounding is left to
- * gain. */
+ * asks for slopes in double. If it had them and moved no dual variable, only rounding is left. */
 static void judge_round(const run *r, double gap_before, bool has_changed)
 {
     pegasos_kernel *s = r->s;
@@ -723,8 +720,8 @@ static void end_round(const run *r, const found *at, double gap_before)
     s->reference += s->free_intercept && is_solution ? s->constant_feature * at->constant : 0;
 }
 
-/* Finds the gap, after a round or where a run begins. Changes nothing before its end; false:
- * stopped. */
+/* Finds the gap, at the end of a round or where a run begins. Changes nothing before its end;
+ * false: stopped. */
 static bool check_gap(run *r)
 {
     pegasos_kernel *s = r->s;

@@ -16,8 +16,8 @@
  * which is highest, within bounds, at the solution of two equations or on an edge of the box.
  *
  * Where l* has a corner at 0, the slope upwards of b = 0 is g - dead, and downwards g + dead. Here,
- * rows with b != 0 have the slope of their side, and 0 as a bound. Rows with b = 0 step to where
- * they gain.
+ * rows with b != 0 have the slope of their side, and the bound 0. Rows with b = 0 step where they
+ * gain.
  */
 #define NAME(name) PASTE(name, SUFFIX)
 #define LANES      ((int64_t)(LANES_BYTES / sizeof(REAL)))

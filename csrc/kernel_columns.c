@@ -52,8 +52,7 @@ static void do_mirror(void *argument, int64_t slot, int64_t k)
 static int fill_all(pegasos_columns *c)
 {
     const int64_t n = c->n_rows;
-    /* A piece's square on the diagonal is computed in full, so pieces are small where threads do
-     * not pay. */
+    /* Squares on the diagonal are computed in full, so pieces are small if threads do not pay. */
     const bool is_little = c->is_symmetric && n * n <= LEAST_SHARED / 2;
     const int64_t part = is_little ? min_of(MIRRORED, n / 8 + 32) : MIRRORED;
     int64_t rows[MIRRORED];
@@ -181,8 +180,7 @@ int pegasos_columns_values(pegasos_columns *c, int64_t count, const int64_t *row
 /* COLUMNS_IN_CACHE columns update SCORES scores before the next scores: both stay in cache. */
 enum { SCORES = 8192, COLUMNS_IN_CACHE = 16, ADDED_TOGETHER = 4, SCORE_LANES = 8 };
 
-/* Adds `count` columns, times coefficients, to the scores of n rows, for several problems. Columns
- * begin `stride` numbers apart. */
+/* Adds `count` columns, `stride` numbers apart, times coefficients, to several problems' scores. */
 typedef struct addition {
     int64_t count, n, stride, value_bytes, n_problems, coef_stride, score_stride;
     const int64_t *places, *which; /* of columns and coefficients; NULL: 0, 1, 2, ... */

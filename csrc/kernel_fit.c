@@ -15,8 +15,7 @@
  * Kernels of few features have such a factor, above all polynomials. So have smooth kernels of
  * large scale, up to rounding. There, steps of dual ascent along columns of K undo each other.
  *
- * A run of Newton's method is a transaction: it has its own memory, and after a stop it begins
- * again.
+ * A run of Newton's method is a transaction with its own memory: after a stop it begins again.
  */
 #include "fit.h"
 

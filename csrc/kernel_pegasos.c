@@ -8,8 +8,7 @@
  *
  *     draw i;    if y_i f_i < lam (t - 1):    beta_i += y_i,  f_k += y_i K(x_i, x_k) for all k
  *
- * (`take_steps`, `take_step`). Losses, weights, batches, projection and averages are as in
- * pegasos.c.
+ * (`take_steps`, `take_step`). Other losses, weights, batches and averages are as in pegasos.c.
  *
  * Draws are taken in blocks. Decisions within a block need only the scores of its own rows. Of the
  * kernel matrix, they need the columns of the block's violators, among these rows. Coefficients
@@ -65,8 +64,8 @@ typedef struct run {
     int64_t *own_column_of, n_values, most_values;
     const void *values;
     void *value_room;
-    /* Copies, or the state: problems, counts, rows that wait for a step's end. Arrays are
-     * n_problems x m. */
+    /* Problems, counts, and rows waiting for a step to end: copies, or the state. Arrays of rows
+     * are n_problems x m. */
     pegasos_linear_set here;
     double *v, *added_to_beta; /* scores, and what was added to beta, */
     double *added_to_sums;     /* or to the sums */
@@ -219,8 +218,7 @@ static bool fetch(run *r, int64_t count, int64_t most, double least)
     return compute(r, count + n_others, r->list);
 }
 
-/* Gets the columns of rows of a step, its pending rows number j to count - 1, as far as there is
- * room for them; false: stopped. */
+/* Gets the columns of a step's pending rows j to count - 1, while there is room; false: stopped. */
 static bool ensure_columns(run *r, int64_t k, const pegasos_linear *p, int64_t j, int64_t count)
 {
     const int64_t *pending = r->here.pending + k * r->set->batch_size;

@@ -45,8 +45,8 @@ static INLINE void NAME(power_lanes)(VALUE *x, VALUE gamma, VALUE coef0, int64_t
     memcpy(x, power, sizeof power);
 }
 
-/* The norms of x and z, for `finish`. Each next LANES sums have theirs `x_step`, `z_step` further
- * on. */
+/* The norms of x and z, for `finish`. For each next LANES sums, they are `x_step` and `z_step`
+ * numbers further on. */
 typedef struct NAME(norms) {
     const VALUE *x, *z;
     int x_step, z_step;
@@ -143,8 +143,7 @@ DEFINE_ADD(add_sizes, DO_SIZE)
 /*
  * Kernel values between dense rows of d features. LANES rows z are written side by side, DEPTH
  * features at a time; sums wait in `out` meanwhile. Differences lose nothing where rows are far
- * from 0 and near one another. They are multiplied by the root of gamma, so that squares overflow
- * only where the kernel is 0.
+ * from 0 and near one another. With the root of gamma on them, squares only overflow where K is 0.
  */
 CLONES_WIDE static void NAME(panels)(const pegasos_kernel_function *f, bool is_apart,
                                      const tile_rows *x, const tile_rows *z, int64_t d,

@@ -93,8 +93,7 @@ static const double FAR = 200;
 /* Below this tol, the rounding of running sums may hide the gap. */
 static const double FINE = 1e-6;
 
-/* The sums of a pass over the rows. A block has these numbers, and after them a vector of the
- * features and the constant one. */
+/* Sums of a pass over the rows. In a block, a vector of features and the constant one follows. */
 enum {
     LOSS_SUM,      /* c_i l(u_i) */
     INNER,         /* a_i u_i - c_i l*(a_i/c_i) */
@@ -903,8 +902,7 @@ CLONES_WIDE static void add_slopes(const block_pass *pass, int64_t block, int64_
 
 /*
  * Finds the t >= 0 where the objective is least; false: stopped. The derivative grows, and is
- * piecewise linear except for the log loss. Newton's method finds its root, kept between two
- * points.
+ * piecewise linear except for the log loss. Newton's method finds its root, kept in a bracket.
  */
 static bool find_least(line *x)
 {
@@ -1008,8 +1006,7 @@ static void move(const run *r, const iteration *s)
 
 /* ---- The beginning --------------------------------------------------------------------------- */
 
-/* Finds the best multiple t of the point. As u_i = z_i - t y_i f(x_i), this is a line search from
- * 0, and the point is its step. */
+/* Finds the best multiple t of the point: u_i = z_i - t y_i f(x_i), as in a line search from 0. */
 bool pegasos_newton_scale(fit *f, double *primal)
 {
     run r = lay_out(f);

@@ -150,8 +150,7 @@ static INLINE void take_step(const row_functions *f, const pegasos_rows *rows,
 /* Rows are prefetched this many draws before they are needed. */
 #define PREFETCH_AHEAD 2
 
-/* Runs a problem over draws[0 .. count - 1]. `draws` has `ahead` entries, at least `count`: rows of
- * later draws are prefetched. */
+/* Runs a problem over `count` draws. `draws` has `ahead` of them, as later rows are prefetched. */
 static INLINE void run_problem(const row_functions *f, const pegasos_rows *rows,
                                const pegasos_linear_set *set, int64_t problem, int64_t count,
                                int64_t ahead, const int64_t *draws)

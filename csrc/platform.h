@@ -6,8 +6,7 @@
 
 #include <stdint.h> /* which defines __GLIBC__ with glibc */
 
-/* No fused multiply-adds, for equal bits. gcc has only a flag, -ffp-contract=off, which
- * CMakeLists.txt sets. */
+/* No fused multiply-adds, for equal bits. gcc has only a flag for this: see CMakeLists.txt. */
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
 #elif defined(_MSC_VER)

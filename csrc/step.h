@@ -19,8 +19,7 @@ static INLINE double slope_of(loss_form l, const pegasos_linear *p, double y, do
     return loss_derivative(l, z - y * (f + p->intercept));
 }
 
-/* Whether l'(u) is not 0. For losses of margins: y <w_t, x> + y b < 1, times lam (T - 1), without a
- * division. */
+/* Whether l'(u) is not 0. With margins: y <w_t, x> + y b < 1, multiplied by lam (T - 1). */
 static INLINE bool violates(loss_form l, const pegasos_linear *p, double y, double z, double dot)
 {
     if (l.lower < 0 || !loss_is_quadratic(l))

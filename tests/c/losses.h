@@ -1,6 +1,5 @@
 /*
- * losses.h - the losses of pegasos.h, for tests: each has its own formula, while the core has one
- * formula for several (loss.h).
+ * losses.h - the losses of pegasos.h, for tests: each by its own formula, other than in loss.h.
  */
 #ifndef LOSSES_H
 #define LOSSES_H

@@ -1,6 +1,5 @@
 /*
- * test_joint.c - the joint problem of several classes: its certificate compared with plain sums,
- * and stops anywhere in a fit.
+ * test_joint.c - the joint problem of several classes: its certificate by plain sums, and stops.
  *
  * With an argument, writes a digest of what was found to that file, like test_pegasos.c.
  */

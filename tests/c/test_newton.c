@@ -346,8 +346,7 @@ static double curvature_of(const problem *p, int64_t i, double u)
     return fabs(slope - c / 2) < c ? c / (2 * width) : 0;
 }
 
-/* Makes one iteration, and compares its step with Newton's equations by the formulas. Returns the
- * number of rows in the band. */
+/* Makes an iteration, and compares its step with Newton's equations. Returns the band's rows. */
 static int64_t check_step(problem *p, double tolerance)
 {
     state *const s = &p->state;
