@@ -1,1 +1,1 @@
-"""What people fit: estimators and searches after scikit-learn's conventions."""
+"""Estimators and searches that follow scikit-learn's conventions."""

@@ -600,7 +600,7 @@ class _Kernel(_Search):
             kernel = estimator._make_kernel(X, task.data.sample_weight, continuing=False)
             rows = _narrowed(X, kernel) if self._is_automatic else X
             points = kernel.points_among_themselves(rows)
-            # Folds of a class share most columns: two of them need few more than one.
+            # Folds of a class share most columns: two need few more columns than one.
             cache = kernels.ColumnCache(
                 points, float(self.cache_size), estimator._n_threads(),
                 n_problems=len(task.folds), assume_psd=self.assume_psd,

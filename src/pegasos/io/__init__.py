@@ -1,1 +1,1 @@
-"""What leaves the process and comes back: models, data files, checkpoints, progress, a picture."""
+"""Readers and writers: of models, data files, checkpoints, progress and pictures."""

@@ -1,1 +1,1 @@
-"""What is minimised: losses, labels, rows and their weights; objectives and certificates."""
+"""Losses, labels, rows and their weights; objectives and certificates."""

@@ -1,1 +1,1 @@
-"""What minimises it: the solvers, linear and kernel, and the schedule that lets them run."""
+"""Linear and kernel solvers, and the schedule of their rounds."""

@@ -430,7 +430,7 @@ class LinearSolver:
                     table = np.zeros(len(self.base), _core.SOLUTION)
                     jobs = [functools.partial(solve_group, group, most) for group in self.groups]
                     with _threads.blas.one_thread():  # here, as in `_core.solve`
-                        # Who is told of epochs reads all models: no thread may be changing them.
+                        # `on_progress` after an epoch reads all models: no thread may change them.
                         _core.run_jobs(jobs, 1 if by_epochs else n_jobs, on_progress)
                 else:
                     groups, whole = self.groups, self._whole

@@ -59,7 +59,7 @@ MOST_PAIRS, _NUMBERS_OF_PAIRS = 30, 2**25
 # would lead steps astray.
 _NARROW = 0.1
 _FIRST_WIDTH, _NARROWER, _NARROWEST = 0.25, 0.6, 2.5e-7
-# Second derivatives of a wider band take the band of a smoothed hinge this many times as wide.
+# `wide_curvature` widens the band of a smoothed hinge by this factor.
 _WIDER = 3.0
 # A step is taken if the slope at its end is at most this part of the slope at its start.
 _FLAT = 0.9
