@@ -902,6 +902,24 @@ def test_counts_of_many_rows_are_shown_whole():
     assert shown[-1].split() == ["ham", "91847", "7"]
 
 
+def test_validation_rows_have_the_columns_of_training_by_name(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 2))
+    y, other = (X[:, 0] > 0).astype(int), rng.integers(2, size=120)
+    train, more, moved = (str(tmp_path / f"{name}.csv") for name in ("train", "more", "moved"))
+    for file, header, columns in (
+        (train, "a,b,bought", (X, y)),
+        (more, "a,b,bought,before", (X, y, other)),
+        (moved, "bought,b,a", (y, X[:, ::-1])),
+    ):
+        np.savetxt(file, np.column_stack(columns), delimiter=",", header=header, comments="")
+    told = []
+    for file in (train, more, moved):
+        assert cli.main(["train", train, "--validation", file, "-o", f"{file}.npz"]) == 0
+        told.append(re.search("validation accuracy.*", capsys.readouterr().err)[0])
+    assert told[0] == told[1] == told[2]
+
+
 def test_validation_rows_are_not_trained_on(tmp_path, capsys):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(120, 3))

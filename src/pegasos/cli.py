@@ -187,7 +187,7 @@ def _add_train_options(sub: argparse.ArgumentParser) -> None:
 
 def _add_predict_options(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("model", metavar="MODEL", help="file written by `pegasos train`")
-    _add_data_options(sub, "or the column that was the label in training")
+    _add_data_options(sub, "-1, or by name the column that was the label in training")
     sub.add_argument("-o", "--output", default="-", metavar="FILE",
                      help="write here, not to standard output")  # fmt: skip
     instead = sub.add_mutually_exclusive_group()
@@ -226,14 +226,14 @@ def _add_demo_options(sub: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def _add_data_options(sub: argparse.ArgumentParser, label: str = "the last") -> None:
+def _add_data_options(sub: argparse.ArgumentParser, label: str = "-1, the last") -> None:
     sub.add_argument("data", metavar="DATA", help="file with the rows")
     add = sub.add_argument_group("reading DATA").add_argument
     add("--format", choices=_FORMATS, help="format of DATA")
     add(
         "--label", type=_column, default=-1, metavar="COLUMN", dest="label_column",
         help="tables: name of the column of the label, or its number from 0, or negative from the "
-        f"end (default -1, {label}). Any format: none, there is no label",
+        f"end (default {label}). Any format: none, there is no label",
     )  # fmt: skip
     add(
         "--drop", type=_column, action="append", default=[], metavar="COLUMN",
@@ -611,7 +611,7 @@ def _train(args: argparse.Namespace) -> int:
     if args.validation is not None:
         held_out = _readers.read(
             args.validation, targets=args.task == "regression", names=names,
-            n_features=X.shape[1], zero_based=zero_based, **_layout(args),
+            label_name=label_name, n_features=X.shape[1], zero_based=zero_based, **_layout(args),
         )  # fmt: skip
     if args.task == "classification":
         classes = X.classes if y is None else np.unique(y)
