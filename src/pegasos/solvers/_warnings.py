@@ -31,8 +31,6 @@ _HARDLY, _HALF, _LONGER = 0.9, 0.5, 2
 _NEARER = "a fit that ends nearer to the optimum"
 # For one class, rounding leaves gaps of up to this part of nu where w = 0 is best.
 _OF_ROUNDING = 1e-6
-# Means are equal if they differ by at most this part of the norms of rows, plus rounding: `_equal`.
-_EQUAL = 1e-12
 # Classes have unequal weight if one has over this many times the weight of another.
 _UNEQUAL = 2
 
@@ -146,11 +144,6 @@ def _scaled(rows: Any) -> list[str]:
     return [f"features that are centred and scaled (rows of X have norms of about {size:.2g})"]
 
 
-def _equal(rows: Any) -> float:
-    """The part of norms by which equal means may differ: rounding errors of sums over rows."""
-    return float(_EQUAL + rows.shape[0] * sys.float_info.epsilon)
-
-
 def warn_of_single_class(
     schedule: Schedule,
     certificate: Certificate | None,
@@ -182,9 +175,6 @@ def warn_of_single_class(
     differs = bool((scores != scores[0]).any())
     if differs and is_for_scores:
         return
-    if not differs and _has_one_mean(rows, codes, weights, of_classes):
-        _warn_of_equal_means(rows, classes[winner])
-        return
     lam, size, loss = schedule.settings.lam, _size(rows), schedule.settings.loss
     helps = []
     if not (isinstance(rows, _core.Rows) or rows.is_positive):
@@ -205,55 +195,12 @@ def warn_of_single_class(
         # most about the norm of rows over λ: λ above its square keeps scores below 1.
         if differs or loss.curvature or lam > size * size or not helps:
             helps.append(_less_regularised(min(lam, size * size) or lam, mass))
+        elif isinstance(rows, _core.Rows):
+            helps.append(f"a kernel machine with {parameter('kernel', 'rbf')}")
     so = "though their scores differ and may rank rows" if differs else "so this model is of no use"
     _warn_of_model(
         f"all training rows are predicted to be of class {classes[winner]}, {so}. What may help: "
         f"{_joined(helps)}"
-    )
-
-
-@np.errstate(over="ignore", invalid="ignore")  # means that overflow are not compared
-def _has_one_mean(
-    rows: Any, codes: np.ndarray, weights: np.ndarray | None, of_classes: np.ndarray
-) -> bool:
-    """Whether all classes have the same mean of x; with a kernel, of phi(x), as some rows see it.
-
-    Then no model has a lower mean loss than a constant. Losses are convex, so the mean loss of a
-    class is at least the loss at its mean score, and all classes share that score.
-    """
-    first, *others = np.flatnonzero(of_classes)
-    shares = (1.0 if weights is None else weights) / np.where(of_classes > 0, of_classes, 1)[codes]
-    for k in others:
-        factors = shares * ((codes == k) * 1.0 - (codes == first))
-        if isinstance(rows, _core.Rows):
-            difference = rows.combine(factors[None])
-            size = np.sqrt(rows.squared_norms().mean())
-        else:
-            some = np.flatnonzero(factors)
-            few = np.ascontiguousarray(some[:: len(some) // _ASKED + 1])
-            difference = rows.scores_of(factors[None], few)
-            size = np.abs(rows.diagonal).mean()
-        if not np.abs(difference).max() <= _equal(rows) * size:
-            return False
-    return True
-
-
-@np.errstate(over="ignore", invalid="ignore")  # as `_has_one_mean`
-def _warn_of_equal_means(rows: Any, winner: Any) -> None:
-    """Warn that the features do not tell classes apart, whatever λ, loss and weights are."""
-    why, helps = "all classes have the same mean, and no linear model", []
-    if not isinstance(rows, _core.Rows):
-        why = "all classes have the same mean kernel values, and no model with this kernel"
-        if not rows.points.kernel.has_unit_diagonal:  # kernels of distances, which tell most apart
-            helps.append("another kernel")
-    else:
-        (mean,) = rows.combine(np.full((1, rows.shape[0]), 1 / rows.shape[0]))
-        if mean @ mean < (1 - _equal(rows)) * rows.squared_norms().mean():  # else rows are equal
-            helps.append(f"a kernel machine with {parameter('kernel', 'rbf')}")
-    helps.append("other features")
-    _warn_of_model(
-        f"all training rows are predicted to be of class {winner}, so this model is of no use: "
-        f"{why} has a lower mean loss than a constant. What may help: {_joined(helps)}"
     )
 
 
@@ -267,54 +214,58 @@ def warn_of_constant(
 ) -> None:
     """Warn if a constant predicts the training targets better, by the loss of the fit.
 
-    Also warn if all targets are within epsilon of a constant; if w = 0 is all that was found,
-    without a dual; or if a constant is hardly worse because λ keeps weights small.
+    Also warn if targets differ, but the model is a constant or all targets are within epsilon of
+    one; or if a constant is hardly worse because λ keeps weights small.
     """
     settings, problem = schedule.settings, schedule.problem
     values: Any = problem.values
     constants, least = problem.targets.constants(np.zeros(len(problem)))
     objective = certificate.objective
-    for k in np.flatnonzero((least <= 0) | np.isnan(certificate.gap)).tolist():
-        targets = values[k][problem.weights[k] > 0] * settings.units[k]
-        if np.ptp(targets) > 0 and (least[k] <= 0 or not schedule.model()[0][k].any()):
-            _warn_of_equal_constant(
-                settings.loss.epsilon if least[k] <= 0 else None, targets, name(k)
-            )
-            return
     # No mean loss is above the objective, unless |w|^2 can be below 0: then nothing is bounded.
     # Only losses with bounded slopes depend on the units of targets.
     is_bounded = np.isfinite(settings.loss.dual_upper)
-    if not ((objective > least * (_HARDLY if is_bounded else 1)) | np.isnan(certificate.gap)).any():
+    is_near = objective >= least * (_HARDLY if is_bounded else 1)
+    if not (is_near | np.isnan(certificate.gap)).any():
         return
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         scores = schedule.solver_class.scores(rows, *schedule.model()).T
         mean_loss = replace(problem, values=np.ascontiguousarray(values - scores)).at_zero
+        spreads, of_scores = (
+            np.array([np.ptp(of[k][problem.weights[k] > 0]) for k in range(len(problem))])
+            for of in (values, scores)
+        )
     # A fit to a gap may leave this much, and so may rounding.
     excess = mean_loss - least - GAP * np.maximum(objective, least)
     excess -= settings.roundings_of(len(problem))
-    if not (excess > 0).any():
+    is_useless = (excess > 0) | (spreads > 0) & ((least <= 0) | (of_scores == 0))
+    if not is_useless.any():
         if is_bounded:
             _warn_of_small_weights(schedule, scores, mean_loss, least, name, mass)
         return
-    k = int(np.argmax(excess))
+    k = int(np.argmax(np.where(is_useless, excess, -np.inf)))
     is_far = certificate.relative_gap[k] > _FAR
     helps = [_NEARER if is_far else _less_regularised(settings.lam, mass)]
-    if not settings.fit_intercept:
-        helps.insert(0, parameter("fit_intercept", True))
-    elif settings.penalize_intercept:
-        free = parameter("penalize_intercept", False)
-        # A bounded slope needs a larger C for wide targets, whatever the intercept is.
-        is_both = np.isfinite(settings.loss.dual_upper) and not is_far
-        helps = [f"{free} with {helps[0]}"] if is_both else [free, *helps]
-    if np.isfinite(settings.loss.dual_upper):
-        helps.append(wording().for_units)
+    if np.isnan(certificate.gap[k]):
+        helps = [f"a positive semi-definite kernel such as {parameter('kernel', 'rbf')}"]
+    elif least[k] <= 0 < spreads[k]:
+        deviation = values[k][problem.weights[k] > 0].std() * settings.units[k]
+        helps = [f"{parameter('epsilon')} below their standard deviation, {deviation:.2g}"]
+    else:
+        if not settings.fit_intercept:
+            helps.insert(0, parameter("fit_intercept", True))
+        elif settings.penalize_intercept:
+            free = parameter("penalize_intercept", False)
+            # A bounded slope needs a larger C for wide targets, whatever the intercept is.
+            helps = [f"{free} with {helps[0]}"] if is_bounded and not is_far else [free, *helps]
+        if is_bounded:
+            helps.append(wording().for_units)
     about, settings = name(k), settings.subset([k])
     own, other = settings.objectives_in_user_units(np.array([mean_loss[k], least[k]]))
     constant = constants[k] * settings.units[0]
     _warn_of_model(
-        f"a constant predicts the training targets{f' of {about}' if about else ''} better than "
-        f"this model: {constant:.4g} has a mean loss of {other:.4g}, the model has {own:.4g}. "
-        f"What may help: {_joined(helps)}"
+        f"a constant predicts the training targets{f' of {about}' if about else ''} "
+        f"{'better than' if excess[k] > 0 else 'as well as'} this model: {constant:.4g} has "
+        f"a mean loss of {other:.4g}, the model has {own:.4g}. What may help: {_joined(helps)}"
     )
 
 
@@ -349,21 +300,6 @@ def _warn_of_small_weights(
             f"{own:.4g}, the best constant {constant:.4g}, and {_rounded(factor[k])} times these "
             f"weights {longer:.4g}. What may help: {helps}"
         )
-
-
-def _warn_of_equal_constant(epsilon: float | None, targets: np.ndarray, about: str) -> None:
-    """Warn that targets lie within `epsilon` of a constant; None: that w = 0 without a dual."""
-    if epsilon is not None:
-        middle = (targets.min() + targets.max()) / 2
-        why = f"all lie within {parameter('epsilon', epsilon)} of {middle:.4g}"
-        helps = f"{parameter('epsilon')} below their standard deviation, {targets.std():.2g}"
-    else:
-        why = "w = 0, and the fit found no model with a lower objective"
-        helps = f"a positive semi-definite kernel such as {parameter('kernel', 'rbf')}"
-    _warn_of_model(
-        f"a constant predicts the training targets{f' of {about}' if about else ''} at least as "
-        f"well as this model: {why}. What may help: {helps}"
-    )
 
 
 def warn_of_zero_weights(schedule: Schedule, certificate: Certificate) -> None:
