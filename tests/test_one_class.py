@@ -87,6 +87,7 @@ def kernel_options(kernel):
 # ---- scikit-learn's checks -----------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:kernel values of all training rows are about equal")
 @pytest.mark.filterwarnings(
     "ignore:.*rounding allows no smaller gap:sklearn.exceptions.ConvergenceWarning"
 )
@@ -323,6 +324,7 @@ def test_the_best_intercept_is_a_quantile(rng):
         assert objective(best[0]) == pytest.approx(least, rel=1e-12, abs=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:kernel values of all training rows are about equal")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_random_fits_have_true_certificates(rng):
     """Of rows that are equal, zero or of any size, with weights of many orders of magnitude."""

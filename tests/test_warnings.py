@@ -1,5 +1,6 @@
 """What a fit warns of: why it stopped above `tol`, and that its model tells nothing apart."""
 
+import itertools
 import re
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +25,7 @@ from pegasos import (
     PegasosClassifierCV,
     PegasosRegressor,
     PegasosRegressorCV,
+    _core,
 )
 
 
@@ -293,6 +295,27 @@ def test_weights_that_lam_keeps_too_small_are_told(rng, loss, make, dtype):
     outputs = np.column_stack([noise, y, noise])
     with pytest.warns(UserWarning, match=r"targets of output 1 hardly better"):
         machine.set_params(C=1).fit(X, outputs, sample_weight=np.arange(300) % 3)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
+def test_rows_that_a_kernel_hardly_tells_apart_are_told(rng, kernel):
+    """A column of timestamps makes γ = "scale" so small that all kernel values are about 1."""
+    X = np.column_stack([rng.normal(size=(300, 3)), 1.7e9 + np.arange(300.0)])
+    y = X[:, 0] + 0.1 * rng.normal(size=300)
+    of_scale = "help: .*features that are centred and scaled.* another gamma"
+    with pytest.warns(pegasos.ConstantPredictionWarning, match=of_scale):
+        pegasos.KernelPegasosClassifier(kernel=kernel, random_state=0).fit(X, y > 0)
+    with pytest.warns(pegasos.ConstantPredictionWarning, match=of_scale):
+        pegasos.KernelPegasosOneClass(kernel=kernel, random_state=0).fit(X)
+    for loss, penalize in itertools.product(_core.TARGET_LOSSES, [False, True]):
+        machine = KernelPegasosRegressor(
+            kernel=kernel, loss=loss, penalize_intercept=penalize, random_state=0
+        )
+        with pytest.warns(pegasos.ConstantPredictionWarning, match=of_scale):
+            machine.fit(X, y)
+        assert machine.score(X, y) < 0.01
+    with warnings.catch_warnings(action="error"):  # the advice helps
+        machine.fit(StandardScaler().fit_transform(X), y)
 
 
 @pytest.mark.filterwarnings("error")

@@ -28,6 +28,8 @@ _FAR = 0.1
 # Weights are too small if the mean loss is above _HARDLY times that of a constant, and weights
 # _LONGER times as long, or longer, would reduce it below _HALF of the constant's.
 _HARDLY, _HALF, _LONGER = 0.9, 0.5, 2
+# Rows are alike if kernel values among them spread over at most this part of their size.
+_ALIKE = 1e-3
 _NEARER = "a fit that ends nearer to the optimum"
 # For one class, rounding leaves gaps of up to this part of nu where w = 0 is best.
 _OF_ROUNDING = 1e-6
@@ -144,6 +146,23 @@ def _scaled(rows: Any) -> list[str]:
     return [f"features that are centred and scaled (rows of X have norms of about {size:.2g})"]
 
 
+def _varied(rows: Any) -> list[str]:
+    """The advice on rows that a kernel hardly tells apart, or, as `_scaled`, of unusual norms."""
+    if isinstance(rows, _core.Rows) or "gamma" not in rows.points.kernel.uses:
+        return _scaled(rows)
+    return ["features that are centred and scaled", f"another {parameter('gamma')}"]
+
+
+def _are_alike(rows: Any) -> bool:
+    """Whether a kernel with a γ, as far as some rows tell, has about one value for all rows."""
+    if isinstance(rows, _core.Rows) or "gamma" not in rows.points.kernel.uses:
+        return False
+    n = rows.shape[0]
+    some = rows.points[np.linspace(0, n - 1, min(n, 2 * _ASKED)).astype(np.int64)]
+    values = some.against(some)
+    return bool(np.ptp(values) <= _ALIKE * np.abs(values).max())
+
+
 def warn_of_single_class(
     schedule: Schedule,
     certificate: Certificate | None,
@@ -182,7 +201,7 @@ def warn_of_single_class(
     elif certificate is not None and not (certificate.relative_gap <= _FAR).all():
         helps.append(_NEARER)
     else:
-        helps += _scaled(rows)
+        helps += _varied(rows)
         if balancing and of_classes.max() > _UNEQUAL * of_classes.min():
             helps.append(parameter(*balancing))
         if len(classes) > 2 and multi_class == "ovr":
@@ -215,7 +234,7 @@ def warn_of_constant(
     """Warn if a constant predicts the training targets better, by the loss of the fit.
 
     Also warn if targets differ, but the model is a constant or all targets are within epsilon of
-    one; or if a constant is hardly worse because λ keeps weights small.
+    one; or if a constant is hardly worse because λ keeps weights small or rows are alike.
     """
     settings, problem = schedule.settings, schedule.problem
     values: Any = problem.values
@@ -224,7 +243,8 @@ def warn_of_constant(
     # No mean loss is above the objective, unless |w|^2 can be below 0: then nothing is bounded.
     # Only losses with bounded slopes depend on the units of targets.
     is_bounded = np.isfinite(settings.loss.dual_upper)
-    is_near = objective >= least * (_HARDLY if is_bounded else 1)
+    is_near = objective >= least * (_HARDLY if is_bounded else 1 - GAP)
+    are_alike = is_near.any() and _are_alike(rows)
     if not (is_near | np.isnan(certificate.gap)).any():
         return
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
@@ -239,8 +259,10 @@ def warn_of_constant(
     excess -= settings.roundings_of(len(problem))
     is_useless = (excess > 0) | (spreads > 0) & ((least <= 0) | (of_scores == 0))
     if not is_useless.any():
-        if is_bounded:
-            _warn_of_small_weights(schedule, scores, mean_loss, least, name, mass)
+        if is_bounded and _warn_of_small_weights(schedule, scores, mean_loss, least, name, mass):
+            return
+        is_useless = are_alike & is_near & (spreads > 0)
+    if not is_useless.any():
         return
     k = int(np.argmax(np.where(is_useless, excess, -np.inf)))
     is_far = certificate.relative_gap[k] > _FAR
@@ -259,6 +281,7 @@ def warn_of_constant(
             helps = [f"{free} with {helps[0]}"] if is_bounded and not is_far else [free, *helps]
         if is_bounded:
             helps.append(wording().for_units)
+        helps = _varied(rows) + helps
     about, settings = name(k), settings.subset([k])
     own, other = settings.objectives_in_user_units(np.array([mean_loss[k], least[k]]))
     constant = constants[k] * settings.units[0]
@@ -276,8 +299,11 @@ def _warn_of_small_weights(
     least: np.ndarray,
     name: Callable[[int], str],
     mass: float | None,
-) -> None:
-    """Warn if a model is hardly better than a constant, and a longer w would be far better."""
+) -> bool:
+    """Warn if a model is hardly better than a constant, and a longer w would be far better.
+
+    Returns whether it has warned.
+    """
     problem, settings = schedule.problem, schedule.settings
     c, m, values = problem.weights, problem.masses[:, None], problem.values
     with np.errstate(all="ignore"):
@@ -287,7 +313,7 @@ def _warn_of_small_weights(
         errors = np.ascontiguousarray(values - factor[:, None] * f)
     is_short = (mean_loss > _HARDLY * least) & (factor > _LONGER)
     if not is_short.any():
-        return
+        return False
     better = replace(problem, values=errors).targets.constants(np.zeros(len(problem)))[1]
     is_short &= better < _HALF * least
     for k in np.flatnonzero(is_short)[:1].tolist():
@@ -300,11 +326,17 @@ def _warn_of_small_weights(
             f"{own:.4g}, the best constant {constant:.4g}, and {_rounded(factor[k])} times these "
             f"weights {longer:.4g}. What may help: {helps}"
         )
+    return bool(is_short.any())
 
 
-def warn_of_zero_weights(schedule: Schedule, certificate: Certificate) -> None:
-    """Warn if a one-class model has w = 0 and so finds no outlier."""
+def warn_of_zero_weights(schedule: Schedule, certificate: Certificate, rows: Any) -> None:
+    """Warn if a one-class model has w = 0 and so finds no outlier, or if rows are alike."""
     if not _has_zero_weights(schedule, certificate):
+        if _are_alike(rows):
+            _warn_of_model(
+                "kernel values of all training rows are about equal, so this model hardly tells "
+                f"outliers apart. What may help: {_joined(_varied(rows))}"
+            )
         return
     if np.isnan(certificate.gap).any():
         why = "the fit found none with a lower objective"
