@@ -7,7 +7,6 @@ import re
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
-import losses
 import numpy as np
 import paper
 import pytest
@@ -37,8 +36,6 @@ from pegasos import (
 )
 from pegasos.problems import _certificate, _multiclass
 from pegasos.problems._losses import LOSSES
-from pegasos.problems._problem import Problem
-from pegasos.problems._settings import Settings
 
 INTERCEPTS = {
     "none": {"fit_intercept": False},
@@ -343,54 +340,6 @@ def test_ascent_that_gets_nowhere_gives_up(rng, n_classes):
             warnings.simplefilter("ignore", ConvergenceWarning)
             again.set_params(max_iter=9, **asked).fit(X, y)
         assert list(again.solver_epochs_) == ["pegasos", "sdca"]
-
-
-@pytest.mark.parametrize("loss", LOSSES.values(), ids=str)
-def test_the_best_intercept_is_the_best(rng, loss):
-    X, y = make_rows(rng, n=60, d=5)
-    labels = np.stack([y, -y]).astype(np.int8)
-    labels[1, :7] = 0
-    weights = rng.uniform(0.1, 2, 60)
-    coef = rng.normal(size=(2, 5))
-    problem = Problem(labels, weights, Settings(1, loss))
-    best = problem.targets.intercepts(coef @ X.T)
-    for k in range(2):
-
-        def total(b, k=k):
-            inside = labels[k] != 0
-            values = losses.LOSSES[loss.name](1 - labels[k] * (X @ coef[k] + b))
-            return (weights * values)[inside].sum()
-
-        assert all(total(best[k]) <= total(b) + 1e-9 for b in np.linspace(-9, 9, 2001))
-
-
-def best_intercepts(scores, labels, weights):
-    problem = Problem(np.ascontiguousarray(labels), weights, Settings(1))
-    return problem.targets.intercepts(scores)
-
-
-def test_of_several_best_intercepts_the_middle_one_is_taken(rng):
-    """Places y - <w, x> and weights of equal sums, but for the last bit: 0.1 thirty times."""
-    for _ in range(200):
-        n = int(rng.integers(1, 31))
-        y = np.repeat([-1, 1], n).astype(np.int8)
-        scores = rng.uniform(-0.9, 0.9, 2 * n)
-        size = rng.choice([0.1, 0.3, 1e-200, 7.0, 1e200])
-        # One class has as many rows of a third of the weight, three times over.
-        weights = np.append(np.full(n, size), np.repeat(size / 3, n))
-        y, scores = np.append(y, np.ones(2 * n, np.int8)), np.append(scores, np.tile(scores[n:], 2))
-        weights = np.append(weights, np.full(2 * n, size / 3))
-        order = rng.permutation(4 * n)
-        best = best_intercepts(scores[order][None], y[order][None], weights[order])[0]
-        # Between the last negative row that meets its margin and the first positive one.
-        ends = (y - scores)[y < 0].max(), (y - scores)[y > 0].min()
-        assert best == pytest.approx(sum(ends) / 2, abs=1e-12)
-    one_class = np.array([[0.5, -0.25, 0.0]])
-    for sign, end in ((1, 1.25), (-1, -1.5)):
-        labels = np.full((1, 3), sign, np.int8)
-        assert best_intercepts(one_class, labels, None)[0] == end
-    nobody = np.zeros((1, 3), np.int8)
-    assert best_intercepts(one_class, nobody, None)[0] == 0
 
 
 @pytest.mark.parametrize("lam", [1, 10])

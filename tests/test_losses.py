@@ -298,32 +298,6 @@ def test_a_matrix_of_single_precision_proves_a_gap_to_more_digits(seed):
     assert claimed == pytest.approx(float(dual), rel=2e-9)
 
 
-def best_intercept(y, c, scores, loss="squared_hinge", z=None):
-    return core_targets(loss, y, z, c).intercepts(scores[None])[0]
-
-
-@pytest.mark.parametrize("loss", ALL)
-def test_the_best_intercept_is_the_best(rng, loss):
-    for n in (2, 3, 10, 200, *[5] * 60):  # 5: two kinks may lead to each other
-        for spread in (0.1, 1, 30):
-            y = np.where(rng.random(n) < 0.4, 1, -1).astype(np.int8)
-            y[:2] = 1, -1
-            scores, c = spread * rng.normal(size=n), rng.uniform(0.1, 3, n)
-            y, z = make_targets(rng, y, loss)
-
-            def sum_of_losses(b, of=(y, z, scores, c)):
-                y, z, scores, c = of
-                return c @ ALL[loss](z - y * (scores + b))
-
-            best = best_intercept(y, c, scores, loss, z)
-            found = minimize_scalar(sum_of_losses, bracket=(-1, 1), tol=1e-12)
-            assert sum_of_losses(best) <= found.fun * (1 + 1e-12) + 1e-12
-    assert best_intercept(0 * y, c, scores, loss, z) == 0
-    for sign in (-1, 1) if loss in LOSSES else ():  # of one class alone, nothing is left
-        y = np.full(n, sign)
-        assert sum_of_losses(best_intercept(y, c, scores, loss), (y, 1, scores, c)) < 1e-12
-
-
 @pytest.mark.parametrize("loss", ALL)
 def test_the_core_knows_the_bounds_and_the_curvature(loss):
     about = _core.about_loss(loss, form(loss)[1])
@@ -375,12 +349,6 @@ def test_a_penalized_intercept_is_the_best_where_rows_tell_nothing(rng, loss, sc
 def test_epochs_are_made_even_where_nothing_is_left_to_gain(rng, kind, solver):
     reg = kind(lam=0.1, tol=None, max_iter=5, solver=solver)
     assert reg.fit(rng.normal(size=(40, 3)), np.zeros(40)).n_iter_ >= 5
-
-
-def test_the_best_intercept_of_squared_hinges_is_where_there_is_no_loss():
-    y, scores = np.array([1, 1, -1, 0], np.int8), np.array([5.0, 4.0, -7.0, 100.0])
-    assert -3 <= best_intercept(y, None, scores) <= 6
-    assert best_intercept(np.abs(y), None, scores) == 8
 
 
 @pytest.mark.parametrize("loss", SMOOTH_ALL)

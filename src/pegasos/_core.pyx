@@ -183,7 +183,6 @@ cdef extern from "core.h" nogil:
 
     double pegasos_loss_sum(const pegasos_targets *, int64_t, int64_t, const double *, int64_t,
                             double)
-    double pegasos_best_intercept(const pegasos_targets *, const double *, double *)
     double pegasos_best_constant(const pegasos_targets *, double, double, double *)
     void pegasos_make_feasible(const pegasos_targets *, int64_t, const double *, double *)
     double pegasos_best_dual(const pegasos_targets *, const double *, double, double, double,
@@ -897,20 +896,6 @@ cdef class Targets:
             with nogil:
                 of_best[k] = pegasos_best_constant(&own, masses[k], penalties[k], &of_least[k])
         return best, least
-
-    def intercepts(self, const double[:, ::1] scores not None):
-        """The best unpenalised intercepts; see ``pegasos_best_intercept``."""
-        best = np.empty(self.n_problems)
-        cdef double[::1] of_best = best, room = np.empty(4 * self.c.n)
-        cdef pegasos_targets own
-        cdef int64_t k
-        self.require_rows(scores, "scores")
-        for k in range(self.n_problems):
-            PyErr_CheckSignals()
-            own = self.of(k)
-            with nogil:
-                of_best[k] = pegasos_best_intercept(&own, &scores[k, 0], &room[0])
-        return best
 
     def feasible(self, const double[:, ::1] a not None, bint balance):
         """Dual variables within their bounds; see ``pegasos_make_feasible``."""

@@ -102,7 +102,8 @@ static double loss_of_scores(const pegasos_targets *t, const double *scores, dou
     double sum = 0;
     for (int64_t i = 0; i < t->n; i++) {
         const double u = target_of(t, i) - t->labels[i] * (scores[i] + intercept);
-        sum += t->labels[i] != 0 ? weight_of(t, i) * loss_at(t->loss, u) : 0;
+        const double own = loss_at(t->loss, u) + t->loss.nu * intercept;
+        sum += t->labels[i] != 0 ? weight_of(t, i) * own : 0;
     }
     return sum;
 }
@@ -742,15 +743,71 @@ static void check_best_intercept(const pegasos_targets *t, const double *scores)
 {
     double room[4 * N];
     const double best = pegasos_best_intercept(t, scores, room);
-    const double least = loss_of_scores(t, scores, best), ends[] = {0, -1, 1, 2};
-    for (int j = 0; j < 4 * N; j++) {
-        const double end = (t->loss.epsilon > 0 ? t->loss.epsilon : 1) * ends[j / N];
-        const double b = t->labels[j % N] * (target_of(t, j % N) - end) - scores[j % N];
-        CHECK(least <= loss_of_scores(t, scores, b) * (1 + 1e-12));
+    const double most = loss_of_scores(t, scores, best), ends[] = {0, -1, 1, 2};
+    const double least = most - 1e-12 * (1 + fabs(most)); /* of one class, a log loss nears 0 */
+    for (int64_t j = 0; j < 4 * t->n; j++) {
+        const int64_t i = j % t->n;
+        const double end = (t->loss.epsilon > 0 ? t->loss.epsilon : 1) * ends[j / t->n];
+        const double b = t->labels[i] * (target_of(t, i) - end) - scores[i];
+        CHECK(least <= loss_of_scores(t, scores, b));
     }
     for (double h = 1e-6; h < 10; h *= 10) {
-        CHECK(least <= loss_of_scores(t, scores, best - h) * (1 + 1e-12));
-        CHECK(least <= loss_of_scores(t, scores, best + h) * (1 + 1e-12));
+        CHECK(least <= loss_of_scores(t, scores, best - h));
+        CHECK(least <= loss_of_scores(t, scores, best + h));
+    }
+}
+
+/* Of few rows, where two breakpoints may lead to each other; some are of one class, or of none. */
+static void no_intercept_is_better_than_the_best(void)
+{
+    const double spreads[] = {0.1, 1, 30}, nus[] = {0.1, 0.25, 0.5, 1};
+    double scores[N], weights[N];
+    for (int trial = 0; trial < 300; trial++) {
+        const int64_t n = trial % 30 ? 1 + trial % 5 : N, first = trial % (N - n + 1);
+        for (int64_t i = 0; i < N; i++) {
+            scores[i] = spreads[trial % 3] * sin(trial + (double)(i * i));
+            weights[i] = 1.5 + sin((double)(trial * i));
+        }
+        for (int kind = 0; kind <= LOSSES; kind++) {
+            pegasos_loss loss = {.kind = PEGASOS_HINGE, .nu = nus[trial % 4]};
+            pegasos_targets t = targets_of(kind < LOSSES ? losses[kind] : loss, trial % K, weights);
+            if (kind == LOSSES) /* rows of one class */
+                t.labels = inside + trial % K * N;
+            t.labels += first;
+            t.values += t.values ? first : 0;
+            t.n = n;
+            check_best_intercept(&t, scores);
+        }
+    }
+}
+
+/* For the hinge, that is between the last negative row that meets its margin and the first positive
+ * one, where both classes have equal weight but for the last bit: 0.1 thirty times. */
+static void the_middle_one_of_equally_good_intercepts_is_taken(void)
+{
+    const double sizes[] = {0.1, 0.3, 1e-200, 7, 1e200};
+    double room[4 * N], scores[N], weights[N];
+    int8_t signs[N];
+    for (int trial = 0; trial < 200; trial++) {
+        double below = -INFINITY, above = INFINITY;
+        const int64_t n = 4 * (1 + trial % 12);
+        for (int64_t i = 0; i < n; i++) {
+            signs[i] = i % 4 == 0 ? -1 : 1;
+            scores[i] = i % 4 > 1 ? scores[i - 1] : 0.9 * sin(trial + (double)(i * i));
+            weights[i] = sizes[trial % 5] / (i % 4 == 0 ? 1 : 3);
+            below = i % 4 == 0 ? fmax(below, -1 - scores[i]) : below;
+            above = i % 4 != 0 ? fmin(above, 1 - scores[i]) : above;
+        }
+        const pegasos_targets t = {n, signs, NULL, weights, {.kind = PEGASOS_HINGE}};
+        CHECK(fabs(pegasos_best_intercept(&t, scores, room) - (below + above) / 2) < 1e-12);
+    }
+    const double three[] = {0.5, -0.25, 0};
+    for (int sign = -1; sign <= 1;
+         sign++) { /* of one class, the end of the best ones; of none, 0 */
+        memset(signs, sign, 3);
+        const pegasos_targets t = {3, signs, NULL, NULL, {.kind = PEGASOS_HINGE}};
+        const double ends[] = {-1.5, 0, 1.25};
+        CHECK(pegasos_best_intercept(&t, three, room) == ends[sign + 1]);
     }
 }
 
@@ -1722,6 +1779,8 @@ int main(int argc, char **argv)
     RUN(the_dual_is_climbed_to_its_top);
     RUN(kernel_problems_are_solved);
     RUN(kernel_pegasos_is_pegasos);
+    RUN(no_intercept_is_better_than_the_best);
+    RUN(the_middle_one_of_equally_good_intercepts_is_taken);
     RUN(the_certificate_is_the_textbook_s);
     RUN(a_whole_fit_is_certified);
     RUN(dual_ascent_makes_as_many_epochs_as_it_may);
