@@ -91,7 +91,6 @@ def calls(layout, dtype):
     yield "Rows.squared_norms", [rows, 2]
     yield "certify", [rows, targets, values(np.float64, K, D), np.ones(K), np.ones((K, N))]
     yield "certify", [rows, targets, None, None, np.ones((K, N))]
-    yield "Targets.intercepts", [targets, np.ones((K, N))]
     yield "Targets.constants", [targets, np.full(K, 0.5)]
     yield "Targets.feasible", [targets, np.ones((K, N)), True]
     yield "Targets.parts", [targets, np.ones((K, N))]
