@@ -31,9 +31,9 @@ const char *pegasos_message(int status)
             "finite and not 0",
         [PEGASOS_BAD_LAM] = "lam must be a finite number above 0",
         [PEGASOS_BAD_LOSS] =
-            "loss must be of a kind that there is, PEGASOS_HINGE and so on, and its epsilon "
-            "finite and not negative, above 0 for PEGASOS_HUBER, and 0 for losses that have none; "
-            "nu must be 0, or in (0, 1] for PEGASOS_HINGE",
+            "loss must have a kind such as PEGASOS_HINGE, below PEGASOS_LOSSES, and an epsilon "
+            "that is finite and not negative, above 0 for PEGASOS_HUBER, and 0 for losses without "
+            "one; nu must be 0, or in (0, 1] for PEGASOS_HINGE",
         [PEGASOS_BAD_INTERCEPT] =
             "free_intercept must be 0 or 1, and intercept_scaling finite, not negative, and 0 if "
             "the intercept is free, as it must be where nu is not 0",
