@@ -98,7 +98,7 @@ static INLINE choice NAME(best_of)(const REAL *gains, const OF_REAL(whole) * gro
         best = gains[l] > best ? gains[l] : best;
     UNROLLED
     for (int64_t l = 0; l < LANES; l++) {
-        const int64_t row = gains[l] == best ? (int64_t)groups[l] + l : INT64_MAX;
+        const int64_t row = gains[l] >= best ? (int64_t)groups[l] + l : INT64_MAX;
         first = row < first ? row : first;
     }
     return (choice){.row = first, .gain = (double)best};

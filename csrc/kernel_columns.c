@@ -101,7 +101,17 @@ int pegasos_columns_keep(pegasos_columns *c, int64_t count, const int64_t *rows)
 
 /* ---- Values among rows ----------------------------------------------------------------------- */
 
-/* Numbers far apart each take a cache line, so those of the next column are prefetched. */
+/* Numbers far apart each take a cache line, so those of the next column, `ahead`, are prefetched.
+ * Callers give `value_bytes` as a constant. */
+static INLINE void gather(int64_t value_bytes, const char *from, const char *ahead, int64_t m,
+                          const int64_t *which, char *to)
+{
+    for (int64_t j = 0; j < m; j++) {
+        set_to(to, value_bytes, j, get(from, value_bytes, which[j]));
+        PREFETCH(ahead + which[j] * value_bytes);
+    }
+}
+
 void pegasos_kernel_gather(int64_t count, const int64_t *places, int64_t stride,
                            int64_t value_bytes, const void *columns, int64_t m,
                            const int64_t *which, int64_t out_stride, void *out)
@@ -115,10 +125,10 @@ void pegasos_kernel_gather(int64_t count, const int64_t *places, int64_t stride,
         const int64_t next = i + 1 < count && places[i + 1] >= 0 ? places[i + 1] : places[i];
         const char *const from = first + places[i] * apart, *const ahead = first + next * apart;
         char *const to = (char *)out + i * out_stride * bytes;
-        for (int64_t j = 0; j < m; j++) {
-            set_to(to, bytes, j, get(from, bytes, which[j]));
-            PREFETCH(ahead + which[j] * bytes);
-        }
+        if (bytes == 4)
+            gather(4, from, ahead, m, which, to);
+        else
+            gather(8, from, ahead, m, which, to);
     }
 }
 
