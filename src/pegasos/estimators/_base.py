@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import dataclasses
 import functools
 import types
 import weakref
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -32,13 +31,8 @@ from pegasos.solvers import _state, _warnings
 from pegasos.solvers._linear import LinearSolver, shallow_copy
 from pegasos.solvers._schedule import Schedule
 
-
-class _Fit:
-    """Stands for a fit while it runs."""
-
-
 # Fits that are running, by `id` of their estimators. An entry always disappears with its fit.
-_FITTING: weakref.WeakValueDictionary[int, _Fit] = weakref.WeakValueDictionary()
+_FITTING: weakref.WeakValueDictionary[int, one_at_a_time] = weakref.WeakValueDictionary()
 
 # Optional fitted attributes. A new fit deletes those that it does not set.
 _OPTIONAL = (
@@ -93,19 +87,21 @@ def lam_of(C: float, mass: float) -> float:
     return _validate.reciprocal("C times the sum of the weights of rows", float(C) * mass)
 
 
-@contextlib.contextmanager
-def one_at_a_time(estimator: Any, method: str) -> Generator[None]:
+class one_at_a_time:  # noqa: N801 - a block, named as those of contextlib
     """Refuse this method while any thread fits the estimator."""
-    this = _Fit()
-    try:
-        if _FITTING.setdefault(id(estimator), this) is not this:
+
+    def __init__(self, estimator: Any, method: str) -> None:
+        self._estimator, self._method = estimator, method
+
+    def __enter__(self) -> None:
+        if _FITTING.setdefault(id(self._estimator), self) is not self:
             raise RuntimeError(
-                f"{method} was called while this {type(estimator).__name__} is being fitted, "
-                "by its kernel function, a callback or another thread; fit a clone of it"
+                f"{self._method} was called while this {type(self._estimator).__name__} is being "
+                "fitted, by its kernel function, a callback or another thread; fit a clone of it"
             )
-        yield
-    finally:
-        del this  # else a traceback would keep it
+
+    def __exit__(self, *raised: object) -> None:
+        pass  # the block was all that referred to this
 
 
 class CommonMixin:

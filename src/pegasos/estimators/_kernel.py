@@ -189,11 +189,11 @@ class KernelMachine(PegasosEstimator):
         return self._restored(settings, data, X.dtype)
 
     def _model_of(self, coef: np.ndarray, intercept: np.ndarray, data: Data) -> dict[str, Any]:
-        support, kernel, X = np.flatnonzero(coef.any(axis=0)), data.kernel, data.X
+        support, kernel, X = np.nonzero(coef.any(axis=0))[0], data.kernel, data.X
         vectors = np.empty((0, 0), dtype=X.dtype) if kernel.is_precomputed else X[support]
         return {
             "support_": support,
-            "dual_coef_": np.ascontiguousarray(coef[:, support]),
+            "dual_coef_": coef.take(support, axis=1),
             "intercept_": intercept,
             "support_vectors_": vectors,
             "_squared_norms": _squared_norms(X, support, coef) if kernel.is_precomputed else None,

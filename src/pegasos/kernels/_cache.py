@@ -169,12 +169,9 @@ class ColumnCache:
                 self._factor = factor(self, on_poll)
         return self._factor
 
-    def is_divided_by(self, labels: np.ndarray) -> bool:
-        """Whether each of these problems has a cache of its own."""
-        if not self._divides or labels.all():
-            return False
-        few = np.count_nonzero(labels, axis=-1) <= _MOST * labels.shape[-1]
-        return bool(few.all())
+    def is_divided_by(self, n_inside: np.ndarray) -> bool:
+        """Whether problems with `n_inside` rows each have caches of their own."""
+        return self._divides and bool(n_inside.max() <= _MOST * len(self.points))
 
     def side_by_side(self, n_problems: int) -> tuple[int, int]:
         """How many problems with their own caches go side by side, and the threads of each."""
@@ -221,8 +218,8 @@ class ColumnCache:
             raise _validate.overflow(points.dtype, settings.lam)
         # A negative |w|^2 or K(x, x), or a dual value above a primal one, refutes only the user's
         # promise. For other matrices rounding is the cause, and certificates leave room for it.
-        is_refuted = proof["is_refuted"].any() or self.diagonal.min(initial=0) < 0
-        if is_refuted and self.ridge == 0 and not kernel.is_positive:
+        may_be_refuted = self.ridge == 0 and not kernel.is_positive
+        if may_be_refuted and (proof["is_refuted"].any() or self.diagonal.min(initial=0) < 0):
             self.ridge = np.nan
         bound = proof["dual_objective"] if self.is_positive else np.full_like(objective, np.nan)
         if gap is None:

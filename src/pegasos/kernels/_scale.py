@@ -16,11 +16,11 @@ def _entries(X: Any, weights: Any) -> Any:
         size = max(1, _NUMBERS // X.shape[1])
         for k in range(0, X.shape[0], size):
             c = None if weights is None else weights[k : k + size]
-            yield X[k : k + size].astype(np.float64), c
+            yield X[k : k + size].astype(np.float64, copy=False), c
         return
     for begin in range(0, int(X.indptr[-1]), _NUMBERS):
         end = min(begin + _NUMBERS, int(X.indptr[-1]))
-        part, c = X.data[begin:end].astype(np.float64), None
+        part, c = X.data[begin:end].astype(np.float64, copy=False), None
         if weights is not None:
             first = np.searchsorted(X.indptr, begin, "right") - 1
             last = np.searchsorted(X.indptr, end)
@@ -48,7 +48,7 @@ def scale(X: Any, weights: Any) -> float:
     for part, c in _entries(X, weights):
         mean += _sum(part.sum(axis=axis), c) / total
     for part, c in _entries(X, weights):
-        part -= mean
+        part = part - mean  # which may be a view of X
         if c is not None:
             part[c == 0] = 0
         part *= part

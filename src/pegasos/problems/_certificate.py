@@ -63,7 +63,8 @@ class Certificate:
     @cached_property
     def proved_gap(self) -> np.ndarray:
         """The relative gap, but 0 if there is only rounding."""
-        return self._zero_if_rounding(part_of(self.gap, self.objective))
+        gap = self.relative_gap if self.nu == 0 else part_of(self.gap, self.objective)
+        return self._zero_if_rounding(gap)
 
     @cached_property
     def stopping_gap(self) -> np.ndarray:
@@ -75,7 +76,7 @@ class Certificate:
     def _zero_if_rounding(self, gap: np.ndarray) -> np.ndarray:
         """The gap to compare with `tol`, given (P - D)/P; see ``is_small_gap`` in C."""
         objective = self.objective
-        rounding = self.settings.roundings_of(len(objective)) if self.settings else 0
+        rounding = self.settings.roundings if self.settings else 0
         if self.nu == 0:
             return np.where(objective <= rounding, 0, gap)
         absolute = gap * objective

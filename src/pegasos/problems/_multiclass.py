@@ -89,12 +89,13 @@ def problem_labels(
             f"{what} more than memory has room for: {hint}"
             "sklearn.multiclass.OneVsRestClassifier trains one at a time"
         ) from None
+    own = np.arange(n_classes)[:, None] if codes.ndim == 1 and len(labels) > 1 else 1
+    has: Any = own == codes.T
     if len(labels) > 1 and multi_class == "ovo":
         for k, (i, j) in enumerate(pairs(n_classes)):
-            labels[k] = (codes == j).astype(np.int8) - (codes == i)
+            np.subtract(has[j], has[i], out=labels[k], dtype=np.int8)
     else:
-        own = np.arange(n_classes)[:, None] if codes.ndim == 1 and len(labels) > 1 else 1
-        labels[:] = own == codes.T
+        labels[:] = has
         labels *= 2
         labels -= 1
     if row_weights is not None:

@@ -51,8 +51,10 @@ class Settings:
     @property
     def lams(self) -> np.ndarray:
         """λ in training, for each problem or one for all."""
-        factors = [unit ** (2 - self.loss.degree) for unit in self.units]
-        return np.array(self.lam_of_each or [self.lam]) * np.array(factors)
+        lams = np.array(self.lam_of_each or [self.lam])
+        if self.units == (1.0,):
+            return lams
+        return lams * np.array([unit ** (2 - self.loss.degree) for unit in self.units])
 
     @property
     def objective_units(self) -> np.ndarray:
@@ -72,15 +74,13 @@ class Settings:
         """Epsilon in training, for each of `n_problems` problems; None if the loss has none."""
         if self.loss.name not in _losses.EPSILON_LOSSES:
             return None
-        return self._of_losses("epsilon", n_problems)
-
-    def roundings_of(self, n_problems: int) -> np.ndarray:
-        """Rounding errors of objectives in training, for each of `n_problems` problems."""
-        return self._of_losses("rounding", n_problems)
-
-    def _of_losses(self, name: str, n_problems: int) -> np.ndarray:
-        own = np.array([getattr(self.loss_of(k), name) for k in range(len(self.units))])
+        own = np.array([self.loss_of(k).epsilon for k in range(len(self.units))])
         return own.repeat(n_problems // len(own))
+
+    @property
+    def roundings(self) -> np.ndarray:
+        """Rounding errors of objectives in training, for each problem or one for all."""
+        return np.array([self.loss_of(k).rounding for k in range(len(self.units))])
 
     def subset(self, which: Any) -> Self:
         own: dict[str, Any] = {
@@ -107,7 +107,8 @@ class Settings:
 
     def objectives_in_user_units(self, objectives: np.ndarray) -> np.ndarray:
         """Objectives of training, in the user's units."""
-        return (objectives - self.loss.nu) * self.objective_units
+        objectives = objectives - self.loss.nu
+        return objectives if self.units == (1.0,) else objectives * self.objective_units
 
     def in_training_units(
         self, coef: np.ndarray, intercept: np.ndarray

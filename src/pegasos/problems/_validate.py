@@ -212,8 +212,9 @@ def is_sparse(X: Any) -> bool:
     """Whether `X` is a sparse matrix or array of any format, without importing SciPy."""
     parts = ("data", "indices", "indptr")
     # A data frame with columns of these names converts to an array; a sparse matrix does not.
-    return hasattr(X, "tocsr") or (
-        not hasattr(X, "__array__") and all(hasattr(X, part) for part in parts)
+    return not isinstance(X, np.ndarray) and (
+        hasattr(X, "tocsr")
+        or (not hasattr(X, "__array__") and all(hasattr(X, part) for part in parts))
     )
 
 
@@ -538,15 +539,23 @@ def is_ready(X: Any, y: Any, *, multi_output: bool = False) -> bool:
     With `multi_output`, y may also have columns and floats. Values may still not be finite.
     """
     return (
-        type(X) is type(y) is np.ndarray
+        _are_rows(X)
+        and type(y) is np.ndarray
+        and y.dtype.kind in ("biuf" if multi_output else "biu")
+        and y.shape[: 1 if multi_output else y.ndim] == X.shape[:1]
+    )
+
+
+def _are_rows(X: Any) -> bool:
+    """Whether `X` is an array that the core can use without a copy."""
+    return (
+        type(X) is np.ndarray
         and X.dtype.char in "fd"
         and X.dtype.isnative
         and X.flags.c_contiguous
         and X.flags.aligned
-        and y.dtype.kind in ("biuf" if multi_output else "biu")
         and X.ndim == 2
         and X.size > 0
-        and y.shape[: 1 if multi_output else y.ndim] == X.shape[:1]
     )
 
 
@@ -622,7 +631,8 @@ def _native(array: Any, dtype: Any = None) -> np.ndarray:
         if dtype.kind != "f" or dtype.itemsize not in (4, 8):
             dtype = np.dtype(np.float64)
     with np.errstate(over="ignore"):  # the check for finite values follows
-        return np.require(array, np.dtype(dtype).newbyteorder("="), ["C", "A"])
+        good = np.asanyarray(array, np.dtype(dtype).newbyteorder("="), order="C")
+    return good if good.flags.aligned else good.copy()
 
 
 def floats(name: str, values: Any) -> np.ndarray:
@@ -646,6 +656,8 @@ def rows(
     or 64-bit indices. Other real types become float64. `checked`: structure and values are known to
     be good. `n_features` is the number that X must have; `dtype` is a type to convert values to.
     """
+    if checked and _are_rows(X) and n_features is None and dtype in (None, X.dtype):
+        return _core.Rows(X), X.dtype
     if is_sparse(X):
         if getattr(X, "format", "csr") != "csr":
             raise TypeError(f"X must be dense or CSR, got format {X.format!r}: use X.tocsr()")

@@ -43,7 +43,7 @@ class KernelSolver(LinearSolver):
     def coef(self) -> Any:
         found, coef = self._coef
         if found is None or found is not self._found:
-            coef = self._of_all("coef", self.shape[0], "inside")
+            coef = np.ascontiguousarray(self._of_all("coef", self.shape[0], "inside"))
             self._coef = self._found, coef
         return coef
 
@@ -115,7 +115,7 @@ class KernelSolver(LinearSolver):
 
     @staticmethod
     def insides(rows: Any, problem: Problem) -> list[Any]:
-        return _insides(problem) if rows.is_divided_by(problem.labels) else [None]
+        return _insides(problem) if rows.is_divided_by(problem.n_inside) else [None]
 
     def _of(self, group: ProblemGroup, n_threads: int) -> Any:
         rows: Any = self.rows

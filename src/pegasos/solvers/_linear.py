@@ -199,11 +199,9 @@ class LinearSolver:
         return _certificate.Certificate(primal, np.fmax(primal * (1 - gap), 0), settings=settings)
 
     def model(self) -> tuple[np.ndarray, np.ndarray]:
-        """Coefficients and intercepts."""
-        coef, intercept = self.coef, np.array(self.intercept)
-        coef = coef if coef.flags.owndata else coef.copy()
-        _validate.no_overflow(self.settings.lam, coef, intercept)
-        return coef, intercept
+        """Coefficients and intercepts, whose objectives were finite."""
+        coef = self.coef
+        return coef if coef.flags.owndata else coef.copy(), np.array(self.intercept)
 
     def dual(self) -> Any:
         """Dual variables that belong to the present state."""
@@ -233,15 +231,14 @@ class LinearSolver:
     def epochs(self) -> dict[str, int]:
         """Epochs of each solver by name, in order of their start, for the problem with most."""
         table = self.solutions()
-        k = table["n_epochs"].argmax()
-        epochs = {name: int(table[name][k]) for name in ("pegasos", "ascent", "newton")}
-        if not epochs["pegasos"] and table["n_steps"][k]:  # its steps had exact length
-            epochs["pegasos"], epochs["ascent"] = 1, epochs["ascent"] - 1
-        order = ["pegasos", "ascent", "newton"]
-        if table["first_solver"][k] == _core.NEWTON:
-            order = ["pegasos", "newton", "ascent"]
-        names = {"ascent": "sdca"}
-        return {names.get(name, name): epochs[name] for name in order if epochs[name] > 0}
+        most = table[table["n_epochs"].argmax()]
+        pegasos, ascent, newton = (int(most[name]) for name in ("pegasos", "ascent", "newton"))
+        if not pegasos and most["n_steps"]:  # its steps had exact length
+            pegasos, ascent = 1, ascent - 1
+        others = [("sdca", ascent), ("newton", newton)]
+        if most["first_solver"] == _core.NEWTON:
+            others.reverse()
+        return {name: n for name, n in [("pegasos", pegasos), *others] if n > 0}
 
     # ---- Of any model ----------------------------------------------------------------------------
 
@@ -295,7 +292,7 @@ class LinearSolver:
             if self._begun():
                 start = self.a, self.coef, self.intercept
             groups = self._divided(rows, insides, start)
-            base = np.zeros_like(self.base)  # new memory counts epochs from 0
+            base = np.zeros(len(self.base), np.int64)  # new memory counts epochs from 0
         # Change all attributes at the end: an interrupted call is then begun again.
         vars(self).update(
             groups=groups, base=base, problem=problem, rows=rows, _found=None,

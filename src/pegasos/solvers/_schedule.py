@@ -142,8 +142,9 @@ class Schedule:
             "on_progress": on_progress,
             "on_epoch": on_epoch,
         }
-        certificate = _certificate.Certificate.unknown(self.shape[0])
-        for name, gap, most in self._stages(rows, solver, tol, max_iter, is_fixed):
+        stages = self._stages(rows, solver, tol, max_iter, is_fixed)
+        while True:
+            (name, gap, most), *stages = stages
             wanted: Any = gap
             while True:
                 if name == "pegasos" or is_fixed:
@@ -161,7 +162,7 @@ class Schedule:
                     is_found = check == "last" or at_work.solutions()["is_gap_checked"].all()
                     found = at_work.certificate() if is_found else None
                 if check == "none":
-                    return certificate
+                    return _certificate.Certificate.unknown(self.shape[0])
                 certificate = found or self.solver_class.certify(rows, self.problem, self.solver)
                 if wanted is None or is_fixed or certificate.proved_gap.max() <= wanted:
                     return certificate
@@ -173,9 +174,8 @@ class Schedule:
                     wanted = gap
                 else:
                     break
-            if certificate.stopping_gap.max() <= GAP:
-                break
-        return certificate
+            if not stages or certificate.stopping_gap.max() <= GAP:
+                return certificate
 
     def _stages(
         self, rows: Any, solver: str, tol: Any, max_iter: int, is_fixed: bool
@@ -390,6 +390,8 @@ class Schedule:
     @property
     def solver_epochs(self) -> dict[str, int]:
         """Epochs of each solver, in the order in which they ran."""
+        if self.finisher is not None and not self._earlier_epochs:
+            return self.finisher.epochs()
         ran, n_iter = dict(self._earlier_epochs), self.n_iter
         if self.finisher is not None:
             own = self.finisher.epochs()
@@ -443,7 +445,8 @@ class Schedule:
         if solver is None:
             self.pegasos.forget_rows()
             return self.state()
-        norm = float(solver.norms_of(solver.rows).mean())
+        norms = solver.norms_of(solver.rows)
+        norm = float(norms.sum() / len(norms))
         stream = 0 if pegasos is None else pegasos.stream
         return compact_state(
             self, solver.n_inside, norm, self.shape[1], self.dtype, seed=self.seed, stream=stream
