@@ -146,16 +146,21 @@ def _scaled(rows: Any) -> list[str]:
     return [f"features that are centred and scaled (rows of X have norms of about {size:.2g})"]
 
 
+def _have_gamma(rows: Any) -> bool:
+    """Whether rows are those of a kernel with a γ; rows of linear machines may be on disk."""
+    return hasattr(rows, "points") and "gamma" in rows.points.kernel.uses
+
+
 def _varied(rows: Any) -> list[str]:
     """The advice on rows that a kernel hardly tells apart, or, as `_scaled`, of unusual norms."""
-    if isinstance(rows, _core.Rows) or "gamma" not in rows.points.kernel.uses:
+    if not _have_gamma(rows):
         return _scaled(rows)
     return ["features that are centred and scaled", f"another {parameter('gamma')}"]
 
 
 def _are_alike(rows: Any) -> bool:
     """Whether a kernel with a γ, as far as some rows tell, has about one value for all rows."""
-    if isinstance(rows, _core.Rows) or "gamma" not in rows.points.kernel.uses:
+    if not _have_gamma(rows):
         return False
     n = rows.shape[0]
     some = rows.points[np.linspace(0, n - 1, min(n, 2 * _ASKED)).astype(np.int64)]
