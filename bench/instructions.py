@@ -41,28 +41,26 @@ def compiler():
     return f"{name} {_run('cc', '-dumpversion')[0].split('.')[0].strip()}, {platform.machine()}"
 
 
-def count():
-    """Instructions by hot path."""
+def count(folder):
+    """Instructions by hot path; `folder` is new, or has a build of the core for release."""
     if shutil.which("valgrind") is None or shutil.which("cmake") is None:
         raise UnavailableError("counting needs valgrind and cmake")
-    with tempfile.TemporaryDirectory() as folder:
-        _run("cmake", "-S", ROOT, "-B", folder)
-        _run("cmake", "--build", folder, "--target", "instructions")
-        program = Path(folder) / "instructions"
-        counts = {}
-        for path in _run(program)[0].split():
-            _, told = _run(
-                "valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out",
-                "--toggle-collect=work", program, path,
-            )  # fmt: skip
-            counts[path] = int(re.search(r"Collected : (\d+)", told).group(1))
+    _run("cmake", "-S", ROOT, "-B", folder)
+    _run("cmake", "--build", folder, "--target", "instructions")
+    program, counts = Path(folder) / "instructions", {}
+    for path in _run(program)[0].split():
+        _, told = _run(
+            "valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out",
+            "--toggle-collect=work", program, path,
+        )  # fmt: skip
+        counts[path] = int(re.search(r"Collected : (\d+)", told).group(1))
     return counts
 
 
-def compare():
+def compare(folder):
     """Rows (path, recorded, now, change) against the record, and whether it is of this compiler."""
     record = json.loads(RECORD.read_text())
-    now = count()
+    now = count(folder)
     rows = [
         (path, record["counts"].get(path), n, n / record["counts"].get(path, n) - 1)
         for path, n in now.items()
@@ -73,9 +71,12 @@ def compare():
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--write", action="store_true", help="record the present counts")
-    if parser.parse_args().write:
-        RECORD.write_text(json.dumps({"compiler": compiler(), "counts": count()}, indent=1) + "\n")
-    rows, comparable = compare()
+    write = parser.parse_args().write
+    with tempfile.TemporaryDirectory() as folder:
+        if write:
+            record = {"compiler": compiler(), "counts": count(folder)}
+            RECORD.write_text(json.dumps(record, indent=1) + "\n")
+        rows, comparable = compare(folder)
     for path, recorded, now, change in rows:
         print(f"{path:20} {recorded or 0:12,} {now:12,} {100 * change:+7.2f} %")
     if not comparable:

@@ -1,30 +1,56 @@
-"""Builds the C core by itself, warnings as errors, and runs its tests under ctest."""
+"""Builds the C core by itself, warnings as errors; runs its tests, and counts instructions."""
 
+import importlib.util
 import json
 import os
-import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 SOURCE = Path(__file__).parents[1]
+GENERATOR = ["-G", "Ninja"] if shutil.which("ninja") else []
+
+_SPEC = importlib.util.spec_from_file_location(
+    "instructions", SOURCE / "bench" / "instructions.py"
+)
+instructions = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(instructions)
 
 
-def test_the_c_core_builds_without_warnings_and_passes_its_tests(tmp_path):
+def run(*command):
+    """What a command prints; it must succeed."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def build(tmp_path_factory):
+    """A folder with the core, of which instructions are counted as well, and its tests."""
     if shutil.which("cmake") is None:
         pytest.skip("cmake is not installed (the test extra brings it)")
-    generator = ["-G", "Ninja"] if shutil.which("ninja") else []
-    for command in (
-        ["cmake", "-S", SOURCE, "-B", tmp_path, "-DPEGASOS_WERROR=ON", *generator],
-        ["cmake", "--build", tmp_path, "--target", "c_tests"],
-        ["ctest", "--test-dir", tmp_path, "--output-on-failure"],
-    ):
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-    assert "100% tests passed" in done.stdout
+    place = tmp_path_factory.mktemp("core")
+    run("cmake", "-S", SOURCE, "-B", place, "-DPEGASOS_WERROR=ON", *GENERATOR)
+    run("cmake", "--build", place, "--target", "c_tests")
+    return place
+
+
+def test_the_c_core_builds_without_warnings_and_passes_its_tests(build):
+    said = run("ctest", "--test-dir", build, "--output-on-failure", "-j", "2")
+    assert "100% tests passed" in said
+
+
+def test_no_hot_path_takes_more_instructions_than_recorded(build):
+    try:
+        rows, comparable = instructions.compare(build)
+    except instructions.UnavailableError as missing:
+        pytest.skip(str(missing))
+    if not comparable:
+        pytest.skip(f"counts are recorded for another compiler than {instructions.compiler()}")
+    slower = {path: change for path, *_, change in rows if change > instructions.TOLERANCE}
+    assert not slower, "if this is meant, record it: python bench/instructions.py --write"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="compilers on Windows are told in the sources")
@@ -41,28 +67,7 @@ def test_what_is_built_with_the_core_does_not_fuse_products_with_sums_either(tmp
         target_link_libraries(sums PRIVATE pegasos_core)
     """)
     build = tmp_path / "build"
-    command = ["cmake", "-S", tmp_path, "-B", build, "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"]
-    command += ["-G", "Ninja"] if shutil.which("ninja") else []
-    subprocess.run(command, capture_output=True, check=True)
+    run("cmake", "-S", tmp_path, "-B", build, "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", *GENERATOR)
     commands = json.loads((build / "compile_commands.json").read_text())
     (of_sums,) = (made["command"] for made in commands if made["file"].endswith("/sums.c"))
     assert "-ffp-contract=off" in of_sums
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="symbols are listed by nm, of files of ELF")
-def test_the_shared_library_exports_what_its_header_declares_and_no_more(tmp_path):
-    """Of clang, the functions that choose among clones are visible unless the linker hides them."""
-    if shutil.which("cmake") is None or shutil.which("nm") is None:
-        pytest.skip("cmake (the test extra brings it) or nm is not installed")
-    options = ["-DCMAKE_BUILD_TYPE=Debug", *(["-G", "Ninja"] if shutil.which("ninja") else [])]
-    options += ["-DCMAKE_C_COMPILER=clang"] if shutil.which("clang") else []
-    for command in (
-        ["cmake", "-S", SOURCE, "-B", tmp_path, *options],
-        ["cmake", "--build", tmp_path, "--target", "pegasos_shared"],
-    ):
-        subprocess.run(command, capture_output=True, check=True)
-    command = ["nm", "-D", "--defined-only", "--format=posix", tmp_path / "libpegasos.so"]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    header = (SOURCE / "csrc" / "pegasos.h").read_text()
-    declared = re.findall(r"^PEGASOS_API .*?(pegasos_\w+)\(", header, re.MULTILINE)
-    assert sorted(line.split()[0] for line in said.splitlines()) == sorted(declared)

@@ -14,6 +14,7 @@ import runpy
 import shlex
 import shutil
 import subprocess
+import sys
 import textwrap
 import tomllib
 from pathlib import Path
@@ -296,8 +297,9 @@ def c_library(tmp_path_factory):
         pytest.skip("cmake is not installed (the test extra brings it)")
     place = tmp_path_factory.mktemp("c")
     options = ["-G", "Ninja"] if shutil.which("ninja") else []
-    # Debug: compiles in a fifth of the time; the same bits.
+    # Debug: compiles in a fifth of the time; the same bits. clang: test_c_core.py has the default.
     options += ["-DCMAKE_BUILD_TYPE=Debug", "-DPEGASOS_WERROR=ON"]
+    options += ["-DCMAKE_C_COMPILER=clang"] if shutil.which("clang") and os.name != "nt" else []
     run("cmake", "-S", DOCS.parent, "-B", place / "build", *options)
     targets = ("--target", "pegasos", "pegasos_shared", "--config", "Debug")
     run("cmake", "--build", place / "build", *targets)
@@ -427,6 +429,18 @@ def test_pkg_config_and_the_static_library_suffice(c_library, tmp_path):
     static = [str(next(c_library.rglob("libpegasos.a"))) if f == "-lpegasos" else f for f in flags]
     run("cc", "-std=c11", DOCS / "c_example" / "hinge.c", *static, "-o", program)
     assert "no model is below" in run(program)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="symbols are listed by nm, of files of ELF")
+def test_the_shared_library_exports_what_its_header_declares_and_no_more(c_library):
+    """Of clang, the functions that choose among clones are visible unless the linker hides them."""
+    if shutil.which("nm") is None:
+        pytest.skip("nm is not installed")
+    (library,) = c_library.rglob("libpegasos.so")
+    said = run("nm", "-D", "--defined-only", "--format=posix", library)
+    header = (ROOT / "csrc" / "pegasos.h").read_text()
+    declared = re.findall(r"^PEGASOS_API .*?(pegasos_\w+)\(", header, re.MULTILINE)
+    assert sorted(line.split()[0] for line in said.splitlines()) == sorted(declared)
 
 
 def test_programs_take_no_c_library_whose_names_may_be_others(c_library, tmp_path):

@@ -1,7 +1,6 @@
-"""The regression guard: no hot path may take more instructions than were recorded."""
+"""The regression guard of small fits: they may not call more functions than they do."""
 
 import collections
-import importlib.util
 import sys
 from pathlib import Path
 
@@ -10,13 +9,6 @@ from sklearn.datasets import load_iris
 
 import pegasos
 from pegasos import KernelPegasosClassifier, PegasosClassifier
-
-_SPEC = importlib.util.spec_from_file_location(
-    "instructions", Path(__file__).parents[1] / "bench" / "instructions.py"
-)
-instructions = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(instructions)
-
 
 # Calls of functions of this library in a fit of iris by default, Python's and the core's, with some
 # to spare: in small fits they are what takes time. They do not depend on the machine.
@@ -44,14 +36,3 @@ def test_a_small_fit_calls_few_functions(kind):
     assert 0.5 * CALLS[kind] <= len(calls) <= CALLS[kind], collections.Counter(calls).most_common(
         12
     )
-
-
-def test_no_hot_path_takes_more_instructions_than_recorded():
-    try:
-        rows, comparable = instructions.compare()
-    except instructions.UnavailableError as missing:
-        pytest.skip(str(missing))
-    if not comparable:
-        pytest.skip(f"counts are recorded for another compiler than {instructions.compiler()}")
-    slower = {path: change for path, *_, change in rows if change > instructions.TOLERANCE}
-    assert not slower, "if this is meant, record it: python bench/instructions.py --write"

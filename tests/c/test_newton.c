@@ -594,6 +594,8 @@ static void a_run_may_be_stopped_anywhere(void)
     }; /* with several pieces; with few rows */
     for (int type = 0; type < TYPES; type++)
         for (int kind = 0; kind < 4 * LOSSES * INTERCEPTS; kind++) {
+            if ((type + kind % 4 + kind / 4 % LOSSES + kind / 4 / LOSSES) % 3)
+                continue; /* any three of type, shape, loss and intercept meet */
             const int64_t *shape = shapes[kind / 2 % 2];
             const uint64_t seed = generator;
             /* Whole; stopped after each iteration; stopped at the first poll, the second, ... */
