@@ -1288,16 +1288,17 @@ def test_rows_of_another_byte_order_keep_their_precision(layout, dtype):
         np.testing.assert_array_equal(scores, estimator.to_model().decision_function(X))
 
 
-def test_import_loads_neither_scipy_nor_scikit_learn():
+def test_import_loads_neither_scipy_nor_scikit_learn_and_estimators_no_matplotlib():
     code = (
         "import sys, numpy as np, pegasos;"
         "m = pegasos.fit(np.eye(4), [0, 1, 0, 1], 0.1); m.predict(np.eye(4));"
-        "print([name for name in sys.modules if name.split('.')[0] in ('scipy', 'sklearn')])"
+        "print([name for name in sys.modules if name.split('.')[0] in ('scipy', 'sklearn')]);"
+        "pegasos.PegasosClassifier; print('matplotlib' in sys.modules)"
     )
     out = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout
-    assert out.strip() == "[]"
+    assert out.split() == ["[]", "False"]
 
 
 @pytest.mark.parametrize(

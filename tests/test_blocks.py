@@ -20,6 +20,7 @@ import killing
 import numpy as np
 import pandas as pd
 import pytest
+from covering import covering
 from interruption import interrupted
 from losses import ALL, CONJUGATES, EPSILON, LOSSES, TARGET_LOSSES
 from scipy import sparse
@@ -632,9 +633,7 @@ def objectives(clf, X, y, weights):
     return np.array(P), np.array(D)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("kind", ["binary", "classes"])
+@covering(layout=LAYOUTS, dtype=DTYPES, kind=["binary", "classes"])
 def test_the_gap_is_certified_over_all_rows(tmp_path, rng, layout, dtype, kind):
     X, y, weights = make(rng, layout, kind, weighted=True)
     blocks = Blocks(source_of(X, y, weights), cache=tmp_path, memory=MEMORY, dtype=dtype)

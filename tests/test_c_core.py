@@ -12,9 +12,7 @@ import pytest
 SOURCE = Path(__file__).parents[1]
 GENERATOR = ["-G", "Ninja"] if shutil.which("ninja") else []
 
-_SPEC = importlib.util.spec_from_file_location(
-    "instructions", SOURCE / "bench" / "instructions.py"
-)
+_SPEC = importlib.util.spec_from_file_location("instructions", SOURCE / "bench" / "instructions.py")
 instructions = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(instructions)
 

@@ -678,13 +678,11 @@ def test_a_killed_worker_changes_no_bit(rng):
         distributed.Client(cluster, set_as_default=False) as client,
     ):
         clf.client = client
-        victims = client.run(os.getpid).values()
+        victim = next(iter(client.run(os.getpid).values()))
         began = time.monotonic()
         wanted = clone(clf).fit(dX, dy)
         seconds = time.monotonic() - began
-        for part, victim in zip((0.2, 0.5), victims, strict=True):
-            timer = threading.Timer(part * seconds, os.kill, (victim, signal.SIGKILL))
-            timer.start()
-            same_bits(wanted, clone(clf).fit(dX, dy))
-            timer.join()
-            client.wait_for_workers(2, timeout=600)
+        timer = threading.Timer(0.3 * seconds, os.kill, (victim, signal.SIGKILL))
+        timer.start()
+        same_bits(wanted, clone(clf).fit(dX, dy))
+        timer.join()

@@ -23,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from covering import covering
 from rows import convert
 from scipy import sparse
 
@@ -135,9 +136,7 @@ def test_memory_stays_flat_over_many_fits(make):
     assert sizes[-1] - sizes[1] < 40 * X.nbytes, sizes
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("solver", ["auto", "pegasos", "sdca", "newton"])
-@pytest.mark.parametrize("layout", ["dense", "csr32"])
+@covering(n_classes=[2, 3], solver=["auto", "pegasos", "sdca", "newton"], layout=["dense", "csr32"])
 def test_beside_x_a_fit_takes_memory_for_its_rows_alone(layout, solver, n_classes):
     """As much as the manual says, however many features there are."""
     rng = np.random.default_rng(0)

@@ -769,10 +769,13 @@ def test_progress_in_a_file_is_lines(tmp_path, capsys, small):
     assert any(line.startswith("PegasosClassifier") for line in said.split("\n"))
 
 
-@posix
-def test_progress_does_not_go_to_another_program(tmp_path, small):
-    train = [*COMMAND, "train", small[0], "-o", str(tmp_path / "new.npz")]
-    said = subprocess.run(train, stderr=subprocess.PIPE, text=True, check=True).stderr
+def test_progress_does_not_go_to_another_program(tmp_path, small, monkeypatch):
+    read, write = os.pipe()
+    with open(write, "w") as stderr, monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", stderr)
+        assert main("train", small[0], "-o", tmp_path / "new.npz") == 0
+    with open(read) as pipe:
+        said = pipe.read()
     assert "PegasosClassifier" not in said
     assert "model saved" in said
 

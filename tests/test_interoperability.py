@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from covering import covering
 from scipy import sparse
 from sklearn.base import clone, is_regressor
 from sklearn.calibration import CalibratedClassifierCV
@@ -610,13 +611,14 @@ def test_a_kernel_search_over_targets_goes_to_onnx(iris, run_onnx):
     np.testing.assert_allclose(variable.ravel(), search.predict(X[:, :3]), atol=1e-9)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("loss", list(LOSSES))
-@pytest.mark.parametrize("ensemble", [True, False])
-def test_calibrated_machines_go_to_onnx(iris, dtype, machine, loss, n_classes, ensemble, run_onnx):
+@covering(
+    name=MACHINES, loss=LOSSES, n_classes=(2, 3), ensemble=(True, False),
+    dtype=(np.float32, np.float64),
+)  # fmt: skip
+def test_calibrated_machines_go_to_onnx(iris, name, loss, n_classes, ensemble, dtype, run_onnx):
     X, y = iris[0].astype(dtype), NAMES[iris[1]]
-    some = iris[1] >= 3 - n_classes
-    clf = CalibratedClassifierCV(machine.set_params(loss=loss), ensemble=ensemble, cv=3)
+    some, machine = iris[1] >= 3 - n_classes, clone(MACHINES[name]).set_params(loss=loss)
+    clf = CalibratedClassifierCV(machine, ensemble=ensemble, cv=3)
     clf.fit(X[some], y[some])
     labels, probabilities = run_onnx(clf, X, "probabilities", options={id(clf): {"zipmap": False}})
     expected = clf.predict_proba(X)

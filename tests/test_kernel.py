@@ -182,9 +182,10 @@ def test_products_of_thick_rows_are_those_of_dense_ones(rng, monkeypatch, layout
     np.testing.assert_allclose(values, X @ others.X.toarray().T, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("kernel", ["rbf", "laplacian", "poly"])
-@pytest.mark.parametrize("density", [0.02, 0.1, 0.6])
-@pytest.mark.parametrize("megabytes", [0, 0.3, 100])
+@covering(
+    3, kernel=["rbf", "laplacian", "poly"], density=[0.02, 0.1, 0.6], megabytes=[0, 0.3, 100],
+    layout=LAYOUTS, dtype=DTYPES,
+)  # fmt: skip
 def test_blocks_and_scores_are_those_of_the_matrix(rng, layout, dtype, kernel, density, megabytes):
     """Of columns that are kept, and of others."""
     n = 300

@@ -375,8 +375,7 @@ def test_the_same_seed_gives_the_same_bits_and_another_seed_others(problem, layo
 # ---- Identities and bounds -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("project", [False, True])
-@pytest.mark.parametrize("intercept", INTERCEPTS)
+@covering(project=[False, True], intercept=INTERCEPTS, layout=LAYOUTS)
 def test_the_average_is_the_mean_of_the_iterates(problem, layout, project, intercept):
     X, y = problem
     X = convert(X, layout, np.float64)
@@ -391,8 +390,10 @@ def test_the_average_is_the_mean_of_the_iterates(problem, layout, project, inter
         np.testing.assert_allclose(model.intercept, mean, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("intercept", INTERCEPTS)
-@pytest.mark.parametrize("sizes", [[1] * 150, [40] * 12, [100] + [7] * 40, [3, 200, 5, 250, 9, 9]])
+@covering(
+    intercept=INTERCEPTS, sizes=[[1] * 150, [40] * 12, [100] + [7] * 40, [3, 200, 5, 250, 9,
+    9]], dtype=DTYPES,
+)  # fmt: skip
 def test_a_suffix_that_goes_on_is_the_mean_of_about_the_last_half(rng, dtype, sizes, intercept):
     """Not of the last call alone, which a short one would leave noisy."""
     X, _ = make_rows(rng, n=40)
@@ -458,19 +459,20 @@ def test_projection_keeps_w_in_the_ball_at_every_step(problem, layout, dtype):
     assert touched > 10  # or the test would say nothing
 
 
-def test_long_projected_runs_keep_the_norm_true(rng, layout, dtype):
+def test_long_projected_runs_keep_the_norm_true(rng):
     # Many foldings of q and fresh sums of the norm: tiny lambda, large rows.
     X, y = make_rows(rng)
-    lam = 1e-7
-    model = paper.fit(
-        convert(100 * X, layout, dtype), y, lam, n_steps=20_000, project=True, random_state=0,
-        fit_intercept=False,
-    )  # fmt: skip
-    norm = np.linalg.norm(model.coef.astype(np.float64))
-    assert norm <= (1 + 1e-4) / np.sqrt(lam)
-    w, _, _, _ = textbook(100 * X, y, lam, stream(len(y), 20_000, "permutation", 0), project=True)
-    if dtype is np.float64:
-        np.testing.assert_allclose(model.coef[0], w, rtol=1e-6, atol=1e-6 * np.abs(w).max())
+    lam, draws = 1e-7, stream(len(y), 20_000, "permutation", 0)
+    w, _, _, _ = textbook(100 * X, y, lam, draws, project=True)
+    for layout, dtype in itertools.product(LAYOUTS, DTYPES):
+        model = paper.fit(
+            convert(100 * X, layout, dtype), y, lam, n_steps=20_000, project=True, random_state=0,
+            fit_intercept=False,
+        )  # fmt: skip
+        norm = np.linalg.norm(model.coef.astype(np.float64))
+        assert norm <= (1 + 1e-4) / np.sqrt(lam)
+        if dtype is np.float64:
+            np.testing.assert_allclose(model.coef[0], w, rtol=1e-6, atol=1e-6 * np.abs(w).max())
 
 
 def _optimum(X, y, lam, weights=None):

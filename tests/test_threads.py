@@ -17,8 +17,9 @@ import numpy as np
 import paper
 import pytest
 import threadpoolctl
+from covering import covering
 from interruption import interrupted
-from rows import convert, make_rows
+from rows import DTYPES, LAYOUTS, convert, make_rows
 
 import pegasos
 from pegasos import _core, kernels
@@ -232,18 +233,16 @@ SHAPES = {"plain": (4000, 30), "blas": (2500, 120), "products": (2100, 2003)}
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-@pytest.mark.parametrize(
-    ("loss", "intercept"),
-    [
-        ("hinge", {}),
-        ("squared_hinge", {"fit_intercept": False}),
-        ("log_loss", {"penalize_intercept": False}),
-        ("hinge", {"penalize_intercept": False}),
+@covering(
+    shape=SHAPES.values(), layout=LAYOUTS, dtype=DTYPES,
+    machine=[
+        {"loss": "hinge"}, {"loss": "squared_hinge", "fit_intercept": False},
+        {"loss": "log_loss", "penalize_intercept": False},
+        {"loss": "hinge", "penalize_intercept": False},
     ],
-)
+)  # fmt: skip
 def test_threads_that_share_one_problem_change_no_bit(
-    rng, monkeypatch, layout, dtype, shape, loss, intercept
+    rng, monkeypatch, layout, dtype, shape, machine
 ):
     """Nor does Ctrl-C, after which the fit goes on with another number of threads."""
     monkeypatch.setattr(_linear, "_LONG", 0)
@@ -252,8 +251,8 @@ def test_threads_that_share_one_problem_change_no_bit(
 
     def make(n_jobs):
         return pegasos.PegasosClassifier(
-            lam=1e-3, loss=loss, solver="newton", tol=1e-3, max_iter=12, n_jobs=n_jobs,
-            warm_start=True, random_state=0, **intercept,
+            lam=1e-3, solver="newton", tol=1e-3, max_iter=12, n_jobs=n_jobs, warm_start=True,
+            random_state=0, **machine,
         )  # fmt: skip
 
     fits = [make(n_jobs).fit(X, y, weights) for n_jobs in (1, 2, 3)]
