@@ -489,6 +489,8 @@ KERNEL_PARAMETERS = [
     ("kernel", lambda X, Z: X @ Z.T * np.nan, r"kernel must return finite real numbers"),
     ("kernel", lambda X, Z: X @ Z.T * 1j, r"kernel must return finite real numbers"),
     ("kernel", lambda X, Z: "abc", r"kernel must return an array of shape \(4, 4\)"),
+    ("kernel", lambda X, Z: X[:, :1], r"kernel must return an array of shape \(4, 4\)"),
+    ("kernel", lambda X, Z: [["a"] * len(Z)] * len(X), r"kernel must return finite real numbers"),
     ("kernel_params", [1], r"kernel_params.*\[1\]"),
     ("kernel_params", {"gamma": 50}, r"kernel_params .* must be None with kernel='rbf'.*50"),
     ("cache_size", -1, r"cache_size.*-1"),
@@ -606,6 +608,9 @@ UNFITTING = {
     ),
     "PegasosClassifier.fit: warm start, batch_size": (
         lambda: warm(batch_size=2), ValueError, r"batch_size must stay 1.*got 2",
+    ),
+    "PegasosClassifier.fit: warm start, multi_class": (
+        lambda: warm(multi_class="ovo"), ValueError, r"multi_class must stay 'ovr'",
     ),
     "PegasosClassifier.fit: warm start, features": (
         lambda: warm(X=np.ones((4, 3))), ValueError, r"3 features.*2 features",
@@ -859,6 +864,13 @@ KERNEL_FILES = {
     "vectors too few": {"vectors": np.zeros((1, 2)), "about": {"shape": [1, 2]}},
     "dual_coef with infinity": {"dual_coef": np.full((1, 4), np.inf)},
     "dual_coef of another shape": {"dual_coef": np.zeros((2, 4))},
+    "dual_coef of one dimension": {"dual_coef": np.zeros(4)},
+    "dual_coef missing": {"dual_coef": None},
+    "vectors of strings": {"vectors": np.array([["a"]])},
+    "indptr of dense vectors": {"indptr": np.array([0, 7])},
+    "degree a word": {
+        "about": {"kernel": {"name": "poly", "gamma": 1.0, "degree": "three", "coef0": 0.0}}
+    },
 }
 SINGLE_KERNEL_MODEL = paper.kernel(lam=0.1).fit(GOOD.astype(np.float32), LABELS).to_model()
 SINGLE_KERNEL_FILES = {

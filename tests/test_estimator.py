@@ -12,16 +12,12 @@ import pandas as pd
 import paper
 import pytest
 from interruption import interrupted
-from reference import objective
 from reference import pegasos as textbook
 from rows import convert, make_rows
 from scipy import sparse
-from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris, load_wine
-from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.pipeline import make_pipeline
+from sklearn.model_selection import cross_val_score
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import pegasos
@@ -174,48 +170,6 @@ def test_it_learns_real_digits(digits, multi_class, dtype):
     assert scores.mean() > 0.92
 
 
-def test_the_objective_comes_close_to_that_of_liblinear(digits):
-    X, y = digits
-    y = (y == 8).astype(int)
-    lam = 1e-2
-    C = pegasos.C_from_lam(lam, len(y))
-    peer = LinearSVC(C=C, loss="hinge", tol=1e-6, max_iter=10**6, random_state=0).fit(X, y)
-    best = objective(X, 2 * y - 1, lam, peer.coef_[0], peer.intercept_[0])
-    ours = paper.linear(lam=lam, max_iter=300, average="suffix", random_state=0).fit(X, y)
-    assert best * (1 - 1e-5) < ours.objective_[0] < 1.01 * best
-
-
-@pytest.mark.parametrize("n_jobs", [2, 3, -1])
-@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
-def test_the_answer_does_not_depend_on_the_number_of_threads(digits, n_jobs, multi_class):
-    X, y = digits
-    one, many = (
-        paper.linear(lam=1e-3, max_iter=5, multi_class=multi_class, n_jobs=n, random_state=0).fit(
-            X, y
-        )
-        for n in (1, n_jobs)
-    )
-    np.testing.assert_array_equal(one.coef_, many.coef_)
-    np.testing.assert_array_equal(one.intercept_, many.intercept_)
-
-
-def test_fits_at_the_same_time_do_not_disturb_each_other(digits):
-    X, y = digits
-    expected = paper.linear(lam=1e-3, max_iter=3, random_state=0).fit(X, y).coef_
-    found = [None] * 8
-
-    def fit(k):
-        found[k] = paper.linear(lam=1e-3, max_iter=3, random_state=0).fit(X, y).coef_
-
-    threads = [threading.Thread(target=fit, args=(k,)) for k in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for coef in found:
-        np.testing.assert_array_equal(coef, expected)
-
-
 @pytest.mark.parametrize("kind", [PegasosClassifier, KernelPegasosClassifier])
 @pytest.mark.parametrize("solver", ["auto", "pegasos", "sdca", "newton"])
 @pytest.mark.parametrize("penalized", [True, False])
@@ -308,40 +262,6 @@ def test_warm_start_with_exact_steps_goes_on_where_each_problem_stopped(rng):
     assert short.n_steps_.tolist() == [300] * 6
 
 
-def test_without_warm_start_fit_begins_anew(problem):
-    X, y = problem
-    clf = paper.linear(lam=0.01, random_state=0)
-    first = clf.fit(X, y).coef_
-    np.testing.assert_array_equal(clf.fit(X, y).coef_, first)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"lam": 0.5}, r"lam must stay 0\.01.*got 0\.5"),
-        ({"batch_size": 2}, r"batch_size must stay 1.*got 2"),
-        ({"multi_class": "ovo"}, r"multi_class must stay 'ovr'"),
-    ],
-)
-def test_settings_cannot_change_under_a_warm_start(problem, change, message):
-    X, y = problem
-    clf = paper.linear(lam=0.01, warm_start=True).fit(X, y)
-    clf.set_params(**change)
-    with pytest.raises(ValueError, match=message):
-        clf.fit(X, y)
-
-
-def test_data_of_another_kind_are_refused_under_a_warm_start(problem):
-    X, y = problem
-    clf = paper.linear(lam=0.01, warm_start=True).fit(X, y)
-    with pytest.raises(ValueError, match=r"float64.*got float32"):
-        clf.fit(X.astype(np.float32), y)
-    with pytest.raises(ValueError, match=r"5 features.*23"):
-        clf.fit(X[:, :5], y)
-    with pytest.raises(ValueError, match=r"y must have the classes"):
-        clf.fit(X, y + 1)
-
-
 def test_partial_fit_takes_one_epoch_of_steps_over_each_piece(problem, layout, dtype):
     X, y = problem
     pieces = [slice(0, 25), slice(25, 30), slice(30, 60)]
@@ -381,37 +301,6 @@ def test_partial_fit_learns_from_pieces_that_lack_classes(rng):
                 clf.partial_fit(X[some], y[some], classes=[0, 1, 2])
         assert clf.score(X, y) > 0.8
         assert clf.n_features_in_ == 4
-
-
-def test_partial_fit_goes_on_from_fit(problem):
-    X, y = problem
-    clf = paper.linear(lam=0.05, random_state=0).fit(X, y)
-    steps = clf.n_steps_[0]
-    clf.partial_fit(X[:10], y[:10])
-    assert clf.n_steps_[0] == steps + 10
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"y": [0, 1]}, "classes must be given in the first call"),
-        ({"y": [0, 7], "classes": [0, 1]}, r"y must contain only labels in classes.*7"),
-        ({"y": [0, 0], "classes": [0]}, "at least two classes"),
-        ({"y": [0, 1], "classes": [0, 1], "sample_weight": [0, 0]}, "weight.*zero"),
-    ],
-)
-def test_partial_fit_refuses_bad_labels(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        paper.linear().partial_fit(np.eye(2), **arguments)
-
-
-def test_partial_fit_refuses_other_classes_later_and_balanced_weights(problem):
-    X, y = problem
-    clf = paper.linear().partial_fit(X, y, classes=[-1, 1])
-    with pytest.raises(ValueError, match=r"classes must be those of the first call"):
-        clf.partial_fit(X, y, classes=[-1, 2])
-    with pytest.raises(ValueError, match="class_weight='balanced'"):
-        paper.linear(class_weight="balanced").partial_fit(X, y, classes=[-1, 1])
 
 
 # ---- Interrupts and progress ---------------------------------------------------------------------
@@ -584,19 +473,6 @@ def test_sparse_matrices_of_every_format_are_taken(problem, make):
     np.testing.assert_array_equal(clf.predict(make(X)), expected.predict(X))
 
 
-def test_data_frames_bring_their_column_names(problem):
-    X, y = problem
-    names = [f"feature {j}" for j in range(X.shape[1])]
-    frame = pd.DataFrame(X, columns=names)
-    labels = pd.Series(np.where(y > 0, "spam", "ham"))
-    clf = paper.linear(lam=0.01, random_state=0).fit(frame, labels)
-    assert clf.feature_names_in_.tolist() == names
-    assert set(clf.predict(frame)) <= {"spam", "ham"}
-    assert clf.classes_.tolist() == ["ham", "spam"]
-    with pytest.raises(ValueError, match="feature names"):
-        clf.predict(frame.rename(columns={names[0]: "other"}))
-
-
 def test_memory_maps_that_cannot_be_written_are_taken(problem, tmp_path):
     X, y = problem
     np.save(tmp_path / "X.npy", X)
@@ -637,30 +513,11 @@ def test_balanced_classes_weigh_the_same(problem, rng):
     np.testing.assert_allclose(balanced.coef_, explicit.coef_, rtol=1e-9, atol=1e-12)
 
 
-def test_it_works_inside_pipelines_and_searches(digits):
-    X, y = digits
-    search = GridSearchCV(
-        make_pipeline(StandardScaler(), paper.linear(max_iter=5, random_state=0)),
-        {"pegasosclassifier__lam": [1e-3, 1e-1]},
-        cv=3,
-    ).fit(X, y)
-    assert search.best_score_ > 0.85
-    clone(search)
-
-
 def test_random_states_of_every_kind_are_taken(problem):
     X, y = problem
     for make in (lambda: 7, lambda: np.random.RandomState(7), lambda: np.random.default_rng(7)):
         a, b = (paper.linear(lam=0.01, random_state=make()).fit(X, y).coef_ for _ in range(2))
         np.testing.assert_array_equal(a, b)
-
-
-def test_free_intercepts_cost_nothing_in_the_objective(problem):
-    X, y = problem
-    clf = paper.linear(lam=0.01, penalize_intercept=False, average="suffix", random_state=0)
-    clf.fit(X, y)
-    expected = objective(X, y, 0.01, clf.coef_[0], clf.intercept_[0], penalized=False)
-    assert clf.objective_[0] == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])

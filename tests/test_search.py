@@ -312,28 +312,6 @@ def test_a_class_that_a_fold_lacks_is_learned_from_the_others(data):
         PegasosClassifierCV(lams=LAMS, cv=KFold(2)).fit(X, np.repeat([0, 1], 45))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"lams": []}, "lams must be"),
-        ({"lams": [0.1, -1]}, "lams must be.*-1"),
-        ({"lams": 0}, "lams"),
-        ({"n_steps": [100, 50]}, "n_steps must grow.*50"),
-        ({"n_steps": [100], "solver": "sdca"}, "n_steps needs solver='pegasos', got solver='sdca'"),
-        ({"cv": 1}, "cv must be an integer >= 2, got 1"),
-        ({"scoring": "speed"}, "scoring"),
-        ({"cv_effort": 0}, "cv_effort"),
-        ({"cv_effort": 2.0}, "cv_effort"),
-    ],
-)
-def test_bad_parameters_are_named(data, options, message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        PegasosClassifierCV(**{"lams": LAMS} | options).fit(*data)
-    if "lams" in options:
-        with pytest.raises(ValueError, match="gammas"):
-            KernelPegasosClassifierCV(lams=LAMS, gammas=[0.0]).fit(*data)
-
-
 def test_a_number_of_lams_and_no_refit(data):
     X, y = data
     search = PegasosClassifierCV(lams=4, refit=False, random_state=0).fit(X, y)
