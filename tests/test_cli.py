@@ -664,19 +664,6 @@ def test_signs_are_classes_that_do_not_look_missing(tmp_path, capsys):
         assert set(pegasos.load(tmp_path / "m.npz").classes) == {"+", "-"}
 
 
-def test_a_table_of_names_alone_is_told(tmp_path, capsys):
-    (tmp_path / "a.csv").write_text("a,b,c\n")
-    assert cli.main(["train", str(tmp_path / "a.csv"), "-o", str(tmp_path / "m.npz")]) == 2
-    assert "a.csv has names of columns and no rows" in capsys.readouterr().err
-
-
-def test_rows_without_labels_make_no_classifier(tmp_path, capsys):
-    (tmp_path / "a.csv").write_text("1,2\n3,4\n")
-    train = ["train", str(tmp_path / "a.csv"), "-o", str(tmp_path / "m.npz")]
-    assert cli.main([*train, "--label", "none"]) == 2
-    assert "a.csv has no labels, which are needed" in capsys.readouterr().err
-
-
 def test_messages_of_other_threads_name_options():
     said, both = [], threading.Barrier(2)
 
@@ -1070,13 +1057,6 @@ def test_columns_that_hold_no_numbers_are_named(tmp_path, table, name, options, 
     file = write_table(tmp_path / name, table)
     assert cli.main(["train", file, "-o", str(tmp_path / "m.npz"), *options]) == 2
     assert re.search(words, capsys.readouterr().err)
-
-
-def test_a_missing_value_is_named(tmp_path, table, capsys):
-    table.loc[6, "deep"] = np.nan
-    file = write_table(tmp_path / "a.csv", table)
-    assert cli.main(["train", file, "-o", str(tmp_path / "m.npz"), *CHOSEN]) == 2
-    assert "a.csv, line 8: column 5 ('deep') is empty" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("options", [(), ("--kernel", "rbf", "--gamma", "0.1"), ("--memory", "1G")])

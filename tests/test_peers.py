@@ -4,10 +4,9 @@ After ``sklearn/svm/tests`` (test_svm.py, test_sparse.py) and
 ``sklearn/linear_model/tests/test_sgd.py`` of scikit-learn 1.9: classification only, without losses,
 penalties and learning rates that are not here. C becomes λ = 1/(C m), m the sum of the weights,
 and alpha becomes λ. `SVC` and `SGDClassifier` have free intercepts. What differs on purpose is
-listed in ``docs/coming_from.rst`` and is tested here, too.
+listed in ``docs/coming_from.rst`` and is tested here, too. Bad input is in test_bad_input.py; what
+all estimators share is in the files of that.
 """
-
-import pickle
 
 import joblib
 import numpy as np
@@ -16,17 +15,16 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_blobs, make_classification
-from sklearn.exceptions import ConvergenceWarning, DataConversionWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
 from sklearn.linear_model import SGDClassifier
 from sklearn.metrics import f1_score
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import RandomizedSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler, StandardScaler
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR, LinearSVC
 from sklearn.utils.class_weight import compute_class_weight
 
-import pegasos
 from pegasos import (
     KernelPegasosClassifier,
     KernelPegasosClassifierCV,
@@ -345,32 +343,6 @@ def test_the_scale_of_all_weights_does_not_matter(kind):
     assert_allclose(scaled, [alone, alone], rtol=1e-6)
 
 
-@BOTH
-@LOSSES
-def test_a_weight_is_a_number_of_copies(kind, loss):
-    counts = np.random.default_rng(0).integers(0, 4, len(IRIS))
-    options = {"loss": loss, "tol": 1e-8, "random_state": 0}
-    options |= {"gamma": 0.1} if kind is KERNEL else {}
-    weighted = kind(lam=0.05, **options).fit(IRIS, SPECIES, sample_weight=counts)
-    copied = kind(lam=0.05, **options).fit(np.repeat(IRIS, counts, 0), np.repeat(SPECIES, counts))
-    assert_allclose(
-        weighted.decision_function(IRIS), copied.decision_function(IRIS), rtol=1e-3, atol=1e-3
-    )
-
-
-@BOTH
-@LOSSES
-def test_rows_without_weight_are_not_there(kind, loss, rng):
-    order = rng.permutation(2 * len(X))
-    rows, labels = np.vstack([X, X])[order], np.concatenate([Y, 3 - Y])[order]
-    weights = np.repeat([1.0, 0.0], len(X))[order]
-    options = {"loss": loss, "tol": 1e-10, "random_state": 0}
-    options |= {"gamma": 0.1} if kind is KERNEL else {}
-    with_others = kind(lam=0.1, **options).fit(rows, labels, sample_weight=weights)
-    alone = kind(lam=0.1, **options).fit(X, Y)
-    assert_allclose(with_others.decision_function(T), alone.decision_function(T), rtol=1e-4)
-
-
 def test_balanced_weights_help_rare_classes_and_change_nothing_else():
     rows = StandardScaler().fit_transform(IRIS)
 
@@ -439,20 +411,6 @@ def test_the_order_of_indices_in_a_row_does_not_matter(kind, rng):
     assert_allclose(other, straight, atol=1e-9)
 
 
-@BOTH
-def test_lists_and_strided_arrays_are_taken(kind):
-    labels = np.repeat(Y, 2)[::2]
-    assert not labels.flags["C_CONTIGUOUS"]
-    for rows, y in (
-        (np.asfortranarray(X), labels),
-        (X.tolist(), Y.tolist()),
-        (np.repeat(X, 2, axis=0)[::2], labels),
-    ):
-        assert_array_equal(kind(lam=0.1, random_state=0).fit(rows, y).predict(T), ANSWERS)
-    with pytest.warns(DataConversionWarning, match="column-vector y"):
-        assert_array_equal(kind(lam=0.1, random_state=0).fit(X, Y[:, None]).predict(T), ANSWERS)
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
 def test_weights_are_in_double_precision_whatever_the_rows_are(dtype):
     coef = plain(22).fit(X.astype(dtype), Y.astype(dtype)).coef_
@@ -466,82 +424,6 @@ def test_a_machine_is_fitted_again_to_other_data(kind):
     machine.fit(X[:, :1], np.array(["ham", "spam"])[Y - 1])
     assert machine.n_features_in_ == 1
     assert_array_equal(machine.predict(X[:, :1]), np.array(["ham", "spam"])[Y - 1])
-
-
-# ---- What is refused -----------------------------------------------------------------------------
-
-
-@BOTH
-@pytest.mark.parametrize(
-    ("options", "X", "y", "weights", "error", "message"),
-    [
-        ({}, X, Y[:-1], None, ValueError, r"y must have one entry per row of X \(6\), got 5"),
-        ({}, X, np.c_[Y, Y], None, ValueError, "y must be one-dimensional"),
-        ({}, X, np.ones(6), None, ValueError, "at least two classes"),
-        ({}, X, Y / 3, None, ValueError, "continuous"),
-        ({}, X, Y, np.arange(7), ValueError, r"expected \(6,\)"),
-        ({}, X, Y, np.zeros(6), ValueError, "all zero"),
-        ({}, X, Y, [1, 1, 1, 0, 0, 0], ValueError, r"two classes with rows of weight > 0.*\[1\]"),
-        ({"class_weight": "even"}, X, Y, None, ValueError, "a dict, 'balanced' or None"),
-        ({"loss": "huber"}, X, Y, None, ValueError, "'modified_huber', 'log_loss', got 'huber'"),
-        # What differs:
-        ({}, X, Y, [1, -0.5, 1, 1, 1, 1], ValueError, r"sample_weight\[1\] is -0.5"),
-        ({"class_weight": {0: 0.5}}, X, Y, None, ValueError, r"keys, \[1, 2\], got \[0\]"),
-        ({"lam": 0}, X, Y, None, ValueError, "finite number > 0"),
-        ({"tol": 0}, X, Y, None, ValueError, "finite number > 0"),
-        ({"max_iter": -1}, X, Y, None, ValueError, "integer >= 1"),
-        ({"max_iter": 2.5}, X, Y, None, TypeError, "integer >= 1"),
-        ({"average": 7}, X, Y, None, ValueError, "False, True, 'suffix'"),
-    ],
-)
-def test_bad_data_and_parameters_are_refused(kind, options, X, y, weights, error, message):
-    with pytest.raises(error, match=message):
-        kind(**{"lam": 0.1, **options}).fit(X, y, sample_weight=weights)
-
-
-@pytest.mark.parametrize(
-    ("options", "X", "error", "message"),
-    [
-        ({"kernel": lambda x, z: x}, X, ValueError, r"shape \(6, 6\).*got shape \(6, 2\)"),
-        ({"kernel": lambda x, z: np.eye(1)}, X, ValueError, r"got shape \(1, 1\)"),
-        ({"kernel": "precomputed"}, X, ValueError, "square"),
-        ({"kernel": "precomputed"}, sp.csr_array(X @ X.T), TypeError, "Sparse precomputed"),
-        ({"kernel": "cubic"}, X, ValueError, "one of 'linear'"),
-        ({"kernel": "poly", "degree": 2.5}, X, TypeError, "integer >= 0"),
-        # What differs:
-        ({"gamma": 0}, X, ValueError, "finite number > 0"),
-        ({"kernel": product}, ["A A", "A", "B", "B B", "A B", "B"], ValueError, "two-dimensional"),
-    ],
-)
-def test_bad_kernels_are_refused(options, X, error, message):
-    with pytest.raises(error, match=message):
-        KERNEL(lam=0.1, **options).fit(X, Y)
-
-
-@BOTH
-def test_rows_to_predict_must_have_the_features_of_the_fit(kind):
-    machine = kind(lam=0.1, random_state=0)
-    with pytest.raises(NotFittedError):
-        machine.predict(X)
-    machine.fit(X, Y)
-    for make in (np.asarray, sp.csr_array):
-        with pytest.raises(ValueError, match=r"6 features.*expecting 2"):
-            machine.predict(make(X.T))
-    with pytest.raises(ValueError, match="two-dimensional"):
-        machine.predict(X[0])
-
-
-@BOTH
-def test_features_that_are_too_large_are_told(kind, rng):
-    rows = rng.normal(size=(100, 10))
-    rows[:, :2] *= 1e300
-    scaled = MinMaxScaler().fit_transform(rows)
-    labels = scaled @ rng.normal(size=10) > 0
-    assert kind(lam=0.1, loss="squared_hinge", random_state=0).fit(scaled, labels).score(
-        scaled, labels
-    ) > np.mean(labels)
-    with pytest.raises(ValueError, match=r"[Ss]cale X"):
-        kind(lam=0.1, loss="squared_hinge", random_state=0).fit(rows, labels)
 
 
 # ---- Fitted attributes ---------------------------------------------------------------------------
@@ -581,28 +463,6 @@ def test_altered_machines_do_not_read_what_is_not_there(kernel):
         machine.predict(rows)
 
 
-@pytest.mark.parametrize(
-    "machine",
-    [svc(kernel=product), svc(), linear_svc(), plain(), LINEAR(lam=0.1, class_weight={1: 2, 2: 1})],
-)
-def test_clones_and_pickles_have_the_scores_of_the_first(machine):
-    first = clone(machine).fit(X, Y)
-    assert not hasattr(clone(first), "classes_")
-    twin = clone(first).fit(X, Y)
-    assert_array_equal(twin.decision_function(T), first.decision_function(T))
-    read = pickle.loads(pickle.dumps(first))
-    assert_array_equal(read.decision_function(T), first.decision_function(T))
-
-
-def test_support_vectors_come_in_the_order_of_rows_and_not_of_classes():
-    order = [3, 0, 4, 1, 5, 2]
-    rows, labels = X[order], Y[order]
-    theirs, ours = SVC(kernel="linear").fit(rows, labels), svc(kernel="linear").fit(rows, labels)
-    assert_array_equal(theirs.support_, [3, 0])
-    assert_array_equal(ours.support_, [0, 3])
-    assert_allclose(ours.coef_, theirs.coef_, rtol=1e-4)
-
-
 def test_kernel_functions_see_support_vectors_only_when_they_predict():
     seen = []
 
@@ -614,14 +474,6 @@ def test_kernel_functions_see_support_vectors_only_when_they_predict():
     seen.clear()
     assert_array_equal(machine.predict(T), ANSWERS)
     assert seen == [len(machine.support_)]
-
-
-@BOTH
-def test_progress_goes_to_standard_error(kind, capfd):
-    kind(lam=0.1, verbose=1, random_state=0).fit(X, Y)
-    out, err = capfd.readouterr()
-    assert out == ""
-    assert kind.__name__ in err
 
 
 # ---- When a fit stops ----------------------------------------------------------------------------
@@ -699,24 +551,6 @@ def test_partial_fit_learns_from_pieces(make, rows, labels, new, answers):
         machine.partial_fit(make(rows[:, :1]), labels)
 
 
-def test_partial_fit_needs_to_know_all_classes():
-    with pytest.raises(ValueError, match="classes must be given in the first call"):
-        LINEAR(lam=0.01).partial_fit(X, Y)
-    with pytest.raises(ValueError, match="class_weight='balanced' needs all data"):
-        LINEAR(lam=0.01, class_weight="balanced").partial_fit(X, Y, classes=[1, 2])
-
-
-@PAIRS
-@pytest.mark.parametrize("average", [False, True, "suffix"])
-def test_partial_fit_goes_on_after_fit(multi_class, average):
-    machine = LINEAR(lam=0.01, multi_class=multi_class, average=average, random_state=0)
-    scores = machine.fit(X3, Y3).decision_function(T3)
-    for _ in range(3):
-        machine.partial_fit(X3, Y3)
-    assert_array_equal(machine.predict(T3), ANSWERS3)
-    assert np.abs(machine.decision_function(T3) - scores).max() > 0
-
-
 def test_pieces_are_not_in_the_order_of_a_fit():
     whole, pieces = plain(2).fit(X, Y), plain()
     for _ in range(2):
@@ -724,26 +558,6 @@ def test_pieces_are_not_in_the_order_of_a_fit():
     assert_array_equal(pieces.n_steps_, whole.n_steps_)
     assert_array_equal(pieces.predict(T), whole.predict(T))
     assert np.abs(pieces.coef_ - whole.coef_).max() > 0
-
-
-@pytest.mark.parametrize(("rows", "labels"), [(X, Y), (X3, Y3)])
-def test_a_warm_start_goes_on(rows, labels):
-    twice = plain(1, warm_start=True).fit(rows, labels)
-    first = twice.coef_.copy()
-    twice.fit(rows, labels)
-    assert np.abs(twice.coef_ - first).max() > 0
-    assert_array_equal(twice.coef_, plain(2).fit(rows, labels).coef_)
-    with pytest.raises(ValueError, match=r"lam must stay 0\.01"):  # differs
-        twice.set_params(lam=0.001).fit(rows, labels)
-
-
-@pytest.mark.parametrize(("rows", "labels"), [(X, Y), (X3, Y3)])
-def test_the_average_is_that_of_all_iterates(rows, labels):
-    order = np.random.default_rng(0).integers(0, len(rows), 12)
-    iterates = [pegasos.fit(rows, labels, 0.1, order=order[:t]) for t in range(1, 13)]
-    average = pegasos.fit(rows, labels, 0.1, order=order, average=True)
-    assert_allclose(average.coef, np.mean([i.coef for i in iterates], axis=0), rtol=1e-9)
-    assert_allclose(average.intercept, np.mean([i.intercept for i in iterates], 0), rtol=1e-9)
 
 
 def test_there_are_no_starting_points():
