@@ -104,27 +104,6 @@ def test_a_given_order_is_followed_draw_by_draw(problem, layout, dtype, rng):
     np.testing.assert_allclose(model.coef[0], w, atol=1e-4)
 
 
-def test_the_first_step_is_not_scaled_by_zero(problem):
-    X, y = problem
-    model = paper.fit(X, y, 0.25, order=[7], fit_intercept=False)
-    np.testing.assert_allclose(model.coef[0], y[7] * X[7] / 0.25, rtol=1e-15)
-
-
-def test_w_shrinks_on_every_step_and_in_every_coordinate():
-    # Row 1 never violates after step 1 but still shrinks coordinate 0, which it does not touch.
-    X = np.array([[1.0, 0.0], [0.0, 1e3]])
-    model = paper.fit(X, [1, -1], 1.0, order=[0, 1, 1, 1], fit_intercept=False)
-    np.testing.assert_array_equal(model.alpha_counts[0], [1, 1])
-    np.testing.assert_allclose(model.coef[0], [1 / 4, -1e3 / 4], rtol=1e-15)
-
-
-def test_the_margin_is_tested_before_w_shrinks():
-    # After step 1, y <w, x> = 1.5: no violation. Shrunk first, it would be 0.75: a violation.
-    X = np.array([[np.sqrt(1.5)], [-1.0]])
-    model = paper.fit(X, [1, -1], 1.0, order=[0, 0], fit_intercept=False)
-    np.testing.assert_array_equal(model.alpha_counts[0], [1, 0])
-
-
 def test_a_margin_of_exactly_one_is_no_violation():
     X = np.array([[1.0], [-1.0]])
     model = paper.fit(X, [1, -1], 1.0, order=[0, 0, 0], fit_intercept=False)
@@ -141,16 +120,6 @@ def test_classes_are_told_apart_at_zero_not_at_one():
 
 
 # ---- Layouts and types ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("other", LAYOUTS[1:])
-def test_dense_and_sparse_rows_give_the_same_model(problem, dtype, other):
-    X, y = problem
-    options = {"n_steps": 500, "average": "suffix", "project": True, "random_state": 1}
-    dense = paper.fit(convert(X, "dense", dtype), y, 0.01, **options)
-    csr = paper.fit(convert(X, other, dtype), y, 0.01, **options)
-    np.testing.assert_array_equal(dense.alpha_counts, csr.alpha_counts)
-    np.testing.assert_allclose(dense.coef, csr.coef, rtol=1e-3 if dtype is np.float32 else 1e-9)
 
 
 def test_repeated_and_unsorted_columns_add_up(rng, dtype):
@@ -584,15 +553,6 @@ def test_steps_are_counted_per_problem(rng):
     assert exact.n_steps.tolist() == [77, 77, 77]
     epochs = paper.fit(X, y, 0.1, max_iter=3, batch_size=7, multi_class="ovo")
     assert epochs.n_steps.tolist() == [-(-3 * 60 // 7)] * 3
-
-
-def test_whole_epochs_count_each_row_at_most_once_per_epoch(problem):
-    X, y = problem
-    model = paper.fit(X, y, 0.01, max_iter=13)
-    assert model.alpha_counts.max() <= 13
-    # and w is the sum that the counts stand for
-    w = (model.alpha_counts[0] * y) @ X / (0.01 * 13 * len(y))
-    np.testing.assert_allclose(model.coef[0], w, rtol=1e-10, atol=1e-12)
 
 
 def test_one_vs_one_scores_are_votes_with_ties_broken_by_sums(rng):
