@@ -26,7 +26,6 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 from threadpoolctl import threadpool_info
 
-import pegasos
 from pegasos import (
     KernelPegasosClassifier,
     KernelPegasosClassifierCV,
@@ -34,7 +33,7 @@ from pegasos import (
     _core,
     kernels,
 )
-from pegasos.problems import _certificate, _multiclass
+from pegasos.problems import _certificate
 from pegasos.problems._losses import LOSSES
 
 INTERCEPTS = {
@@ -495,19 +494,6 @@ def test_an_interrupted_kernel_ascent_goes_on_where_it_was(
         np.testing.assert_array_equal(clf.dual_coef_, whole.dual_coef_)
 
 
-def test_linear_and_kernel_ascent_find_the_same_machine(rng, layout):
-    X, _ = make_rows(rng, n=150, d=12)
-    y = rng.integers(0, 3, 150)
-    X = convert(X, layout, np.float64)
-    options = {"solver": "sdca", "tol": 1e-9, "max_iter": 10**5, "random_state": 1}
-    linear = paper.linear(lam=0.05, **options).fit(X, y)
-    kernel = paper.kernel(lam=0.05, kernel="linear", **options).fit(X, y)
-    np.testing.assert_allclose(linear.objective_, kernel.objective_, rtol=1e-8)
-    np.testing.assert_allclose(
-        linear.decision_function(X), kernel.decision_function(X), rtol=1e-3, atol=1e-4
-    )
-
-
 def symmetric_matrices(rng, count):
     """Small symmetric matrices, a third of them positive semi-definite, and labels."""
     for k in range(count):
@@ -618,15 +604,6 @@ def test_kernel_matrices_that_are_not_symmetric_are_refused(rng, dtype, make):
     K[70, 3] += 1
     with pytest.raises(ValueError, match=r"symmetric matrix, but X\[70, 3\] is .* and X\[3, 70\]"):
         make(kernel="precomputed").fit(K, y)
-
-
-def test_models_keep_their_certificate_in_files(tmp_path, problem):
-    X, y = problem
-    model = paper.fit(X, y, 0.01, solver="sdca", tol=1e-3, max_iter=1000)
-    model.save(tmp_path / "m.npz")
-    np.testing.assert_array_equal(pegasos.load(tmp_path / "m.npz").duality_gap, model.duality_gap)
-    columns = _multiclass.problem_labels((y > 0).astype(int), 2, "ovr")
-    assert columns.shape == (1, len(y))
 
 
 @pytest.mark.parametrize("loss", list(LOSSES))

@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import paper
 import pytest
+from covering import covering
 from losses import LOSSES
 from rows import make_rows
 from scipy import sparse
@@ -146,11 +147,10 @@ INTERCEPTS = {
 }
 
 
-@pytest.mark.parametrize("intercept", INTERCEPTS)
-@pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("n_classes", [2, 4])
-@pytest.mark.parametrize("is_sparse", [False, True])
-@pytest.mark.parametrize("loss", list(LOSSES))
+@covering(
+    3, intercept=INTERCEPTS, solver=SOLVERS, n_classes=[2, 4], is_sparse=[False, True],
+    loss=list(LOSSES),
+)  # fmt: skip
 def test_rows_of_weight_zero_do_not_change_a_bit(
     rng, is_sparse, n_classes, solver, intercept, loss
 ):

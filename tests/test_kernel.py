@@ -10,7 +10,7 @@ import pytest
 from covering import covering
 from interruption import interrupted
 from losses import LOSSES
-from reference import kernel_pegasos, objective
+from reference import kernel_pegasos
 from rows import DTYPES, LAYOUTS, convert, make_rows
 from scipy import sparse
 from sklearn.datasets import load_digits, load_iris, make_moons
@@ -709,13 +709,6 @@ def test_searches_over_gamma_and_precomputed_kernels_work(rng):
     np.testing.assert_array_equal(direct.alpha_counts_, given.alpha_counts_)
     np.testing.assert_allclose(given.decision_function(K), direct.decision_function(X), rtol=1e-9)
     GridSearchCV(given, {"lam": [1e-3, 1e-1]}, cv=3).fit(K, y)
-
-
-def test_the_objective_is_that_of_the_linear_machine(rng):
-    X, y = make_rows(rng)
-    clf = paper.kernel(lam=0.01, kernel="linear", average=True, random_state=0).fit(X, y)
-    w = clf.dual_coef_[0] @ X[clf.support_]
-    assert clf.objective_[0] == pytest.approx(objective(X, y, 0.01, w, clf.intercept_[0]), rel=1e-9)
 
 
 # ---- Bad input -----------------------------------------------------------------------------------
