@@ -379,15 +379,9 @@ static pegasos_columns columns_of(source *of, const void *gram, int64_t bytes, i
     return columns;
 }
 
-static int stop_every_seventh(void *context, const pegasos_progress *progress)
-{
-    (void)progress;
-    return ++*(int64_t *)context % 7 == 0;
-}
-
-/* Solves a kernel problem to a gap; `cut`: it is stopped at every poll. Returns its objective. */
-static double kernel_objective(const void *gram, int64_t bytes, int mode, int is_free,
-                               pegasos_loss loss, double tol, bool cut, double *coef)
+/* Solves a kernel problem with a matrix of all values to a gap. */
+static void solve_kernel_problem(const void *gram, int64_t bytes, pegasos_loss loss, double tol,
+                                 double *coef)
 {
     static source of;
     static double norms[N], a[N], scored[N], scores[N], slopes[N];
@@ -395,7 +389,6 @@ static double kernel_objective(const void *gram, int64_t bytes, int mode, int is
     pegasos_kernel problem = {.lam = 0.02,
                               .tol = tol,
                               .constant_feature = 0.7,
-                              .free_intercept = is_free,
                               .last_epoch = 100000,
                               .generator = 5,
                               .primal = INFINITY,
@@ -408,31 +401,22 @@ static double kernel_objective(const void *gram, int64_t bytes, int mode, int is
         problem.n_inside += labels[i] != 0;
     }
     problem.mass = (double)problem.n_inside;
-    int64_t n_polls = 0;
-    pegasos_watch watch = {
-        .poll = stop_every_seventh, .context = &n_polls, .every = cut ? 1 : 1e18};
-    pegasos_columns columns = columns_of(&of, gram, bytes, mode, &watch);
+    pegasos_watch watch = {.every = 1e18};
+    pegasos_columns columns = columns_of(&of, gram, bytes, WHOLE, &watch);
     const pegasos_matrix matrix = {.columns = &columns, .is_positive = 1, .rank = N};
-    int status;
-    do {
-        const pegasos_kernel_arrays arrays = {
-            .targets = &targets,
-            .norms = norms,
-            .a = a,
-            .scored = scored,
-            .scores = scores,
-            .slopes = slopes,
-            .coef = coef,
-            .active = active,
-            .scratch = malloc((size_t)pegasos_kernel_scratch_bytes(N, bytes, columns.n_columns))};
-        status = pegasos_kernel_run(&matrix, &problem, &arrays);
-        free(arrays.scratch);
-        for (int64_t i = 0; i < N; i++)
-            CHECK(is_within_bounds(loss, a[i], weight_of(&targets, i)));
-    } while (status == PEGASOS_STOPPED);
-    CHECK(status == PEGASOS_DONE && problem.relative_gap <= tol);
-    CHECK(problem.n_steps == problem.n_inside);
-    return problem.primal;
+    const pegasos_kernel_arrays arrays = {
+        .targets = &targets,
+        .norms = norms,
+        .a = a,
+        .scored = scored,
+        .scores = scores,
+        .slopes = slopes,
+        .coef = coef,
+        .active = active,
+        .scratch = malloc((size_t)pegasos_kernel_scratch_bytes(N, bytes, columns.n_columns))};
+    CHECK(pegasos_kernel_run(&matrix, &problem, &arrays) == PEGASOS_DONE);
+    CHECK(problem.relative_gap <= tol);
+    free(arrays.scratch);
 }
 
 static void make_gram(double *gram, float *narrow)
@@ -443,27 +427,6 @@ static void make_gram(double *gram, float *narrow)
             for (int64_t j = 0; j < D; j++)
                 gram[i * N + k] += dense_double[i * D + j] * dense_double[k * D + j];
             narrow[i * N + k] = (float)gram[i * N + k];
-        }
-}
-
-/* Cuts do not change bits, and ways to get kernel values do not change the optimum. */
-static void kernel_problems_are_solved(void)
-{
-    static double gram[N * N], coef[N], cut[N];
-    static float narrow[N * N];
-    make_gram(gram, narrow);
-    for (int is_free = 0; is_free < 2; is_free++)
-        for (int kind = 0; kind < LOSSES; kind++) {
-            const pegasos_loss loss = losses[kind];
-            const double whole = kernel_objective(gram, 8, WHOLE, is_free, loss, 1e-9, false, coef);
-            for (int mode = WHOLE; mode <= PARTS; mode++) {
-                double once = kernel_objective(gram, 8, mode, is_free, loss, 1e-9, false, coef);
-                CHECK(fabs(once - whole) <= 2e-9 * whole);
-                CHECK(kernel_objective(gram, 8, mode, is_free, loss, 1e-9, true, cut) == once);
-                CHECK(memcmp(coef, cut, sizeof coef) == 0);
-                once = kernel_objective(narrow, 4, mode, is_free, loss, 1e-4, false, coef);
-                CHECK(fabs(once - whole) <= 2e-4 * whole);
-            }
         }
 }
 
@@ -1530,7 +1493,7 @@ static int write_digest(const char *path)
         make_gram(gram, narrow);
         const void *matrix = kind & 1 ? (const void *)gram : narrow;
         const double tol = kind & 2 ? 1e-9 : 1e-4;
-        kernel_objective(matrix, kind & 1 ? 8 : 4, WHOLE, 0, losses[kind / 4], tol, false, coef);
+        solve_kernel_problem(matrix, kind & 1 ? 8 : 4, losses[kind / 4], tol, coef);
         digest = fnv1a(digest, coef, sizeof coef);
     }
     return write_hex(path, digest);
@@ -1546,7 +1509,6 @@ int main(int argc, char **argv)
     RUN(rows_are_added_with_the_bits_of_one_at_a_time);
     RUN(squares_of_numbers_are_added);
     RUN(the_dual_is_climbed_to_its_top);
-    RUN(kernel_problems_are_solved);
     RUN(kernel_pegasos_is_pegasos);
     RUN(no_intercept_is_better_than_the_best);
     RUN(the_middle_one_of_equally_good_intercepts_is_taken);
