@@ -1,5 +1,6 @@
 """Fixtures that every test module shares."""
 
+import gc
 import os
 import signal
 from pathlib import Path
@@ -9,6 +10,11 @@ os.environ.setdefault("SCIPY_ARRAY_API", "1")  # or one of scikit-learn's checks
 import numpy as np
 import pytest
 from rows import DTYPES, LAYOUTS, make_rows
+
+
+def pytest_collection_finish():
+    """Garbage is not looked for among all tests, each time that one of them collects it."""
+    gc.freeze()
 
 
 @pytest.fixture(params=LAYOUTS)

@@ -114,16 +114,6 @@ def test_pieces_need_no_classes(rng):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_model_file_keeps_the_labels(rng, kind, tmp_path):
-    X, Y = make_labels(rng)
-    clf = kind(lam=1e-2, loss="log_loss", random_state=0).fit(X, Y)
-    clf.to_model().save(tmp_path / "model.npz")
-    model = pegasos.load(tmp_path / "model.npz")
-    np.testing.assert_array_equal(model.predict(X), clf.predict(X))
-    np.testing.assert_array_equal(model.predict_proba(X), clf.predict_proba(X))
-
-
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("value", [0, 1])
 def test_a_label_that_all_rows_have_or_lack_is_told(rng, kind, value):
     X, Y = make_labels(rng)

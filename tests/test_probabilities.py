@@ -193,15 +193,6 @@ def test_several_classes_are_those_of_logistic_regression_one_vs_rest(iris, C):
     np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-5)
 
 
-@with_a_loss
-def test_a_linear_kernel_gives_those_of_the_linear_machine(cancer, loss):
-    X, y = cancer
-    options = {"loss": loss, "penalize_intercept": False, "tol": 1e-9, "random_state": 0}
-    linear = PegasosClassifier(lam=1e-2, **options).fit(X, y)
-    kernel = KernelPegasosClassifier(lam=1e-2, kernel="linear", **options).fit(X, y)
-    np.testing.assert_allclose(kernel.predict_proba(X), linear.predict_proba(X), atol=1e-4)
-
-
 def test_they_are_as_good_as_those_of_calibration(rng):
     """Rows whose probabilities are known: a logistic model."""
     X = rng.normal(size=(4000, 3))
@@ -313,19 +304,6 @@ def test_a_scorer_of_the_user_s_may_ask_for_them(iris):
 
 
 # ---- Files ---------------------------------------------------------------------------------------
-
-
-@with_a_loss
-@multi_class_too
-@pytest.mark.parametrize("kind", KINDS)
-def test_models_keep_them_in_files(tmp_path, iris, kind, loss, multi_class):
-    X, y = iris
-    clf = kind(lam=1e-2, loss=loss, multi_class=multi_class, random_state=0).fit(X, y)
-    clf.to_model().save(tmp_path / "m.npz")
-    model = pegasos.load(tmp_path / "m.npz")
-    assert model.loss == loss
-    np.testing.assert_array_equal(model.predict_proba(X), clf.predict_proba(X))
-    np.testing.assert_array_equal(model.predict(X), clf.predict(X))
 
 
 def test_a_loss_that_this_version_does_not_know_is_named(tmp_path, iris):

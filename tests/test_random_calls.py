@@ -57,13 +57,13 @@ def test_an_exception_without_good_words_is_seen(monkeypatch, error):
     assert set(outcomes("functional", 10)) == {"WRONG"}
 
 
-# Like the program, but from some cases nobody comes back.
+# Like the program, but from one case nobody comes back.
 PLANTED = """
 import os, sys
 sys.path.insert(0, {folder!r})
 import random_calls
 def run(seed, **_):
-    return os.abort() if seed in (3, 5) else ("linear fit", "answered", "")
+    return os.abort() if seed == 3 else ("linear fit", "answered", "")
 random_calls.run = run
 sys.exit(random_calls.main(sys.argv[1:]))
 """
@@ -71,9 +71,9 @@ sys.exit(random_calls.main(sys.argv[1:]))
 
 def test_a_crash_costs_one_case_and_is_told(capfd):
     folder = str(random_calls.Path(random_calls.__file__).parent)
-    hunt = random_calls.Hunt(0, stop=8)
+    hunt = random_calls.Hunt(0, stop=6)
     hunt.program = [sys.executable, "-c", PLANTED.format(folder=folder)]
     hunt.run()
-    assert hunt.failures == [3, 5]
-    assert hunt.counts == {("linear fit", "answered"): 6, ("crash", "CRASH"): 2}
-    assert "seed 5, crash: CRASH\n  exit code" in capfd.readouterr().out
+    assert hunt.failures == [3]
+    assert hunt.counts == {("linear fit", "answered"): 5, ("crash", "CRASH"): 1}
+    assert "seed 3, crash: CRASH\n  exit code" in capfd.readouterr().out
