@@ -1294,8 +1294,7 @@ def test_too_little_memory_for_a_search_is_told_with_what_helps(tmp_path, rng, c
 
 # Whether the fit that has the memory comes to its tolerance is not the point.
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("task", ["classification", "regression"])
-@pytest.mark.parametrize("ending", ["svm", "csv"])
+@pytest.mark.parametrize(("task", "ending"), [("classification", "svm"), ("regression", "csv")])
 def test_too_little_memory_is_told_before_the_rows_are_converted(tmp_path, rng, task, ending):
     """All rows were read, dealt and written before a word of it."""
     X = rng.normal(size=(600, 300))

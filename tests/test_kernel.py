@@ -558,7 +558,7 @@ def test_many_problems_equal_as_many_separate_fits(rng, dtype, multi_class):
 
 
 @covering(
-    3, layout=LAYOUTS, dtype=DTYPES, which=("rbf", "laplacian", "precomputed"),
+    layout=LAYOUTS, dtype=DTYPES, which=("rbf", "laplacian", "precomputed"),
     intercept=({"fit_intercept": False}, {}, {"penalize_intercept": False}),
     weighted=(False, True), together=(True, False),
 )  # fmt: skip

@@ -203,10 +203,10 @@ def solved(rng, layout, dtype, intercept, loss, solver, tol):
     return (X, y, z, c), found, fits.a[0].copy(), fits.coef[0]
 
 
-@pytest.mark.parametrize("intercept", ["none", "penalized", "free"])
-@pytest.mark.parametrize("layout", LAYOUTS[:2])
-@pytest.mark.parametrize("loss", SMOOTH_ALL)
-@pytest.mark.parametrize("solver", [_core.AUTO, _core.ASCENT, _core.NEWTON])
+@covering(
+    3, intercept=["none", "penalized", "free"], layout=LAYOUTS[:2], loss=SMOOTH_ALL,
+    solver=[_core.AUTO, _core.ASCENT, _core.NEWTON], dtype=DTYPES,
+)  # fmt: skip
 def test_solvers_climb_to_the_optimum(rng, layout, dtype, intercept, loss, solver):
     (X, y, z, c), found, a, coef = solved(rng, layout, dtype, intercept, loss, solver, 1e-9)
     assert found["relative_gap"] <= 1e-9

@@ -114,9 +114,10 @@ def test_accuracy_weighs_rows_as_training_does(rng):
         assert search.cv_results_["mean_test_score"].max() > 0.99
 
 
-@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("together", [2**40, 1])
+@covering(
+    3, multi_class=["ovr", "ovo"], weighted=[False, True], together=[2**40, 1], layout=LAYOUTS,
+    dtype=DTYPES,
+)  # fmt: skip
 def test_a_set_of_linear_machines_has_the_bits_of_separate_fits(
     rng, data, layout, dtype, multi_class, weighted, together, monkeypatch
 ):

@@ -391,7 +391,7 @@ def test_processes_forked_and_spawned_learn_the_same(method):
     kinds = ["function", "sdca", "kernel"]
     expected = [learn(kind, *data, 0) for kind in kinds]  # threads and BLAS have been at work here
     context = multiprocessing.get_context(method)
-    with ProcessPoolExecutor(2, mp_context=context) as pool:
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
         found = [pool.submit(learn, kind, *data, 0) for kind in kinds]
         for arrays, future in zip(expected, found, strict=True):
             for one, other in zip(arrays, future.result(timeout=600), strict=True):
