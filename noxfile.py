@@ -18,7 +18,7 @@ TARGETS = (
 )  # fmt: skip
 # All that reaches the extension; the rest tests other programs (compilers, valgrind), or documents.
 SANITIZED = ("-q", "-n", "auto", "tests", *(
-    f"--ignore=tests/test_{name}.py" for name in ("c_core", "docs", "experiments", "instructions")
+    f"--ignore=tests/test_{name}.py" for name in ("c_core", "docs", "experiments")
 ))  # fmt: skip
 WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror")
 
