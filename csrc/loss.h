@@ -37,6 +37,7 @@
 #include "exponential.h"
 #include "platform.h"
 
+#include <assert.h>
 #include <float.h>
 #include <math.h>
 #include <stdbool.h>
@@ -44,7 +45,7 @@
 
 typedef struct loss_form {
     int64_t kind;
-    double lower, upper; /* bounds of a dual variable of weight 1; 0 is within */
+    double lower, upper; /* bounds of a dual variable of weight 1; lower is 0 or -upper */
     double dead, width;
 } loss_form;
 
@@ -257,10 +258,13 @@ static INLINE double loss_value(loss_form l, double u)
 {
     if (!loss_is_quadratic(l))
         return (u > 1 ? u - 1 : 0) + log1p_of(exp_of_double(u > 1 ? 1 - u : u - 1));
-    const double v = shrunk(u, l.dead);
+    assert(l.lower == 0 || l.lower == -l.upper);
+    /* No branch depends on u: which side it is on, nobody can foresee. */
+    const double beyond = (l.lower == 0 ? u : fabs(u)) - l.dead;
+    const double v = beyond / 2 + fabs(beyond / 2); /* 0 if that is below 0 */
     if (l.width == 0)
-        return v > 0 ? l.upper * v : l.lower == 0 ? 0 : l.lower * v;
-    const double p = clamp(v / l.width, l.lower, l.upper);
+        return l.upper * v;
+    const double p = v / l.width < l.upper ? v / l.width : l.upper;
     return p * (v - l.width * p / 2);
 }
 

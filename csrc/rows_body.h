@@ -368,11 +368,14 @@ static INLINE double NAME(squared_norm)(const pegasos_rows *rows, int64_t i, dou
     double lane[LANES] = {0}, sum = 0;
     int64_t j = 0;
     (void)scratch;
-    for (; d - j >= LANES; j += LANES)
+    for (; d - j >= LANES; j += LANES) {
+        UNROLLED
         for (int l = 0; l < LANES; l++)
             lane[l] += (double)x[j + l] * x[j + l];
+    }
     for (; j < d; j++)
         sum += (double)x[j] * x[j];
+    UNROLLED
     for (int l = 0; l < LANES; l++)
         sum += lane[l];
     return sum;

@@ -103,8 +103,8 @@ static INLINE void combine_rows(const row_functions *f, const pegasos_rows *rows
 }
 
 #define DEFINE_DRIVERS(TYPE)                                                                       \
-    CLONES static void norms_##TYPE(const pegasos_rows *rows, int64_t first, int64_t count,        \
-                                    double *scratch, double *norms)                                \
+    CLONES_WIDE static void norms_##TYPE(const pegasos_rows *rows, int64_t first, int64_t count,   \
+                                         double *scratch, double *norms)                           \
     {                                                                                              \
         for (int64_t i = 0; i < count; i++)                                                        \
             norms[i] = squared_norm_##TYPE(rows, first + i, scratch);                              \
@@ -141,8 +141,11 @@ DEFINE_OUTER(double_csr64)
         const pegasos_rows *rows, int64_t first, const int64_t *which, int64_t count,              \
         int64_t n_problems, const void *coef, const double *intercepts, double *scores)            \
     {                                                                                              \
-        score_rows(&functions_##TYPE, rows, first, which, count, n_problems, coef, intercepts,     \
-                   scores);                                                                        \
+        if (n_problems == 1 && !which)                                                             \
+            score_rows(&functions_##TYPE, rows, first, NULL, count, 1, coef, intercepts, scores);  \
+        else                                                                                       \
+            score_rows(&functions_##TYPE, rows, first, which, count, n_problems, coef, intercepts, \
+                       scores);                                                                    \
     }                                                                                              \
     CLONES_WIDE static void score_bundles_##TYPE(                                                  \
         const pegasos_rows *rows, int64_t first, const int64_t *which, int64_t count,              \
