@@ -259,7 +259,7 @@ static INLINE double loss_value(loss_form l, double u)
     if (!loss_is_quadratic(l))
         return (u > 1 ? u - 1 : 0) + log1p_of(exp_of_double(u > 1 ? 1 - u : u - 1));
     assert(l.lower == 0 || l.lower == -l.upper);
-    /* No branch depends on u: which side it is on, nobody can foresee. */
+    /* No branch depends on u: a processor cannot predict its side. */
     const double beyond = (l.lower == 0 ? u : fabs(u)) - l.dead;
     const double v = beyond / 2 + fabs(beyond / 2); /* 0 if that is below 0 */
     if (l.width == 0)
