@@ -18,12 +18,6 @@ static const double NARROW = 0.003, OWN_PART = 0.01;
 static const double LEAST_FEATURE = 1e-3, PART_OF_ROWS = 0.1, PART_OF_LOG_LOSS = 0.4;
 /* The largest delay of Pegasos for smooth losses, which is |x|^2/lam times their curvature. */
 static const double MOST_DELAY = 1e15;
-/* If the data have not changed, vectors differ by rounding, at most by this part. */
-static const double SAME = 1e-9;
-/* Running sums round scores and objectives at most this number of times as much as one sum does. */
-static const double RUNNING = 100;
-/* Sums of squares.c in single precision differ at most by this part. */
-static const double SINGLE = 1e-5;
 
 /* ---- What is known of the rows --------------------------------------------------------------- */
 
@@ -86,18 +80,11 @@ static double feature_of_ascent(const fit *f)
                              : fmin(sqrt(fmax(norm, p->lam)), problem_feature);
 }
 
-/* Forgets the last gap, and that only rounding was left of it. */
-static void forget_progress(state *s)
-{
-    s->gap_before = INFINITY;
-    s->newton.n_idle = s->newton.was_idle = 0;
-}
-
-/* Forgets the best model's objective, too. */
+/* Forgets the best model's objective, the last gap, and that only rounding was left of it. */
 static void forget(state *s)
 {
-    s->primal = s->relative_gap = INFINITY;
-    forget_progress(s);
+    s->primal = s->relative_gap = s->gap_before = INFINITY;
+    s->newton.n_idle = s->newton.was_idle = 0;
 }
 
 /* ---- An epoch of Pegasos --------------------------------------------------------------------- */
@@ -339,119 +326,6 @@ bool pegasos_fit_begin_at_point(fit *f, int64_t solver)
     if (!(is_ascent ? pegasos_fit_begin_ascent(f, is_zero) : pegasos_fit_begin_newton(f)))
         return false;
     f->s->pending = PEGASOS_GO_ON;
-    return true;
-}
-
-/* The size of scores' terms, with which rounding grows: large where rows are far from 0. */
-static double size_of_terms(const fit *f, const double *w)
-{
-    double longest = 0;
-    for (int64_t i = 0; i < f->rows->n_rows; i++)
-        longest = fmax(longest, f->norms[i]);
-    return fmax(1, sqrt(longest) * sqrt(squared_norm_of(w, f->rows->n_features)));
-}
-
-/* Checks that the solver's vectors belong to this data; false: stopped. */
-static bool are_vectors(fit *f, bool *same)
-{
-    const state *const s = f->s;
-    const int64_t n = f->rows->n_rows, d = f->rows->n_features;
-    double apart = 0, size = 0, rounding = 0;
-    if (s->solver == PEGASOS_NEWTON) {
-        double intercept = newton_intercept(f);
-        if (!pegasos_fit_score(f, f->point, NULL, &intercept, f->scratch))
-            return false;
-        for (int64_t i = 0; i < n; i++) {
-            apart = fmax(apart, fabs(f->scratch[i] - f->scores[i]));
-            size = fmax(size, fabs(f->scratch[i]));
-        }
-        size = fmax(size, 1);
-        rounding = RUNNING * PEGASOS_ROUNDING * size_of_terms(f, f->point);
-    } else {
-        const double square = s->dual.intercept_scaling * s->dual.intercept_scaling;
-        if (!pegasos_fit_combine(f, f->a, f->sum))
-            return false;
-        for (int64_t j = 0; j < d; j++)
-            apart = fmax(apart, fabs(f->sum[j] - f->w[j]));
-        for (int64_t i = 0; i < n; i++)
-            size += s->dual.scale * fabs(f->a[i]) * sqrt(f->norms[i] + square);
-    }
-    *same = apart <= SAME * size + rounding;
-    return true;
-}
-
-/* How much rounding changes recomputed objectives, even small ones for targets of about 1. */
-static double rounding_of_fit(const fit *f)
-{
-    return SAME * fabs(f->s->primal)
-           + RUNNING * rounding_of(f->s->loss) * size_of_terms(f, f->coef);
-}
-
-/* Writes the dual variables of the gap in squares.c: less their mean, which it returns. */
-static double take_mean_away(const fit *f, double *a)
-{
-    double total = 0;
-    for (int64_t i = 0; i < f->rows->n_rows; i++)
-        total += f->a[i];
-    const double mean = f->problem->free_intercept ? total / f->s->mass : 0;
-    for (int64_t i = 0; i < f->rows->n_rows; i++)
-        a[i] = f->a[i] - weight_at(&f->targets, i) * mean;
-    return mean;
-}
-
-/* Finds the dual value that Newton's dual variables have on these rows; false: stopped. A
- * certificate claims it, and rows may have changed though scores have not. A change by rounding
- * alone is ignored, so that a fit ends where an undisturbed one does. */
-static bool find_dual(fit *f)
-{
-    state *const s = f->s;
-    const bool is_free = f->problem->free_intercept,
-               is_proof = s->pending == PEGASOS_CHECK_DATA_OF_GAP;
-    double total = 0, mean = 0, *const a = f->scratch + f->rows->n_rows;
-    if (is_proof)
-        mean = take_mean_away(f, a);
-    else
-        pegasos_make_feasible(&f->targets, is_free, f->a, a); /* rounding has made them less so */
-    if (!pegasos_fit_combine(f, a, f->sum))
-        return false;
-    for (int64_t i = 0; i < f->rows->n_rows; i++)
-        total += a[i] * f->targets.labels[i];
-    const double feature = is_free ? 0 : s->newton.constant_feature;
-    const double constant = feature * total / (f->problem->lam * s->mass);
-    const double squared = squared_norm_of(f->sum, f->rows->n_features) + constant * constant;
-    const double dual =
-        pegasos_best_dual(&f->targets, a, squared, s->mass, f->problem->lam, is_proof);
-    const double rounding = rounding_of_fit(f) + SINGLE * fabs(mean);
-    if (isfinite(s->primal) && fabs(dual - s->newton.dual_objective) <= rounding)
-        return true;
-    forget_progress(s);
-    s->newton.dual_objective = dual;
-    if (isfinite(s->primal))
-        s->relative_gap = relative_gap_of(s->primal, dual);
-    return true;
-}
-
-bool pegasos_fit_check_data(fit *f)
-{
-    state *s = f->s;
-    const double before = s->primal, dual = s->newton.dual_objective;
-    bool same = true;
-    if (s->solver != PEGASOS_AUTO) {
-        if (!are_vectors(f, &same)
-            || !pegasos_fit_score(f, f->coef, NULL, &s->intercept, f->scratch))
-            return false;
-        const double primal = fit_objective(f, f->coef, s->intercept, f->scratch);
-        if (fabs(primal - before) > rounding_of_fit(f))
-            forget(s);
-        else if (s->solver == PEGASOS_ASCENT && isfinite(before))
-            s->primal = primal; /* dual ascent claims it to the last bit */
-        /* Before Newton's first iteration, dual variables only say where losses are smoothed. */
-        if (s->solver == PEGASOS_NEWTON && isfinite(s->newton.dual_objective) && !find_dual(f))
-            return false;
-    }
-    const bool is_checked = s->pending == PEGASOS_CHECK_DATA_OF_GAP && isfinite(s->primal)
-                            && s->newton.dual_objective == dual;
-    s->pending = !same ? PEGASOS_BEGIN_AT_POINT : is_checked ? PEGASOS_GAP_CHECKED : PEGASOS_GO_ON;
     return true;
 }
 

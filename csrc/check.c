@@ -198,7 +198,7 @@ static bool is_safe(const fit *f, int64_t value_bytes)
     const state *const s = f->s;
     const int64_t n = f->rows->n_rows, d = f->rows->n_features;
     const int64_t n_epochs = s->n_epochs;
-    if (!(PEGASOS_BEGIN <= s->pending && s->pending <= PEGASOS_CHECK_DATA_OF_GAP
+    if (!(PEGASOS_BEGIN <= s->pending && s->pending <= PEGASOS_LAST_PENDING
           && PEGASOS_AUTO <= s->solver && s->solver <= PEGASOS_NEWTON
           && PEGASOS_AUTO <= s->first_solver && s->first_solver <= PEGASOS_NEWTON
           && is_count(s->epochs[0]) && is_count(s->epochs[1]) && is_count(s->epochs[2])

@@ -720,16 +720,16 @@ int64_t pegasos_newton_scratch_bytes(int64_t n_rows, int64_t n_features);
 /* ---- Fits of several problems over the same rows (fit.c, solve.c) ---------------------------- */
 
 /* What a fit does before it goes on. Memory of zeros means PEGASOS_BEGIN. A point is dual
- * variables, coef and intercept. PEGASOS_CHECK_DATA checks whether the data have changed. */
+ * variables, coef and intercept. Earlier versions wrote 2 and 6, too, with which a fit begins at
+ * its point. */
 enum {
     PEGASOS_BEGIN = 0,
     PEGASOS_GO_ON = 1,
-    PEGASOS_CHECK_DATA = 2,
     PEGASOS_BEGIN_AT_POINT = 3,
     PEGASOS_BEGIN_AGAIN = 4, /* at a point that is feasible */
     PEGASOS_GAP_CHECKED = 5, /* goes on; a pass over the rows has recomputed the gap, from the model
                                 and the dual variables in memory, without running sums */
-    PEGASOS_CHECK_DATA_OF_GAP = 6 /* becomes PEGASOS_GAP_CHECKED if the data have not changed */
+    PEGASOS_LAST_PENDING = 6
 };
 
 /* How many bytes a fit needs for its state, and for scratch, which one fit after the other may use.
@@ -786,9 +786,6 @@ typedef struct pegasos_fit_header {
 } pegasos_fit_header;
 
 pegasos_kernel_arrays pegasos_kernel_arrays_in(int64_t n_rows, void *memory);
-
-/* Sets what is pending. A fit of zeros keeps PEGASOS_BEGIN, and kernel machines check no data. */
-void pegasos_set_pending(int64_t n_features, void *memory, int64_t pending);
 
 /* Lets a fit begin at a point; a kernel machine's fit begins at the dual variables. With `before`,
  * the memory of a fit to the same rows in other features, a linear fit goes on with the counters

@@ -110,17 +110,6 @@ void pegasos_fit_solution(int64_t n_rows, int64_t n_features, void *memory,
     solution->epochs[s->solver] += solution->n_epochs - before;
 }
 
-void pegasos_set_pending(int64_t n_features, void *memory, int64_t pending)
-{
-    pegasos_fit_header *const s = memory;
-    const bool may_check = n_features > 0 && goes_on(s->pending);
-    if (s->pending == PEGASOS_BEGIN || (is_to_check(pending) && !may_check))
-        return;
-    s->pending = is_to_check(pending) && s->pending == PEGASOS_GAP_CHECKED
-                     ? PEGASOS_CHECK_DATA_OF_GAP
-                     : pending;
-}
-
 void pegasos_set_point(int64_t n_rows, int64_t n_features, void *memory, const double *a,
                        const double *coef, double intercept, const void *before)
 {

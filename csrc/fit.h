@@ -177,18 +177,6 @@ static INLINE double newton_intercept(const fit *f)
 /* The part of tol for gaps of running sums, as the certificate's gap may be a little larger. */
 static const double SAFELY = 0.99;
 
-/* Whether nothing must be done before the solver goes on. */
-static INLINE bool goes_on(int64_t pending)
-{
-    return pending == PEGASOS_GO_ON || pending == PEGASOS_GAP_CHECKED;
-}
-
-/* Whether data must be compared with those that the fit was made on. */
-static INLINE bool is_to_check(int64_t pending)
-{
-    return pending == PEGASOS_CHECK_DATA || pending == PEGASOS_CHECK_DATA_OF_GAP;
-}
-
 /* Whether the gap is small enough. Newton's method computes it from running sums. */
 static INLINE bool is_close(const fit *f)
 {
@@ -278,8 +266,6 @@ void pegasos_fit_set_newton(fit *f, double intercept);
 bool pegasos_fit_first_epoch(fit *f);
 /* Begins with `solver` at the dual point and the model in memory. */
 bool pegasos_fit_begin_at_point(fit *f, int64_t solver);
-/* Checks whether the data have changed: if so, the fit begins at its point. */
-bool pegasos_fit_check_data(fit *f);
 void pegasos_fit_change_lam(fit *f);
 
 #endif

@@ -225,11 +225,9 @@ static bool prepare(fit *f)
 {
     state *const s = f->s;
     const int64_t asked = f->options->solver;
-    if (is_to_check(s->pending) && !pegasos_fit_check_data(f))
-        return false;
     if (s->pending == PEGASOS_BEGIN || s->solver == PEGASOS_AUTO)
         return begin_at_zero(f);
-    if (!goes_on(s->pending))
+    if (s->pending != PEGASOS_GO_ON && s->pending != PEGASOS_GAP_CHECKED)
         return begin_at_point(f);
     if (s->lam != f->problem->lam || !is_over(f)) /* another gap will be found */
         s->pending = PEGASOS_GO_ON;

@@ -46,10 +46,10 @@ def interrupted(after, every=1e3):
             yield
 
 
-def assert_stops_change_nothing(rows, targets, norms, step, rechecks=False):
+def assert_stops_change_nothing(rows, targets, norms, step):
     """That linear fits which Ctrl-C stops now and then end with the bits of one that goes on.
 
-    `step` is the longest way between stops, in polls; `rechecks`: after each, data are checked.
+    `step` is the longest way between stops, in polls.
     """
 
     def fitted(stops):
@@ -70,8 +70,6 @@ def assert_stops_change_nothing(rows, targets, norms, step, rechecks=False):
                 return fits.memory, n_stops, n_asked
             except KeyboardInterrupt:
                 n_stops += 1
-                if rechecks:
-                    fits.recheck_data(False)
 
     whole, _, n_polls = fitted(())
     for stops in ((1,), (2, 5, 9), tuple(range(1, n_polls, step)), (n_polls - 1,)):

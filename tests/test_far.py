@@ -350,7 +350,7 @@ def test_a_fit_of_far_rows_that_is_stopped_goes_on_to_the_same_bits(rng, loss, o
         y, loss=_core.LOSSES[loss], lams=np.array([1e-3]),
         intercept_scaling=0.0 if free else 1.0, free_intercept=free,
     )  # fmt: skip
-    assert_stops_change_nothing(rows, targets, norms, 33, rechecks=True)
+    assert_stops_change_nothing(rows, targets, norms, 33)
 
 
 def test_equations_of_rows_far_from_0_are_in_double_precision(rng):

@@ -759,7 +759,7 @@ def test_ctrl_c_where_rows_have_other_features_takes_no_epochs_from_the_next_fit
         random_state=0,
     )  # fmt: skip
     through = clone(clf).fit(X, y).fit(X, y)
-    clf.fit(X, y)
+    least = clf.fit(X, y).dual_objective_
 
     def stop(*_):
         raise KeyboardInterrupt
@@ -769,7 +769,8 @@ def test_ctrl_c_where_rows_have_other_features_takes_no_epochs_from_the_next_fit
         with pytest.raises(KeyboardInterrupt):
             clf.fit(X[:, ::-1], y)
     clf.fit(X, y)
-    np.testing.assert_array_equal(clf.coef_, through.coef_)
+    assert clf.n_iter_ == through.n_iter_
+    assert (clf.dual_objective_ >= least).all()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -14,6 +14,7 @@ import functools
 import math
 import re
 import threading
+import zlib
 
 import numpy as np
 
@@ -87,7 +88,7 @@ cdef extern from "core.h" nogil:
         int64_t n_epochs, n_steps, first_solver, solver
         int64_t epochs[3]
 
-    int PEGASOS_CHECK_DATA, PEGASOS_BEGIN_AT_POINT, PEGASOS_GAP_CHECKED
+    int PEGASOS_BEGIN, PEGASOS_BEGIN_AT_POINT, PEGASOS_GAP_CHECKED
 
     ctypedef struct pegasos_fit_header:
         int64_t value_bytes, pending
@@ -102,7 +103,6 @@ cdef extern from "core.h" nogil:
     int pegasos_solve_squares(int64_t, const pegasos_problem *, const pegasos_options *,
                               const int8_t *, const double *, void *, void *)
     void pegasos_fit_solution(int64_t, int64_t, void *, pegasos_solution *)
-    void pegasos_set_pending(int64_t, void *, int64_t)
     void pegasos_set_point(int64_t, int64_t, void *, const double *, const double *, double,
                            const void *)
     int pegasos_memory_is_valid(const pegasos_problem *, int64_t, int64_t, int64_t, void *, int64_t)
@@ -566,7 +566,7 @@ cdef class Rows:
     cdef readonly int64_t size
     """The number of stored numbers."""
 
-    cdef object norms
+    cdef object norms, crc
     cdef list places  # arrays of -1 for each feature, which no call of `part` uses at present
 
     def __cinit__(self, values not None, indices=None, indptr=None, int64_t n_features=0):
@@ -608,6 +608,19 @@ cdef class Rows:
     def is_sparse(self):
         """Whether these are CSR rows."""
         return self.c.index_bytes > 0
+
+    @property
+    def checksum(self):
+        """A CRC-32 of the arrays, computed once: it finds mistakes but proves nothing."""
+        if self.crc is None:
+            crc = 0
+            for array in self.arrays:
+                numbers = np.asarray(array).reshape(-1).view(np.uint8)
+                for first in range(0, len(numbers), 2**24):
+                    PyErr_CheckSignals()
+                    crc = zlib.crc32(numbers[first:first + 2**24], crc)
+            self.crc = crc
+        return self.crc
 
     cdef Rows in_double(self, which):
         """Some of the rows, with values of float64."""
@@ -2026,15 +2039,14 @@ cdef class Fits:
                               0 if coef is None else intercept[k],
                               NULL if before is None else &before.c[k, 0])
 
-    def recheck_data(self, bint are_other):
-        """Let the next run check whether its data are those of the last run.
-
-        `are_other`: they have changed, and the next run begins again at the current point.
-        """
+    def begin_at_point(self):
+        """Let the next run, which has other data, begin at the current point."""
         cdef int64_t k
+        cdef pegasos_fit_header *memory
         for k in range(self.c.shape[0]):
-            pegasos_set_pending(self.n_features, &self.c[k, 0],
-                                PEGASOS_BEGIN_AT_POINT if are_other else PEGASOS_CHECK_DATA)
+            memory = <pegasos_fit_header *> &self.c[k, 0]
+            if memory.pending != PEGASOS_BEGIN:
+                memory.pending = PEGASOS_BEGIN_AT_POINT
 
     def are_valid(self, Targets targets not None, int64_t value_bytes, bint with_numbers=True):
         """Whether these are fits of such problems, and can go on.

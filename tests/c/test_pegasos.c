@@ -833,14 +833,11 @@ static void a_fit_goes_on_where_the_last_one_ended(void)
                 problem.lam = (const double[]){0.1, 0.03, 0.01, 0.05, 0.05, 0.05}[step];
                 if (step == 4) { /* other data: weights */
                     problem.weights = heavier;
-                    pegasos_set_pending(D, whole_memory, PEGASOS_BEGIN_AT_POINT);
-                    pegasos_set_pending(D, cut_memory, PEGASOS_BEGIN_AT_POINT);
-                } else if (step == 5) { /* data may have changed, but have not */
-                    pegasos_set_pending(D, whole_memory, PEGASOS_CHECK_DATA);
-                    pegasos_set_pending(D, cut_memory, PEGASOS_CHECK_DATA);
+                    ((pegasos_fit_header *)whole_memory)->pending = PEGASOS_BEGIN_AT_POINT;
+                    ((pegasos_fit_header *)cut_memory)->pending = PEGASOS_BEGIN_AT_POINT;
+                } else if (step == 5)
                     options.solver =
                         options.solver == PEGASOS_ASCENT ? PEGASOS_NEWTON : PEGASOS_ASCENT;
-                }
                 solve_after(&problem, &options, y, norms, whole_memory, room, false, &n_polls);
                 solve_after(&problem, &options, y, norms, cut_memory, room, true, &n_polls);
                 pegasos_fit_solution(N, D, whole_memory, &whole);
@@ -853,8 +850,7 @@ static void a_fit_goes_on_where_the_last_one_ended(void)
                 solve_after(&problem, &options, y, norms, alone_memory, room, false, &n_polls);
                 pegasos_fit_solution(N, D, alone_memory, &alone);
                 CHECK(fabs(whole.objective - alone.objective) <= 1.1e-6 * alone.objective);
-                /* Unchanged data are recognised. */
-                pegasos_set_pending(D, alone_memory, PEGASOS_CHECK_DATA);
+                /* A fit that has ended is over. */
                 solve_after(&problem, &options, y, norms, alone_memory, room, false, &n_polls);
                 const int64_t n_epochs = alone.n_epochs;
                 pegasos_fit_solution(N, D, alone_memory, &alone);

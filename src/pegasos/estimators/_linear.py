@@ -339,7 +339,8 @@ class PegasosClassifier(Classifier, LinearMachine, ClassifierParameters, Penaliz
         has several columns, since problems share the weights of rows.
     warm_start : bool, default=False
         True: `fit` goes on where the last `fit` ended, for `max_iter` epochs or `n_steps` steps
-        more. An interrupted fit is completed, to the bits of an undisturbed one.
+        more. An interrupted fit is completed, to the bits of an undisturbed one, if X, y and
+        weights are equal and in the same layout; CSR rows in place of dense ones take longer.
         λ stays as in the last model, even if the rows have other weights now. `C`, `lam`,
         `loss`, `batch_size`, `sampling`, `project`, `average`, `multi_class` and the parameters of
         the intercept must not change. With solver="pegasos" and `n_steps` or ``tol=None``,

@@ -94,6 +94,7 @@ def resume(estimator: Any, path: _archive.Path, X: Any, y: Any) -> None:
         raise ValueError(f"{name} is a model, but no checkpoint: there is nothing to go on from")
     _check_about(estimator, name, arrays["checkpoint"], X, y)
     state = _named("state.", arrays)
+    state.pop("solver.is_proved", None)  # whoever changes a file can claim it
     if isinstance(X, Blocks) and "blocks" not in state:  # the rows fit into memory
         X, y, _ = X.in_memory()
     is_out_of_core = hasattr(X, "fingerprint")

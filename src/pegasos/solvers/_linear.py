@@ -110,6 +110,8 @@ class LinearSolver:
 
     rows: Any = None  # until `begin`, like `problem`
     problem: Any = None
+    #: Whether gap checks in `groups` prove something; not if they come from a checkpoint.
+    is_proved = True
     # How often this plan may still check the gap before rows change to their span; 0 for good once
     # the fit had to return to features.
     _n_asks = 2
@@ -128,8 +130,14 @@ class LinearSolver:
 
     @property
     def fingerprints(self) -> Any:
-        """Checksums of the labels and row weights of each problem."""
-        return self._fingerprints if self.problem is None else np.array(self.problem.fingerprints)
+        """Checksums of the data of each problem; kernel machines compare their rows themselves."""
+        if self.problem is None:
+            return self._fingerprints
+        return self._fingerprints_of(self.rows, self.problem)
+
+    def _fingerprints_of(self, rows: Any, problem: Problem) -> np.ndarray:
+        own = rows.checksum if self.shape[1] else 0
+        return np.array(problem.fingerprints) ^ own
 
     # ---- What the memory says --------------------------------------------------------------------
 
@@ -210,11 +218,12 @@ class LinearSolver:
     def last_check(self) -> np.ndarray | None:
         """Results of the last gap check for a certificate: objectives; for kernel machines, gaps.
 
-        None if there are none. Only dual ascent computes objectives from the model itself, and not
-        from running sums. In coordinates of the span, objectives differ a little.
+        None if there are none, or if they come from a checkpoint. Only dual ascent computes
+        objectives from the model itself, and not from running sums. In coordinates of the span,
+        objectives differ a little.
         """
         table = self.solutions()
-        is_checked = (table["solver"] == _core.ASCENT) & (not self.is_in_span)
+        is_checked = (table["solver"] == _core.ASCENT) & (self.is_proved and not self.is_in_span)
         for group in self._begun():
             own = is_checked[group.problems]
             if own.any():
@@ -282,9 +291,10 @@ class LinearSolver:
             return  # goes on where it stands
         insides, known = self.insides(rows, problem), [group.inside for group in self.groups]
         if len(known) == len(insides) and all(map(np.array_equal, known, insides)):
-            is_other = bool((self.fingerprints != problem.fingerprints).any())
-            for group in self._begun():  # in any case the rows may have changed
-                group.fits.recheck_data(is_other)
+            begun = self._begun()
+            if begun and (self.fingerprints != self._fingerprints_of(rows, problem)).any():
+                for group in begun:
+                    group.fits.begin_at_point()
             groups, base = self.groups, self.base
             if self.is_in_span:
                 groups = [self._moved(groups[0], rows)]
@@ -495,6 +505,8 @@ class LinearSolver:
         arrays["shape"] = np.array(self.shape, np.int64)
         if not self.groups:
             return arrays
+        if self.is_proved:
+            arrays["is_proved"] = np.ones(1, np.int64)
         if self.groups[0].inside is None:
             if self.is_in_span:
                 fingerprint = np.array([self.groups[0].fingerprint], np.int64)
@@ -525,7 +537,7 @@ class LinearSolver:
         for name in cls._ARRAYS:
             getattr(solver, name)[...] = state[name]
         solver.groups = groups_of(state)
-        solver._n_asks = int(state.get("is_wide", [2])[0])
+        solver._n_asks, solver.is_proved = int(state.get("is_wide", [2])[0]), "is_proved" in state
         return solver
 
 

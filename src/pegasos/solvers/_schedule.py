@@ -159,8 +159,8 @@ class Schedule:
                         by_epochs=on_epoch is not None, n_threads=threads["n_threads"],
                         on_progress=self._telling(on_progress, on_epoch),
                     )  # fmt: skip
-                    is_found = check == "last" or at_work.solutions()["is_gap_checked"].all()
-                    found = at_work.certificate() if is_found else None
+                    is_checked = at_work.solutions()["is_gap_checked"].all() and at_work.is_proved
+                    found = at_work.certificate() if check == "last" or is_checked else None
                 if check == "none":
                     return _certificate.Certificate.unknown(self.shape[0])
                 certificate = found or self.solver_class.certify(rows, self.problem, self.solver)
@@ -414,7 +414,8 @@ class Schedule:
     def latest_certificate(self, rows: Any) -> _certificate.Certificate:
         """The certificate that a solver found last; else a new one."""
         solver = self.finisher
-        if solver is not None and np.isfinite(solver.solutions()["relative_gap"]).all():
+        is_known = solver is not None and solver.is_proved
+        if is_known and np.isfinite(solver.solutions()["relative_gap"]).all():
             return solver.certificate()
         return self.certify(rows)
 

@@ -110,6 +110,8 @@ def check(state: dict[str, np.ndarray], blank: Schedule | JointSchedule) -> None
         shape = new.shape
         expected |= _memory_of(state, (n_problems, *shape))
         expected |= {f"solver.{name}": array for name, array in new.state().items()}
+        if "solver.is_proved" in state:
+            expected["solver.is_proved"] = np.ones(1, np.int64)
     for name in set(expected) - {"counts", "sums", "earlier"} | set(state):
         if name not in expected:
             raise ValueError(f"state.{name} is not known")
