@@ -228,10 +228,10 @@ PEGASOS_API const char *pegasos_message(int status);
 
 /* Reads all data once. Returns PEGASOS_DONE if data and options are as described here, or else the
  * status that says what is wrong. pegasos_solve trusts its arguments. For a kernel, this computes
- * all K(x_i, x_i), and returns PEGASOS_STOPPED if `values` stops it. These are not checked: the lengths of arrays (`values` and `indices` of CSR rows
- * must have as many entries as the last offset says); whether a kernel's matrix is positive
- * semi-definite; how large lam must be if nu is not 0; the functions of `blas` and `threads`; the
- * memory of a fit that is resumed. */
+ * all K(x_i, x_i), and returns PEGASOS_STOPPED if `values` stops it. These are not checked: the
+ * lengths of arrays (`values` and `indices` of CSR rows must have as many entries as the last
+ * offset says); whether a kernel's matrix is positive semi-definite; how large lam must be if nu is
+ * not 0; the functions of `blas` and `threads`; the memory of a fit that is resumed. */
 PEGASOS_API int pegasos_check(const pegasos_problem *problem, const pegasos_options *options);
 
 /* How many bytes of memory a fit needs. */

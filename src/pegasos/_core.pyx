@@ -417,7 +417,8 @@ cpdef aligned_zeros(shape, dtype, str what=None):
         raise MemoryError(f"{what} memory has room for") from None
     cdef uint8_t[::1] bytes = raw
     cdef int64_t skip = -<size_t> &bytes[0] % PEGASOS_BUNDLE_BYTES
-    return np.ndarray(shape, dtype, raw, skip)
+    # Not by np.ndarray, whose array would be read-only where memory runs out.
+    return raw[skip:skip + raw.size - PEGASOS_BUNDLE_BYTES].view(dtype).reshape(shape)
 
 
 cdef class Room:

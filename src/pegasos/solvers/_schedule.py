@@ -414,10 +414,10 @@ class Schedule:
     def latest_certificate(self, rows: Any) -> _certificate.Certificate:
         """The certificate that a solver found last; else a new one."""
         solver = self.finisher
-        is_known = solver is not None and solver.is_proved
-        if is_known and np.isfinite(solver.solutions()["relative_gap"]).all():
-            return solver.certificate()
-        return self.certify(rows)
+        if solver is None or not solver.is_proved:
+            return self.certify(rows)
+        is_known = np.isfinite(solver.solutions()["relative_gap"]).all()
+        return solver.certificate() if is_known else self.certify(rows)
 
     def alpha_counts(self) -> np.ndarray | None:
         """How often each row was a violation, if Pegasos has led to the model; else None."""
