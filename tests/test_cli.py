@@ -23,7 +23,7 @@ from scipy import sparse
 from sklearn import metrics
 from sklearn.datasets import dump_svmlight_file, make_blobs
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 import pegasos
 from pegasos import _core, cli
@@ -1061,7 +1061,7 @@ def test_columns_that_hold_no_numbers_are_named(tmp_path, table, name, options, 
 
 @pytest.mark.parametrize("options", [(), ("--kernel", "rbf", "--gamma", "0.1"), ("--memory", "1G")])
 @pytest.mark.parametrize("name", ["a.csv", "sparse.npz"])
-def test_scaled_features_are_those_of_a_standard_scaler(tmp_path, data, name, options, capsys):
+def test_scaled_features_are_as_scikit_learn_scales_them(tmp_path, data, name, options, capsys):
     X, y = data
     X = np.exp(3 * X) * (np.abs(X) > 0.3)
     file, model = write(tmp_path / name, X, y), str(tmp_path / "m.npz")
@@ -1072,7 +1072,7 @@ def test_scaled_features_are_those_of_a_standard_scaler(tmp_path, data, name, op
     kernel = "--kernel" in options
     make = pegasos.KernelPegasosClassifier if kernel else pegasos.PegasosClassifier
     clf = make(random_state=0, **({"gamma": 0.1} if kernel else {}))
-    pipe = make_pipeline(StandardScaler(with_mean=not is_sparse), clf).fit(rows, y)
+    pipe = make_pipeline(MaxAbsScaler() if is_sparse else StandardScaler(), clf).fit(rows, y)
     loaded, expected = pegasos.load(model), pipe.decision_function(rows)
     close = {"rtol": 1e-6, "atol": 1e-6}
     np.testing.assert_allclose(loaded.decision_function(rows), expected, **close)
@@ -1287,7 +1287,7 @@ def test_too_little_memory_for_a_search_is_told_with_what_helps(tmp_path, rng, c
     train = ["train", file, "-o", str(tmp_path / "m.npz"), "--cv", "5"]
     assert cli.main([*train, "--memory", "500kB"]) == 2
     said = capsys.readouterr().err
-    assert "or search with fewer --Cs or --cv" in said
+    assert "a search with fewer --Cs or --cv needs less" in said
     (give,) = re.findall(r"give (\d+[kM]B) at least", said)
     assert cli.main([*train, "--memory", give, "--cv-effort", "2"]) == 0
 
@@ -1312,7 +1312,7 @@ def test_too_little_memory_is_told_before_the_rows_are_converted(tmp_path, rng, 
         assert cli.main([*train, "--memory", "100kB"]) == 2
     assert "--memory 100000 bytes is too little for " in said.getvalue()
     assert f"for {n_problems} problem(s) over rows of 300 features" in said.getvalue()
-    assert "or search with fewer --Cs or --cv" in said.getvalue()
+    assert "a search with fewer --Cs or --cv needs less" in said.getvalue()
     assert not cache.exists()
     (give,) = re.findall(r"give (\d+[kM]B) at least", said.getvalue())
     assert cli.main([*train, "--memory", give, "-q", "--max-iter", "5"]) == 0

@@ -511,6 +511,15 @@ def test_means_that_overflow_are_not_warned_of(rng):
     assert not [w for w in told if issubclass(w.category, RuntimeWarning)]
 
 
+def test_fits_of_counts_are_told_to_divide_them_by_their_largest_values(rng):
+    """The advice was to centre them, and their deviations made rare words longer than others."""
+    X = sparse.csr_array(rng.poisson(0.05, (400, 300)) * rng.integers(1, 200, (400, 300)) * 1.0)
+    y = rng.integers(2, size=400)
+    clf = PegasosClassifier(solver="sdca", max_iter=3, tol=1e-6, random_state=0)
+    with pytest.warns(ConvergenceWarning, match=r"largest values \(sklearn.*MaxAbsScaler\) \(rows"):
+        clf.fit(X, y)
+
+
 def test_fits_that_stop_early_are_told_to_centre_rows_far_from_0(rng):
     """The advice was to scale them, which made all of them alike: R² 0.00 without a warning."""
     X = rng.normal(size=(200, 5))

@@ -339,8 +339,9 @@ def _add_kernel_options(add: Callable[..., Any]) -> None:
 def _add_run_options(add: Callable[..., Any]) -> None:
     add("--scale", action="store_true",
         help="standardise features: subtract the mean and divide by the standard deviation of all "
-             "rows of DATA; sparse rows are only divided. The model keeps both. With --memory, "
-             "scaled rows are written to --cache as well")  # fmt: skip
+             "rows of DATA; features of sparse rows are divided by their largest absolute values. "
+             "The model keeps these numbers. With --memory, scaled rows are written to --cache as "
+             "well")  # fmt: skip
     add(
         "--n-features", type=_integer, metavar="D", help="number of features, if DATA does not tell"
     )
@@ -563,17 +564,18 @@ def _training_rows(args: argparse.Namespace, search: Any, say: Callable[..., Non
 
 
 def _scaled(X: Any) -> tuple[Any, dict[str, Any]]:
-    """Standardised rows, or `Blocks` of them, with the mean and deviation of their features."""
+    """Scaled rows, or `Blocks` of them, with the numbers by which features are scaled."""
     from scipy import sparse
-    from sklearn.preprocessing import StandardScaler
+    from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
     from pegasos.io._model import standardized
 
     is_on_disk = isinstance(X, pegasos.Blocks)
-    scaler = StandardScaler(with_mean=not (X.is_sparse if is_on_disk else sparse.issparse(X)))
+    is_sparse = X.is_sparse if is_on_disk else sparse.issparse(X)
+    scaler = MaxAbsScaler() if is_sparse else StandardScaler()
     for rows, *_ in X if is_on_disk else [(X,)]:
         scaler.partial_fit(rows)
-    scaling = {"center": scaler.mean_ if scaler.with_mean else None, "scale": scaler.scale_}
+    scaling = {"center": None if is_sparse else scaler.mean_, "scale": scaler.scale_}
     if not is_on_disk:
         return standardized(X, **scaling), scaling
 

@@ -67,7 +67,8 @@ def n_bytes(name: str, value: Any) -> int:
 def too_little(memory: int, needed: int, n_problems: int, rows: str) -> str:
     """The message for too little memory for a fit."""
     give = f"{-(-needed // 10**6)}MB" if needed > 10**7 else f"{-(-needed // 1000)}kB"
-    fewer = f", or search with fewer {_validate.parameter('Cs')} or {_validate.parameter('cv')}"
+    options = " or ".join(map(_validate.parameter, ("Cs", "cv")))
+    fewer = f"; a search with fewer {options} needs less"
     return (
         f"{_validate.parameter('memory', memory)} bytes is too little for {n_problems} problem(s) "
         f"over {rows}: give {give} at least{fewer * (n_problems > 1)}"

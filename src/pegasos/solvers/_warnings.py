@@ -143,7 +143,11 @@ def _scaled(rows: Any) -> list[str]:
     size, usual = _size(rows), 1.0 if rows.is_sparse else np.sqrt(rows.shape[1])
     if _SMALL <= size <= usual / _SMALL:
         return []
-    return [f"features that are centred and scaled (rows of X have norms of about {size:.2g})"]
+    scaled = "features that are centred and scaled"
+    # Rare features would be longer than others after a division by their deviations.
+    if rows.is_sparse and rows.size < rows.shape[0] * rows.shape[1] / 2:
+        scaled = "features divided by their largest values (sklearn.preprocessing.MaxAbsScaler)"
+    return [f"{scaled} (rows of X have norms of about {size:.2g})"]
 
 
 def _have_gamma(rows: Any) -> bool:
