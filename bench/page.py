@@ -397,11 +397,11 @@ def draw_kernels(results, plt):
     """Time of SVC and intelex over ours."""
     entries = []
     for name, rows in kernel_rows(results):
-        ours = rows["pegasos float32"]
+        ours = rows["pegasos float64"]
         entries += [(f"{name}, {who}", row["train s"] / ours["train s"])
                     for who, row in rows.items()
                     if not is_ours(who) and "yes" == row["reached"] == ours["reached"]]  # fmt: skip
-    return bars(plt, entries, "seconds of the peer, times those of pegasos with float32 rows")
+    return bars(plt, entries, "seconds of the peer, times those of pegasos with float64 rows")
 
 
 def draw_scale(results, plt):
