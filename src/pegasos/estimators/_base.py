@@ -269,7 +269,8 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
             If the fit ends above the gap `tol`.
         ConstantPredictionWarning
             If a classifier predicts one class for all rows of X. If a constant has a smaller mean
-            loss than a regressor, or hardly a larger one. If a one-class machine has w = 0.
+            loss than a regressor, or hardly a larger one. If a one-class machine has w = 0, or its
+            kernel about one value for all rows.
         UserWarning
             If a column of labels is constant. If X is a Dask array or data frame, which is read
             into memory; see `pegasos.dask`.
