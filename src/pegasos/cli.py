@@ -575,7 +575,7 @@ def _scaled(X: Any) -> tuple[Any, dict[str, Any]]:
     scaler = MaxAbsScaler() if is_sparse else StandardScaler()
     for rows, *_ in X if is_on_disk else [(X,)]:
         scaler.partial_fit(rows)
-    scaling = {"center": None if is_sparse else scaler.mean_, "scale": scaler.scale_}
+    scaling = {"center": getattr(scaler, "mean_", None), "scale": scaler.scale_}
     if not is_on_disk:
         return standardized(X, **scaling), scaling
 
