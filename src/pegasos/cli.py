@@ -572,7 +572,7 @@ def _scaled(X: Any) -> tuple[Any, dict[str, Any]]:
 
     is_on_disk = isinstance(X, pegasos.Blocks)
     is_sparse = X.is_sparse if is_on_disk else sparse.issparse(X)
-    scaler = MaxAbsScaler() if is_sparse else StandardScaler()
+    scaler: Any = MaxAbsScaler() if is_sparse else StandardScaler()
     for rows, *_ in X if is_on_disk else [(X,)]:
         scaler.partial_fit(rows)
     scaling = {"center": getattr(scaler, "mean_", None), "scale": scaler.scale_}
