@@ -140,7 +140,7 @@ class OneClass(CommonMixin, OutlierMixin, PegasosEstimator):
 
     def _warn(self, schedule: Schedule, data: Data, certificate: Any) -> None:
         if self.n_steps is None:
-            _warnings.warn_of_zero_weights(schedule, certificate, data.rows)
+            _warnings.warn_of_no_outliers(schedule, certificate, data.rows)
 
     def _lam_of(self, data: Data) -> float:
         return float(self.nu)

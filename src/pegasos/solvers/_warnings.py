@@ -151,19 +151,19 @@ def _scaled(rows: Any) -> list[str]:
 
 
 def _have_gamma(rows: Any) -> bool:
-    """Whether rows are those of a kernel with a γ; rows of linear machines may be on disk."""
+    """Whether rows belong to a kernel with a γ. Rows of linear machines may be on disk."""
     return hasattr(rows, "points") and "gamma" in rows.points.kernel.uses
 
 
 def _varied(rows: Any) -> list[str]:
-    """The advice on rows that a kernel hardly tells apart, or, as `_scaled`, of unusual norms."""
+    """The advice of `_scaled` or, for a kernel with a γ, on rows that it hardly tells apart."""
     if not _have_gamma(rows):
         return _scaled(rows)
     return ["features that are centred and scaled", f"another {parameter('gamma')}"]
 
 
 def _are_alike(rows: Any) -> bool:
-    """Whether a kernel with a γ, as far as some rows tell, has about one value for all rows."""
+    """Whether a kernel with a γ has about one value for all pairs of some rows."""
     if not _have_gamma(rows):
         return False
     n = rows.shape[0]
@@ -253,7 +253,6 @@ def warn_of_constant(
     # Only losses with bounded slopes depend on the units of targets.
     is_bounded = np.isfinite(settings.loss.dual_upper)
     is_near = objective >= least * (_HARDLY if is_bounded else 1 - GAP)
-    are_alike = is_near.any() and _are_alike(rows)
     if not (is_near | np.isnan(certificate.gap)).any():
         return
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
@@ -270,7 +269,7 @@ def warn_of_constant(
     if not is_useless.any():
         if is_bounded and _warn_of_small_weights(schedule, scores, mean_loss, least, name, mass):
             return
-        is_useless = are_alike & is_near & (spreads > 0)
+        is_useless = is_near & (spreads > 0) & _are_alike(rows)
     if not is_useless.any():
         return
     k = int(np.argmax(np.where(is_useless, excess, -np.inf)))
@@ -338,7 +337,7 @@ def _warn_of_small_weights(
     return bool(is_short.any())
 
 
-def warn_of_zero_weights(schedule: Schedule, certificate: Certificate, rows: Any) -> None:
+def warn_of_no_outliers(schedule: Schedule, certificate: Certificate, rows: Any) -> None:
     """Warn if a one-class model has w = 0 and so finds no outlier, or if rows are alike."""
     if not _has_zero_weights(schedule, certificate):
         if _are_alike(rows):
